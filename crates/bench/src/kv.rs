@@ -1,0 +1,275 @@
+//! `colibri bench kv`: embedded key-value engines under the workloads of ioarena.
+//!
+//! Read it in this order: `workload` (what is run), `target` (the seam to the engines), `drive` (threads and
+//! clocks), `cost` (what else is counted), `runner` (rounds and directories), `report` (what is published).
+//!
+//! # Traps
+//!
+//! Numbers from here are comparable only with these in mind.
+//!
+//! - **Lazy is not one guarantee.** After a power loss LMDB's lazy mode may leave a corrupt database, MDBX and
+//!   Colibri roll back to their last steady point, SQLite and RocksDB replay the log as far as it got, and redb goes
+//!   back to its last immediate commit. Each result's notes say which.
+//! - **Lazy needs a bound to be comparable.** Colibri and MDBX make a steady point at least per 64 MiB of changes
+//!   or second; redb commits durably once a second; LMDB has no bound, so its writes are put off until the kernel
+//!   or the final sync.
+//! - **The kernel counts a page that is written again before it reached the disk once**, and drops what a deleted
+//!   file had dirty. `written_bytes_per_op` runs to the end of a final sync, which makes all engines pay for what
+//!   they put off, but it is still not what the application wrote.
+//! - **Engines hide work in background threads.** Processor time and bytes are those of the whole process until
+//!   the engine is quiet; throughput is not. `sync_seconds` says how long becoming quiet took.
+//! - **Memory means different things.** It is the peak resident set. Mapped pages count in it (LMDB, MDBX,
+//!   Colibri); pages that are read through the kernel's cache do not, nor does their second copy there.
+//!   What an engine's allocator keeps after closing counts for the next one in the same process: to compare memory,
+//!   run one target at a time.
+//! - **Data fits memory, and reads are warm**: what is read was just written. Reads from a cold disk are another
+//!   benchmark.
+//! - **A `get` opens a read transaction each.** LMDB and MDBX renew one, which is their fastest way; the others
+//!   have no such thing.
+//! - **A sync is as good as the disk below it.** The file system is in every result; on tmpfs a sync is free.
+//! - **`null` is the ceiling.** A result close to `null`'s measures the harness. Key generation and verification
+//!   are inside the clock, for all engines alike.
+//! - **Rust engines and C engines are built by different compilers**, each as its own package builds it. Debug
+//!   builds say so in their notes and are for tests only.
+//!
+//! Each pass starts in a fresh directory, prefilled where its workload needs records, so that a result does not
+//! depend on which other workloads were asked for; `iterate` and `get` change nothing and share one.
+//!
+//! Not here: throughput by the second, major page faults, cold reads, and databases larger than memory.
+
+use std::fs;
+use std::path::Path;
+
+mod args;
+mod cost;
+mod drive;
+mod environment;
+mod error;
+mod keys;
+mod progress;
+mod report;
+mod runner;
+mod target;
+mod workload;
+
+pub use args::KvArgs;
+pub use error::{Error, Result};
+pub use target::TargetName;
+pub use workload::{Mode, Workload};
+
+use args::Plan;
+use environment::Environment;
+use progress::Progress;
+use report::Row;
+use runner::{Measured, Workplace};
+
+/// Runs the benchmark: progress to standard error, results to standard output and, if asked for, to a JSON file.
+///
+/// # Errors
+///
+/// Wrong flags and engines that are not compiled in are refused before anything is run. Once everything has been
+/// run and printed, [`Error::InvalidResults`] says that some results must not be believed.
+pub fn run(args: KvArgs) -> Result<()> {
+    let plan = Plan::new(&args)?;
+    let progress = Progress::new(runner::run_count(&plan));
+    let workplace = Workplace::new(&plan.dir, plan.keep)?;
+    let environment = Environment::observe(workplace.dir());
+    let measured = runner::run(&plan, &workplace, &progress);
+    progress.finish();
+    let measured = measured?;
+
+    let rows = report::rows(&measured.measurements, &plan, &environment);
+    print(&plan, &environment, &measured, &rows);
+    if plan.keep {
+        println!("databases: {}", workplace.dir().display());
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &rows)?;
+    }
+    match rows.iter().filter(|row| !row.valid).count() {
+        0 => Ok(()),
+        invalid => Err(Error::InvalidResults {
+            invalid,
+            total: rows.len(),
+        }),
+    }
+}
+
+fn print(plan: &Plan, environment: &Environment, measured: &Measured, rows: &[Row]) {
+    let command: Vec<_> = std::env::args().collect();
+    println!("command: {}", command.join(" "));
+    println!("commit:  {}", environment.commit);
+    let Environment {
+        cpu,
+        cores,
+        kernel,
+        fs,
+        ..
+    } = environment;
+    println!("machine: {cpu}, {cores} cores, {kernel}, {fs}");
+    println!(
+        "data:    {} records or operations a thread ({} commits a writer in sync mode), keys of {} and values of {} bytes, median of {} rounds",
+        plan.n, plan.sync_n, plan.key_bytes, plan.value_bytes, plan.rounds
+    );
+    println!("\n{}", report::table(rows, &plan.targets));
+    for check in &measured.checks {
+        println!(
+            "{} {} {}: check: {}",
+            check.target,
+            check.mode,
+            check.what,
+            check.verdict()
+        );
+    }
+    for note in report::footnotes(&measured.measurements, plan, environment) {
+        println!("note: {note}");
+    }
+}
+
+fn write_json(path: &Path, rows: &[Row]) -> Result<()> {
+    let mut text = serde_json::to_string_pretty(rows).expect("rows are plain data");
+    text.push('\n');
+    fs::write(path, text).map_err(|error| Error::io("cannot write", path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: KvArgs,
+    }
+
+    fn parse(flags: &str) -> KvArgs {
+        Command::parse_from(std::iter::once("kv").chain(flags.split_whitespace())).args
+    }
+
+    /// Runs small and answers the rows, all of which must be valid.
+    #[track_caller]
+    fn check(flags: &str, rows_expected: usize) -> Vec<Row> {
+        let outer = tempfile::tempdir().unwrap();
+        let mut args = parse(&format!("--sync-n 50 --batch 100 {flags}"));
+        args.n = args.n.min(1000);
+        args.dir = outer.path().join("data");
+        let plan = Plan::new(&args).unwrap();
+        let workplace = Workplace::new(&plan.dir, false).unwrap();
+        let measured = runner::run(&plan, &workplace, &Progress::silent()).unwrap();
+        let rows = report::rows(
+            &measured.measurements,
+            &plan,
+            &Environment::observe(workplace.dir()),
+        );
+        assert_eq!(rows.len(), rows_expected);
+        for row in &rows {
+            assert!(
+                row.valid,
+                "{} {} {}: {}",
+                row.target, row.mode, row.workload, row.notes
+            );
+            assert!(
+                row.ops_per_s > 0.0 && row.seconds > 0.0 && row.latency_us.max > 0.0,
+                "{row:?}"
+            );
+            assert_eq!(row.rounds.len(), plan.rounds as usize);
+        }
+        drop(workplace);
+        assert!(!args.dir.exists(), "the databases are removed");
+        rows
+    }
+
+    fn check_everything(target: &str) {
+        let rows = check(
+            &format!("--targets {target} --modes sync,lazy,nosync --rounds 2"),
+            18,
+        );
+        let ops = |workload: &str, mode: &str| {
+            rows.iter()
+                .find(|row| row.workload == workload && row.mode == mode)
+                .unwrap()
+                .ops
+        };
+        assert_eq!(
+            (ops("set", "sync"), ops("set", "lazy"), ops("batch", "sync")),
+            (50, 1000, 1000)
+        );
+        assert_eq!((ops("get", "sync"), ops("iterate", "lazy")), (1000, 1000));
+        check(&format!("--targets {target} --readers 2"), 2);
+        check(&format!("--targets {target} --writers 2"), 4);
+        check(
+            &format!("--targets {target} --readers 1 --writers 2 --workloads iterate,get,crud"),
+            4,
+        );
+        check(
+            &format!("--targets {target} --key-size 8 --value-size 0"),
+            6,
+        );
+        check(
+            &format!("--targets {target} --key-size 200 --value-size 5000 --n 200"),
+            6,
+        );
+    }
+
+    #[test]
+    fn the_null_target_runs_every_workload() {
+        check_everything("null");
+    }
+
+    #[test]
+    fn colibri_runs_every_workload() {
+        check_everything("colibri");
+    }
+
+    #[cfg(feature = "rivals")]
+    #[test]
+    fn lmdb_runs_every_workload() {
+        check_everything("lmdb");
+    }
+
+    #[cfg(feature = "rivals")]
+    #[test]
+    fn mdbx_runs_every_workload() {
+        check_everything("mdbx");
+    }
+
+    #[cfg(feature = "rivals")]
+    #[test]
+    fn redb_runs_every_workload() {
+        check_everything("redb");
+    }
+
+    #[cfg(feature = "rivals")]
+    #[test]
+    fn sqlite_runs_every_workload() {
+        check_everything("sqlite");
+    }
+
+    #[cfg(feature = "rivals-rocksdb")]
+    #[test]
+    fn rocksdb_runs_every_workload() {
+        check_everything("rocksdb");
+    }
+
+    #[test]
+    fn rivals_alternate_and_share_the_table() {
+        let rows = check("--targets null,colibri --workloads set,get --rounds 3", 4);
+        let table = report::table(&rows, &[TargetName::Null, TargetName::Colibri]);
+        assert_eq!(table.lines().count(), 5);
+    }
+
+    #[test]
+    fn the_json_file_is_an_array_of_results() {
+        let outer = tempfile::tempdir().unwrap();
+        let mut args = parse("--targets null --n 1000 --workloads get");
+        args.dir = outer.path().join("data");
+        args.json = Some(outer.path().join("results.json"));
+        run(args.clone()).unwrap();
+        let text = fs::read_to_string(args.json.unwrap()).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json.as_array().map(Vec::len), Some(1));
+        assert_eq!(json[0]["workload"], "get");
+    }
+}

@@ -1,0 +1,84 @@
+//! What can go wrong in a benchmark: wrong flags, a failing engine, the disk, or results that must not be believed.
+
+use std::path::PathBuf;
+
+use crate::kv::target::TargetName;
+
+/// The result of a benchmark operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of the benchmark.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The flags contradict each other or are out of range: fix them.
+    #[error("{reason}")]
+    Usage {
+        /// Which flag, and what would be right.
+        reason: String,
+    },
+    /// The target exists, but not in this build: build with the feature.
+    #[error("target {target} is not in this build: build with --features {feature}")]
+    NotCompiledIn {
+        /// The target asked for.
+        target: TargetName,
+        /// The cargo feature that compiles it in.
+        feature: &'static str,
+    },
+    /// An engine failed.
+    #[error("{target}: {source}")]
+    Engine {
+        /// The engine.
+        target: TargetName,
+        /// What it said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The operating system refused something that the harness itself did.
+    #[error("{action} {path}: {source}", path = path.display())]
+    Io {
+        /// What was attempted, as a verb phrase: "cannot create".
+        action: &'static str,
+        /// The file or directory it was attempted on.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// Some results are not valid; they have been printed, and their notes say why.
+    #[error("{invalid} of {total} results are not valid: see their notes")]
+    InvalidResults {
+        /// How many are not.
+        invalid: usize,
+        /// How many there are.
+        total: usize,
+    },
+}
+
+impl Error {
+    pub(crate) fn usage(reason: impl Into<String>) -> Self {
+        Self::Usage {
+            reason: reason.into(),
+        }
+    }
+
+    pub(crate) fn engine(
+        target: TargetName,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Engine {
+            target,
+            source: source.into(),
+        }
+    }
+
+    pub(crate) fn io(
+        action: &'static str,
+        path: impl Into<PathBuf>,
+        source: std::io::Error,
+    ) -> Self {
+        Self::Io {
+            action,
+            path: path.into(),
+            source,
+        }
+    }
+}

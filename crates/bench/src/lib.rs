@@ -1,0 +1,13 @@
+//! Benchmarks for Colibri and its rivals, for the `colibri bench` command.
+//!
+//! [`kv`] measures embedded key-value engines with the workloads of ioarena, so that its numbers stand beside
+//! those that the LMDB and MDBX authors publish.
+//!
+//! Invariants
+//! - Every engine gets the same keys, values and operations, through the same code, in the same process.
+//! - Without the features `rivals` and `rivals-rocksdb` nothing here compiles C.
+//!
+//! Not here: regressions from one commit to the next (they need a quiet machine and a history), and crash tests
+//! (they need the simulator).
+
+pub mod kv;

@@ -1,0 +1,36 @@
+//! Numbers for people.
+
+/// Digits in groups of three: `1,048,576`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number and what it counts: `1 table`, `2 tables`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped_by_three() {
+        let texts = [0, 999, 1_000, 123_456, 1_048_576].map(grouped);
+        assert_eq!(texts, ["0", "999", "1,000", "123,456", "1,048,576"]);
+    }
+
+    #[test]
+    fn one_of_a_thing_is_singular() {
+        assert_eq!(counted(1, "entry", "entries"), "1 entry");
+        assert_eq!(counted(0, "entry", "entries"), "0 entries");
+    }
+}

@@ -1,0 +1,116 @@
+//! `colibri stat`: the size and shape of a database and of its tables.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use colibri::{DatabaseStat, TableKind, TableStat};
+use serde_json::json;
+
+use crate::database::open_to_read;
+use crate::failure::{Failure, Result};
+use crate::number::grouped;
+
+/// Show the size and shape of a database and of its tables
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  colibri stat birds\n  colibri stat --json birds")]
+pub(crate) struct StatArgs {
+    /// Directory of the database
+    dir: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &StatArgs) -> Result<()> {
+    let db = open_to_read(&args.dir)?;
+    let stat = db.stat().map_err(Failure::engine(&args.dir))?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{}", as_json(args, &stat))?;
+    } else {
+        print(args, &stat, &mut out)?;
+    }
+    Ok(())
+}
+
+fn as_json(args: &StatArgs, stat: &DatabaseStat) -> serde_json::Value {
+    let table = |(name, table): &(String, TableStat)| {
+        json!({
+            "name": name,
+            "kind": kind_word(table.kind),
+            "entries": table.entries,
+            "depth": table.depth,
+            "leaf_pages": table.leaf_pages,
+            "branch_pages": table.branch_pages,
+            "overflow_pages": table.overflow_pages,
+        })
+    };
+    json!({
+        "dir": args.dir.display().to_string(),
+        "format_version": stat.format_version,
+        "page_size": stat.page_size,
+        "file_bytes": stat.file_bytes,
+        "pages": stat.pages,
+        "free_pages": stat.free_pages,
+        "txn": stat.txn.0,
+        "steady_txn": stat.steady_txn.0,
+        "readers": stat.readers,
+        "tables": stat.tables.iter().map(table).collect::<Vec<_>>(),
+    })
+}
+
+fn print(args: &StatArgs, stat: &DatabaseStat, out: &mut impl Write) -> io::Result<()> {
+    let facts = [
+        ("directory", args.dir.display().to_string()),
+        ("format", format!("version {}, pages of {} bytes", stat.format_version, grouped(stat.page_size.into()))),
+        ("disk space", format!("{} bytes", grouped(stat.file_bytes))),
+        ("pages", format!("{}, {} of them free", grouped(stat.pages), grouped(stat.free_pages))),
+        ("transaction", format!("{}, on disk up to {}", stat.txn, stat.steady_txn)),
+        ("readers", grouped(stat.readers.into())),
+    ];
+    for (name, fact) in facts {
+        writeln!(out, "{name:<12} {fact}")?;
+    }
+    if stat.tables.is_empty() {
+        return writeln!(out, "tables       none");
+    }
+    writeln!(out)?;
+    let head = ["table", "kind", "entries", "depth", "leaves", "branches", "overflow"].map(str::to_owned);
+    print_columns(std::iter::once(head).chain(stat.tables.iter().map(row)).collect(), out)
+}
+
+fn row((name, table): &(String, TableStat)) -> [String; 7] {
+    [
+        // A name may hold any character; a table in a terminal may not.
+        name.escape_debug().to_string(),
+        kind_word(table.kind).to_owned(),
+        grouped(table.entries),
+        table.depth.to_string(),
+        grouped(table.leaf_pages),
+        grouped(table.branch_pages),
+        grouped(table.overflow_pages),
+    ]
+}
+
+/// Words to the left, numbers to the right.
+fn print_columns(rows: Vec<[String; 7]>, out: &mut impl Write) -> io::Result<()> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 7] = std::array::from_fn(width);
+    for [name, kind, numbers @ ..] in &rows {
+        write!(out, "{name:<0$} {kind:<1$}", widths[0], widths[1])?;
+        for (number, width) in numbers.iter().zip(&widths[2..]) {
+            write!(out, "  {number:>width$}")?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn kind_word(kind: TableKind) -> &'static str {
+    match kind {
+        TableKind::Plain => "plain",
+        TableKind::Multi => "multi",
+        TableKind::Integer => "integer",
+    }
+}

@@ -1,0 +1,136 @@
+//! The catalogue: a tree from table names to what the tables are.
+//!
+//! ```text
+//! 0      1          8      48
+//! | kind | reserved | tree |
+//! ```
+//! Table handles remember what they found last, keyed by transaction, so that looking a table up costs a comparison
+//! as long as nobody commits.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::node::Payload;
+use crate::page::{PageId, TxnId};
+use crate::pager::{Bounds, Pager};
+use crate::tree::Tree;
+use crate::{Error, Result};
+
+/// What the entries of a table are.
+// ON DISK: never renumber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TableKind {
+    /// Byte-string keys with one value each.
+    Plain = 0,
+    /// Byte-string keys with any number of values each, sorted.
+    Multi = 1,
+    /// Unsigned 64-bit keys, given as 8 bytes big-endian, with one value each.
+    Integer = 2,
+}
+
+impl fmt::Display for TableKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "a plain table",
+            Self::Multi => "a table with many values a key",
+            Self::Integer => "a table with integer keys",
+        })
+    }
+}
+
+/// What the catalogue says of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Description {
+    pub(crate) kind: TableKind,
+    pub(crate) tree: Tree,
+}
+
+impl Description {
+    pub(crate) const BYTES: usize = 8 + Tree::BYTES;
+
+    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[0] = self.kind as u8;
+        self.tree.encode(&mut bytes[8..]);
+        bytes
+    }
+
+    pub(crate) fn decode(payload: Payload<'_>) -> Result<Self> {
+        let damaged = |reason| Error::Corrupted { page: PageId::NONE, reason };
+        let Payload::Inline(bytes) = payload else {
+            return Err(damaged("a catalogue entry is not inline"));
+        };
+        if bytes.len() != Self::BYTES {
+            return Err(damaged("a catalogue entry has the wrong length"));
+        }
+        let kind = match bytes[0] {
+            0 => TableKind::Plain,
+            1 => TableKind::Multi,
+            2 => TableKind::Integer,
+            _ => return Err(damaged("a table is of no known kind")),
+        };
+        let tree = Tree::decode(&bytes[8..]);
+        if (tree.depth == 0) != (tree.root == PageId::NONE) {
+            return Err(damaged("a table has a root without levels, or levels without a root"));
+        }
+        Ok(Self { kind, tree })
+    }
+
+    pub(crate) fn find(pager: &Pager, bounds: Bounds, catalog: &Tree, name: &str) -> Result<Option<Self>> {
+        catalog.get(pager, bounds, name.as_bytes())?.map(Self::decode).transpose()
+    }
+}
+
+/// A handle for a table: cheap to clone, good for every transaction of the database it came from.
+#[derive(Clone)]
+pub struct Table(Arc<TableInner>);
+
+struct TableInner {
+    name: String,
+    kind: TableKind,
+    found: parking_lot::RwLock<Option<(TxnId, Tree)>>,
+}
+
+impl Table {
+    pub(crate) fn new(name: &str, kind: TableKind) -> Self {
+        Self(Arc::new(TableInner { name: name.to_owned(), kind, found: parking_lot::RwLock::new(None) }))
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// What its entries are.
+    #[must_use]
+    pub fn kind(&self) -> TableKind {
+        self.0.kind
+    }
+
+    /// Where the handle last found the table, if that was in this transaction's state.
+    pub(crate) fn found_in(&self, txn: TxnId) -> Option<Tree> {
+        let found = self.0.found.try_read()?;
+        found.as_ref().filter(|(at, _)| *at == txn).map(|&(_, tree)| tree)
+    }
+
+    pub(crate) fn remember(&self, txn: TxnId, tree: Tree) {
+        if let Some(mut found) = self.0.found.try_write() {
+            *found = Some((txn, tree));
+        }
+    }
+
+    pub(crate) fn expect_kind(&self, kinds: &[TableKind], operation: &'static str) -> Result<()> {
+        if kinds.contains(&self.kind()) {
+            return Ok(());
+        }
+        Err(Error::WrongTableKind { table: self.name().to_owned(), kind: self.kind(), operation })
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("name", &self.name()).field("kind", &self.kind()).finish()
+    }
+}

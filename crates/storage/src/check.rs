@@ -1,0 +1,278 @@
+//! `check`: everything there is to verify about a database's newest state.
+//!
+//! Each reached page: bounds, number, checksum, form. Each tree: levels, order of keys across pages, separators,
+//! subtree counts, the sizes its description gives. Values: large ones whole. Pages: none reached twice, none both
+//! reached and free, none lost.
+
+use std::collections::HashSet;
+
+use crate::catalog::{Description, TableKind};
+use crate::composite;
+use crate::db::{Core, Database};
+use crate::meta::{Meta, MetaFault};
+use crate::node::{Node, Payload};
+use crate::page::{PageId, TxnId};
+use crate::pager::Bounds;
+use crate::space::Space;
+use crate::tree::{Tree, large_pages};
+use crate::{Result, TableStat};
+
+/// After so many problems the check stops collecting.
+const PROBLEMS_MAX: usize = 100;
+
+/// What a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// The state that was checked.
+    pub txn: TxnId,
+    /// Pages that the state uses.
+    pub pages_reached: u64,
+    /// Pages that are free.
+    pub pages_free: u64,
+    /// Entries in all tables.
+    pub entries: u64,
+    /// Tables.
+    pub tables: u64,
+    /// What is wrong, a sentence each; at most 100.
+    pub problems: Vec<String>,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn problem(&mut self, text: String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(text);
+        }
+    }
+}
+
+impl Database {
+    /// Verifies the newest committed state. Writers of other processes may go on; a writer of this one waits.
+    ///
+    /// Damage is told in the report; an error means that checking itself failed.
+    pub fn check(&self) -> Result<CheckReport> {
+        let core = &self.0.core;
+        // Free space is compared at a steady point; without one at hand, what is in memory stands in for it.
+        if !core.is_read_only() {
+            core.sync()?;
+        }
+        let work = core.workspace().lock();
+        let snapshot = self.read()?;
+        core.pager.forget_verified(snapshot.bounds().page_count);
+        let bounds = snapshot.bounds();
+        let mut check =
+            Check { core, bounds, report: CheckReport { txn: snapshot.txn(), ..CheckReport::default() }, reached: HashSet::new() };
+        check.meta_pages();
+        check.catalog(&snapshot.root().catalog);
+        let meta = core.read_newest_meta();
+        match meta {
+            Ok(meta) if meta.txn == snapshot.txn() => check.free_space(&meta),
+            Ok(_) => {}
+            Err(e) => check.report.problem(e.to_string()),
+        }
+        drop(work);
+        check.report.pages_reached = check.reached.len() as u64 + 2;
+        Ok(check.report)
+    }
+}
+
+struct Check<'a> {
+    core: &'a Core,
+    bounds: Bounds,
+    report: CheckReport,
+    reached: HashSet<u32>,
+}
+
+impl Check<'_> {
+    fn reach(&mut self, page: PageId, pages: u32) -> bool {
+        for page in page.0..page.0.saturating_add(pages) {
+            if !self.reached.insert(page) {
+                self.report.problem(format!("page {page} is used twice"));
+                return false;
+            }
+        }
+        true
+    }
+
+    fn meta_pages(&mut self) {
+        for slot in 0..2 {
+            match Meta::decode(self.core.pager.raw(PageId(slot), 1)) {
+                Ok(_) => {}
+                Err(MetaFault::Damaged(reason)) => self.report.problem(format!("meta page {slot}: {reason}")),
+                Err(_) => self.report.problem(format!("meta page {slot} is none")),
+            }
+        }
+    }
+
+    fn catalog(&mut self, catalog: &Tree) {
+        let mut tables = Vec::new();
+        self.tree("the catalogue", catalog, &mut |name, payload, report| match Description::decode(payload) {
+            Ok(found) => tables.push((String::from_utf8_lossy(name).into_owned(), found)),
+            Err(e) => report.problem(format!("the catalogue's entry {:?}: {e}", String::from_utf8_lossy(name))),
+        });
+        for (name, found) in tables {
+            self.report.tables += 1;
+            self.report.entries += found.tree.entries;
+            let mut scratch = Vec::new();
+            self.tree(&format!("table {name:?}"), &found.tree, &mut |key, _, report| match found.kind {
+                TableKind::Integer if key.len() != 8 => report.problem(format!("table {name:?} has a key of {} bytes", key.len())),
+                TableKind::Multi if composite::decode(key, &mut scratch).is_none() => {
+                    report.problem(format!("table {name:?} has a malformed pair"));
+                }
+                _ => {}
+            });
+        }
+    }
+
+    fn tree(&mut self, what: &str, tree: &Tree, on_entry: &mut dyn FnMut(&[u8], Payload<'_>, &mut CheckReport)) {
+        let mut seen = Tree { root: tree.root, depth: tree.depth, ..Tree::default() };
+        if tree.depth > 0 {
+            let mut last_key = None;
+            self.subtree(what, tree.root, tree.depth, &mut last_key, None, &mut seen, on_entry);
+        }
+        if seen != *tree {
+            self.report.problem(format!("{what} should be {tree:?}, and is {seen:?}"));
+        }
+    }
+
+    /// Checks a subtree whose keys must be above `last_key` and below `end`; returns how many entries it has.
+    #[expect(clippy::too_many_arguments, reason = "the state of one recursion, each part with its own lifetime")]
+    fn subtree(
+        &mut self,
+        what: &str,
+        id: PageId,
+        levels: u32,
+        last_key: &mut Option<Vec<u8>>,
+        end: Option<&[u8]>,
+        seen: &mut Tree,
+        on_entry: &mut dyn FnMut(&[u8], Payload<'_>, &mut CheckReport),
+    ) -> u64 {
+        if !self.reach(id, 1) {
+            return 0;
+        }
+        let core = self.core;
+        let node: Node<'_> = match core.pager.node(id, self.bounds) {
+            Ok(node) => node,
+            Err(e) => {
+                self.report.problem(format!("{what}: {e}"));
+                return 0;
+            }
+        };
+        if u32::from(node.level()) + 1 != levels || node.count() == 0 {
+            self.report.problem(format!("{what}: page {id} is at level {} with {} entries", node.level(), node.count()));
+            return 0;
+        }
+        if node.is_leaf() {
+            seen.leaf_pages += 1;
+            self.leaf(what, id, node, last_key, end, seen, on_entry);
+            return node.count() as u64;
+        }
+        seen.branch_pages += 1;
+        let mut total = 0;
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        for index in 0..node.count() {
+            let child_end = if index + 1 < node.count() {
+                node.key_into(index + 1, &mut high);
+                Some(high.as_slice())
+            } else {
+                end
+            };
+            if index > 0 {
+                node.key_into(index, &mut low);
+                if last_key.as_ref().is_some_and(|last| *last >= low) {
+                    self.report.problem(format!("{what}: separator {index} of page {id} is not above the keys before it"));
+                }
+            }
+            let count = self.subtree(what, node.child(index), levels - 1, last_key, child_end, seen, on_entry);
+            if count != node.child_count(index) {
+                self.report.problem(format!("{what}: page {id} counts {} below child {index}, which has {count}", node.child_count(index)));
+            }
+            total += count;
+            // A child's first key must not be below its separator: kept by asking that of the leaf it starts with.
+            if index > 0 && self.first_key(node.child(index)).is_some_and(|first| first < low) {
+                self.report.problem(format!("{what}: child {index} of page {id} starts below its separator"));
+            }
+        }
+        total
+    }
+
+    fn first_key(&self, id: PageId) -> Option<Vec<u8>> {
+        let mut node = self.core.pager.node(id, self.bounds).ok()?;
+        while !node.is_leaf() {
+            let below = self.core.pager.node(node.child(0), self.bounds).ok()?;
+            if below.level() >= node.level() {
+                return None;
+            }
+            node = below;
+        }
+        let mut key = Vec::new();
+        (node.count() > 0).then(|| node.key_into(0, &mut key))?;
+        Some(key)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "as for subtree")]
+    fn leaf(
+        &mut self,
+        what: &str,
+        id: PageId,
+        node: Node<'_>,
+        last_key: &mut Option<Vec<u8>>,
+        end: Option<&[u8]>,
+        seen: &mut Tree,
+        on_entry: &mut dyn FnMut(&[u8], Payload<'_>, &mut CheckReport),
+    ) {
+        let core = self.core;
+        let mut key = Vec::new();
+        for index in 0..node.count() {
+            node.key_into(index, &mut key);
+            if last_key.as_ref().is_some_and(|last| *last >= key) || end.is_some_and(|end| key.as_slice() >= end) {
+                self.report.problem(format!("{what}: entry {index} of page {id} is out of order"));
+            }
+            match last_key {
+                Some(last) => last.clone_from(&key),
+                None => *last_key = Some(key.clone()),
+            }
+            if let Payload::Large { page, bytes } = node.payload(index) {
+                let pages = large_pages(&core.pager, bytes);
+                seen.overflow_pages += pages;
+                match core.pager.large(page, bytes, self.bounds) {
+                    Ok(_) => _ = self.reach(page, pages as u32),
+                    Err(e) => self.report.problem(format!("{what}: {e}")),
+                }
+            }
+            on_entry(&key, node.payload(index), &mut self.report);
+        }
+        seen.entries += node.count() as u64;
+    }
+
+    /// Compares what is reached with what the steady point says is free.
+    fn free_space(&mut self, meta: &Meta) {
+        let space = match Space::load(&self.core.pager, meta) {
+            Ok(space) => space,
+            Err(e) => return self.report.problem(format!("the free map: {e}")),
+        };
+        for (page, pages) in space.map_runs() {
+            self.reach(page, pages);
+        }
+        self.report.pages_free = u64::from(space.persisted().len());
+        for page in 2..meta.page_count {
+            match (self.reached.contains(&page), space.persisted().contains(page)) {
+                (true, true) => self.report.problem(format!("page {page} is in use and listed as free")),
+                (false, false) => self.report.problem(format!("page {page} is neither in use nor free")),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The size and shape of every table, by name.
+pub(crate) fn table_stats(database: &Database) -> Result<Vec<(String, TableStat)>> {
+    let snapshot = database.read()?;
+    let tables = snapshot.tables()?;
+    tables.iter().map(|table| Ok((table.name().to_owned(), snapshot.view(table)?.stat()))).collect()
+}

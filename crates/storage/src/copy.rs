@@ -1,0 +1,135 @@
+//! Hot copies: the database as of one snapshot, in another directory, while writers go on.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::catalog::Table;
+use crate::db::Database;
+use crate::meta::Meta;
+use crate::options::{Durability, Options};
+use crate::page::{self, PageId, TxnId};
+use crate::snapshot::Snapshot;
+use crate::space::PageSet;
+use crate::txn::WriteTxn;
+use crate::walk::{Visit, walk};
+use crate::{Error, Result};
+
+/// What a copy wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyReport {
+    /// The state that was copied.
+    pub txn: TxnId,
+    /// Pages of the copy, meta pages included.
+    pub pages: u64,
+    /// Bytes of the copy's data file.
+    pub bytes: u64,
+}
+
+impl Database {
+    /// Copies the newest committed state to a new database in `dest_dir`, which must not hold one. The copy has full
+    /// pages and no free space when `compact`; else its pages are filled like the original's.
+    pub fn copy_to(&self, dest_dir: impl AsRef<Path>, compact: bool) -> Result<CopyReport> {
+        let dest_dir = dest_dir.as_ref();
+        if dest_dir.join("data").exists() {
+            let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+            return Err(Error::io("cannot copy over the database in", dest_dir, source));
+        }
+        let created = !dest_dir.exists();
+        let snapshot = self.read()?;
+        let result = if compact { copy_compact(self, &snapshot, dest_dir) } else { copy_pages(self, &snapshot, dest_dir) };
+        if result.is_err() {
+            let _ = fs::remove_file(dest_dir.join("data"));
+            let _ = fs::remove_file(dest_dir.join("lock"));
+            if created {
+                let _ = fs::remove_dir(dest_dir);
+            }
+        }
+        result
+    }
+}
+
+fn copy_compact(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result<CopyReport> {
+    let options = Options::new().page_size(db.page_size()).durability(Durability::NoSync);
+    let dest = Database::open(dest_dir, &options)?;
+    let mut txn = dest.write()?;
+    for table in snapshot.tables()? {
+        copy_table(snapshot, &mut txn, &table)?;
+    }
+    txn.commit()?;
+    dest.close()?;
+    report(snapshot, dest_dir, db.page_size())
+}
+
+fn copy_table(snapshot: &Snapshot<'_>, txn: &mut WriteTxn, table: &Table) -> Result<()> {
+    let dest = txn.create_table(table.name(), table.kind())?;
+    let mut failed = None;
+    let range = snapshot.view(table)?.range(..)?;
+    let entries = range.map_while(|entry| entry.map_err(|e| failed = Some(e)).ok());
+    txn.load_sorted(&dest, entries)?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// Copies page by page: the same pages at the same places, holes where the original has free pages.
+fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result<CopyReport> {
+    let core = snapshot.core();
+    let pager = &core.pager;
+    let (root, bounds) = (snapshot.root(), snapshot.bounds());
+    let page_size = pager.page_size();
+    fs::create_dir_all(dest_dir).map_err(|e| Error::io("cannot create", dest_dir, e))?;
+    let dest_path = dest_dir.join("data");
+    let file = File::options()
+        .write(true)
+        .create_new(true)
+        .open(&dest_path)
+        .map_err(|e| Error::io("cannot create", &dest_path, e))?;
+    let write = |page: PageId, bytes: &[u8]| {
+        let offset = page.index() as u64 * page_size as u64;
+        file.write_all_at(bytes, offset).map_err(|e| Error::io("cannot write", &dest_path, e))
+    };
+    let mut free = PageSet::default();
+    for page in 2..root.page_count {
+        free.insert(page);
+    }
+    let mut buffer = Vec::new();
+    walk(pager, bounds, &root.catalog, &mut |page, pages| {
+        // Reading through the pager verifies what is copied.
+        pager.verified_run(page, bounds)?;
+        for page in page.0..page.0 + pages {
+            free.remove(page);
+        }
+        buffer.clear();
+        buffer.extend_from_slice(pager.raw(page, pages));
+        page::seal(&mut buffer);
+        write(page, &buffer)?;
+        Ok(Visit::Descend)
+    })?;
+    let base = PageId(root.page_count);
+    let base_pages = page::run_pages_for(u64::from(root.page_count).div_ceil(8), page_size) as u32;
+    let run = page::encode_bitmap(free.iter(), base, root.txn, base_pages, page_size);
+    write(base, &run)?;
+    let meta = Meta {
+        txn: root.txn,
+        page_size: page_size as u32,
+        page_count: root.page_count + base_pages,
+        database_id: crate::db::random_id(),
+        catalog: root.catalog,
+        free_base: base,
+        free_base_pages: base_pages,
+        clean: true,
+        ..Meta::default()
+    };
+    // The meta pages come last: a copy cut short is no database.
+    file.sync_all().map_err(|e| Error::io("cannot flush", &dest_path, e))?;
+    for slot in 0..2 {
+        write(PageId(slot), &meta.encode(slot))?;
+    }
+    file.sync_all().map_err(|e| Error::io("cannot flush", &dest_path, e))?;
+    report(snapshot, dest_dir, db.page_size())
+}
+
+fn report(snapshot: &Snapshot<'_>, dest_dir: &Path, page_size: u32) -> Result<CopyReport> {
+    let path = dest_dir.join("data");
+    let bytes = fs::metadata(&path).map_err(|e| Error::io("cannot read the size of", path, e))?.len();
+    Ok(CopyReport { txn: snapshot.txn(), pages: bytes / u64::from(page_size), bytes })
+}

@@ -1,0 +1,565 @@
+//! Opening, committing, closing: the life of a database in one process.
+//!
+//! Order of locks: the steady lock, then the workspace, then the writer's lock between processes.
+//!
+//! A commit publishes a root; a steady point makes a published root survive the system's crash:
+//! 1. with the workspace held: plan ([`Space::begin_steady`]); from here on the root's pages are pinned;
+//! 2. seal the planned pages with their checksums;
+//! 3. flush them, write the meta page, flush that; or, with few pages, list them in the meta page and flush once;
+//! 4. with the workspace held again: the new point replaces the old one ([`Space::end_steady`]).
+//!
+//! In `Sync` mode a commit does all of it before it publishes; else the [`crate::flusher`] does, by need.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+
+use crate::disk::FileDisk;
+use crate::flusher::Flusher;
+use crate::meta::{MANIFEST_MAX, META_BYTES, Meta, MetaFault};
+use crate::options::{Durability, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
+use crate::page::{PageId, TxnId};
+use crate::pager::{Bounds, Pager};
+use crate::shared::{Attached, Identity, ReaderInfo, Root, Shared};
+use crate::snapshot::Snapshot;
+use crate::space::{Space, SteadyPlan};
+use crate::txn::WriteTxn;
+use crate::workspace::Workspace;
+use crate::{Error, FORMAT_VERSION, Result, walk};
+
+/// The file with the pages.
+const DATA_FILE: &str = "data";
+/// The file with the shared state.
+const LOCK_FILE: &str = "lock";
+
+pub(crate) type WorkspaceGuard = ArcMutexGuard<RawMutex, Workspace>;
+
+/// An open database. Clones refer to the same; the last one to go makes a final steady point and closes.
+#[derive(Clone)]
+pub struct Database(pub(crate) Arc<Handle>);
+
+/// The open database and the thread that works for it: dropping it closes the database.
+pub(crate) struct Handle {
+    pub(crate) core: Arc<Core>,
+    flusher: Option<Flusher>,
+}
+
+/// What transactions, snapshots and the flusher share.
+pub(crate) struct Core {
+    pub(crate) pager: Pager,
+    pub(crate) shared: Shared,
+    pub(crate) durability: Durability,
+    path: PathBuf,
+    read_only: bool,
+    /// What the writer knows. In a read-only database it is never used.
+    workspace: Arc<Mutex<Workspace>>,
+    /// Held while a steady point is made without the workspace.
+    steady_lock: Mutex<()>,
+    /// A flush failed, or the files are not what this process thinks.
+    poisoned: AtomicBool,
+    /// The last steady point known to this process, and which meta page holds it.
+    last_meta: Mutex<(Meta, u32)>,
+}
+
+impl Database {
+    /// Opens the database in a directory, creating it if the options allow.
+    ///
+    /// Opening takes the same few page reads whatever the size. After a crash of the system the database is at its last
+    /// steady point; after a crash of a process alone, at its last commit.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use colibri_storage::{Database, Options, TableKind};
+    /// let db = Database::open(dir.path(), &Options::new())?;
+    /// let mut txn = db.write()?;
+    /// let birds = txn.create_table("birds", TableKind::Plain)?;
+    /// txn.put(&birds, b"colibri", b"80 beats a second")?;
+    /// txn.commit()?;
+    /// assert_eq!(db.read()?.get(&birds, b"colibri")?, Some(&b"80 beats a second"[..]));
+    /// # Ok::<(), colibri_storage::Error>(())
+    /// ```
+    pub fn open(dir: impl AsRef<Path>, options: &Options) -> Result<Self> {
+        options.validate()?;
+        let core = Arc::new(Core::open(dir.as_ref(), options)?);
+        let flusher = match core.durability {
+            Durability::Lazy { bytes, period } if !core.read_only => Some(Flusher::start(&core, bytes, period)?),
+            _ => None,
+        };
+        let db = Self(Arc::new(Handle { core, flusher }));
+        if matches!(options.durability, Durability::Sync) && !options.read_only {
+            db.sync()?;
+        }
+        Ok(db)
+    }
+
+    /// The newest committed state, for reading. Never waits; take as many as there are reader slots.
+    #[inline]
+    pub fn read(&self) -> Result<Snapshot<'_>> {
+        Snapshot::borrowed(&self.0)
+    }
+
+    /// As [`Database::read`], for snapshots that outlive this handle: to send to another thread, say.
+    pub fn read_owned(&self) -> Result<Snapshot<'static>> {
+        Snapshot::owned(Arc::clone(&self.0))
+    }
+
+    /// Starts the write transaction; waits while another is active, in this process or another.
+    pub fn write(&self) -> Result<WriteTxn> {
+        self.begin(true)
+    }
+
+    /// As [`Database::write`], but [`Error::Busy`] instead of waiting.
+    pub fn try_write(&self) -> Result<WriteTxn> {
+        self.begin(false)
+    }
+
+    fn begin(&self, wait: bool) -> Result<WriteTxn> {
+        let guard = self.0.core.lock_writer(wait)?;
+        Ok(WriteTxn::new(Arc::clone(&self.0), guard))
+    }
+
+    /// Makes a steady point: everything committed so far is on disk when this returns.
+    pub fn sync(&self) -> Result<()> {
+        self.0.core.sync()
+    }
+
+    /// Live snapshots of all processes.
+    #[must_use]
+    pub fn readers(&self) -> Vec<ReaderInfo> {
+        self.0.core.shared.reader_infos()
+    }
+
+    /// Page size in bytes.
+    #[must_use]
+    pub fn page_size(&self) -> u32 {
+        self.0.core.pager.page_size() as u32
+    }
+
+    /// The longest key in bytes. In tables with many values a key, key and value count together.
+    #[must_use]
+    pub fn key_bytes_max(&self) -> usize {
+        crate::node::key_bytes_max(self.0.core.pager.page_size())
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.core.path
+    }
+
+    /// Makes a final steady point and says how it went. Dropping does the same and keeps quiet. Snapshots and clones
+    /// that are still around keep the files open.
+    pub fn close(self) -> Result<()> {
+        let core = Arc::clone(&self.0.core);
+        drop(self);
+        match core.read_only {
+            true => Ok(()),
+            false => core.sync(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("path", &self.0.core.path).field("durability", &self.0.core.durability).finish()
+    }
+}
+
+impl Handle {
+    /// Tells the flusher of a commit.
+    pub(crate) fn committed(&self, dirty_bytes: u64) {
+        if let Some(flusher) = &self.flusher {
+            flusher.committed(dirty_bytes);
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(flusher) = self.flusher.take() {
+            flusher.stop();
+        }
+        if !self.core.read_only {
+            // An error here has no one to go to; `Database::close` reports it, and the next opening finds the last
+            // steady point.
+            let _ = self.core.close();
+        }
+    }
+}
+
+/// What `open` finds in the directory.
+struct Found {
+    file: File,
+    writable: bool,
+    page_size: u32,
+}
+
+impl Core {
+    fn open(dir: &Path, options: &Options) -> Result<Self> {
+        let data_path = dir.join(DATA_FILE);
+        let found = find_or_create(dir, &data_path, options)?;
+        let identity = Identity::of(&found.file).map_err(|e| Error::io("cannot look at", &data_path, e))?;
+        let lock_path = dir.join(LOCK_FILE);
+        let (shared, attached) = match Shared::attach(&lock_path, identity, options.readers_max) {
+            Err(Error::Io { ref source, .. }) if options.read_only && is_refusal(source) => {
+                (Shared::private(&lock_path, identity, options.readers_max)?, Attached::First(None))
+            }
+            attached => attached?,
+        };
+        let disk = FileDisk::new(found.file, data_path, options.size_max, found.writable)?;
+        let pager = Pager::new(Box::new(disk), found.page_size, options.checksums);
+        let core = Self {
+            pager,
+            shared,
+            durability: options.durability,
+            path: dir.to_owned(),
+            read_only: options.read_only,
+            workspace: Arc::new(Mutex::new(Workspace::new(Space::empty()))),
+            steady_lock: Mutex::new(()),
+            poisoned: AtomicBool::new(false),
+            last_meta: Mutex::new((Meta::default(), 0)),
+        };
+        if let Attached::First(left) = attached {
+            core.recover(left)?;
+        }
+        core.shared.open_gate();
+        Ok(core)
+    }
+
+    /// As the first process: finds the newest state.
+    fn recover(&self, left: Option<Root>) -> Result<()> {
+        if !self.read_only {
+            // What a dead process wrote may be in memory only; what follows relies on it.
+            self.pager.disk().sync()?;
+        }
+        let (meta, slot) = self.newest_meta()?;
+        let mut root = Root { txn: meta.txn, catalog: meta.catalog, page_count: meta.page_count };
+        if let Some(left) = left.filter(|left| left.txn > meta.txn) {
+            let fits = u64::from(left.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated();
+            if fits {
+                root = left;
+            }
+        }
+        self.shared.set_steady(meta.txn);
+        self.shared.publish(root);
+        *self.last_meta.lock() = (meta, slot);
+        Ok(())
+    }
+
+    /// The newest meta page that holds a whole steady point.
+    fn newest_meta(&self) -> Result<(Meta, u32)> {
+        let file_pages = self.pager.disk().allocated() / self.pager.page_size() as u64;
+        let mut metas: Vec<(Meta, u32)> = Vec::new();
+        let mut fault = "both meta pages are damaged";
+        for slot in 0..2 {
+            match Meta::decode(self.pager.raw(PageId(slot), 1)) {
+                Ok(meta) if u64::from(meta.page_count) <= file_pages || meta.clean => metas.push((meta, slot)),
+                Ok(_) => fault = "the file is shorter than its meta page says",
+                Err(MetaFault::Newer(found)) => {
+                    return Err(Error::NewerFormat { path: self.pager.disk().path().into(), found, supported: FORMAT_VERSION });
+                }
+                Err(_) => {}
+            }
+        }
+        metas.retain(|(meta, _)| u64::from(meta.page_count) <= file_pages && meta.page_size as usize == self.pager.page_size());
+        metas.sort_by_key(|(meta, _)| std::cmp::Reverse(meta.txn));
+        let whole = |meta: &Meta| {
+            let bounds = Bounds { page_count: meta.page_count, steady: meta.txn };
+            meta.manifest.iter().all(|&(page, checksum)| self.pager.was_written(page, checksum, bounds))
+        };
+        metas.into_iter().find(|(meta, _)| whole(meta)).ok_or(Error::Corrupted { page: PageId(0), reason: fault })
+    }
+
+    pub(crate) fn ensure_usable(&self) -> Result<()> {
+        if self.poisoned.load(Ordering::Acquire) || self.shared.is_poisoned() {
+            return Err(Error::Poisoned);
+        }
+        Ok(())
+    }
+
+    fn poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+        self.shared.poison();
+    }
+
+    /// Becomes the writer: no other transaction is active, and the workspace is up to date.
+    pub(crate) fn lock_writer(&self, wait: bool) -> Result<WorkspaceGuard> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.ensure_usable()?;
+        let mut guard = if wait { self.workspace.lock_arc() } else { self.workspace.try_lock_arc().ok_or(Error::Busy)? };
+        let current = self.shared.lock_writer(wait)?;
+        let ready = self.ensure_usable().and_then(|()| if current { Ok(()) } else { self.take_over(&mut guard) });
+        match ready {
+            Ok(()) => Ok(guard),
+            Err(e) => {
+                self.shared.forget_writer();
+                self.shared.unlock_writer();
+                Err(e)
+            }
+        }
+    }
+
+    /// Ends being the writer.
+    pub(crate) fn unlock_writer(&self, guard: WorkspaceGuard) {
+        self.shared.unlock_writer();
+        drop(guard);
+    }
+
+    /// Learns what is free from the files, because another process wrote last.
+    fn take_over(&self, work: &mut Workspace) -> Result<()> {
+        self.shared.wait_for_steady();
+        let disk = self.pager.disk();
+        disk.refresh()?;
+        disk.sync()?;
+        let (meta, slot) = self.newest_meta()?;
+        let root = self.shared.root();
+        let mut space = Space::load(&self.pager, &meta)?;
+        if root.txn > meta.txn {
+            let page_count = root.page_count.max(meta.page_count);
+            let bounds = Bounds { page_count, steady: meta.txn };
+            let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.catalog, &root.catalog)?;
+            space.adopt(root.txn, page_count, &difference.live, difference.freed);
+        }
+        self.shared.set_steady(meta.txn);
+        if root.txn < meta.txn {
+            // The last writer died between making its commit durable and publishing it.
+            self.shared.publish(Root { txn: meta.txn, catalog: meta.catalog, page_count: meta.page_count });
+        }
+        work.space = space;
+        *self.last_meta.lock() = (meta, slot);
+        Ok(())
+    }
+
+    /// Brings `Workspace::space` up to date with the snapshots that live, before a transaction.
+    pub(crate) fn reclaim(&self, work: &mut Workspace) {
+        let mut snapshots = std::mem::take(&mut work.snapshots);
+        snapshots.clear();
+        self.shared.pinned(&mut snapshots);
+        work.space.reclaim(&mut snapshots);
+        work.snapshots = snapshots;
+    }
+
+    // ---- steady points ----
+
+    /// Makes everything committed durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.ensure_usable()?;
+        if self.shared.root().txn == self.shared.steady() {
+            return Ok(());
+        }
+        let _steady = self.steady_lock.lock();
+        let mut guard = self.lock_writer(true)?;
+        let root = self.shared.root();
+        if root.txn == self.shared.steady() {
+            self.unlock_writer(guard);
+            return Ok(());
+        }
+        let plan = guard.space.begin_steady(&self.pager, root.txn);
+        let plan = match plan {
+            Ok(plan) => plan,
+            Err(e) => {
+                self.unlock_writer(guard);
+                return Err(e);
+            }
+        };
+        // The free map's own pages may have made the file longer; whoever takes over must see that.
+        self.shared.begin_steady();
+        self.unlock_writer(guard);
+        let result = self.make_steady(plan, root.catalog, root.txn, false);
+        let mut guard = self.workspace.lock_arc();
+        if result.is_ok() {
+            guard.space.end_steady();
+            self.shared.set_steady(root.txn);
+        }
+        self.shared.end_steady();
+        result
+    }
+
+    /// Makes the transaction that is committing steady, before it is published. The workspace is held throughout.
+    pub(crate) fn sync_commit(&self, work: &mut Workspace, root: &mut Root) -> Result<()> {
+        let plan = work.space.begin_steady(&self.pager, root.txn).inspect_err(|_| self.poison())?;
+        root.page_count = work.space.page_count();
+        self.make_steady(plan, root.catalog, root.txn, true)?;
+        work.space.end_steady();
+        self.shared.set_steady(root.txn);
+        Ok(())
+    }
+
+    /// Seals, flushes, writes the meta page. `alone`: nothing else changes meanwhile, so that few pages can go out
+    /// together with the meta page.
+    fn make_steady(&self, plan: SteadyPlan, catalog: crate::tree::Tree, txn: TxnId, alone: bool) -> Result<()> {
+        let mut last = self.last_meta.lock();
+        let mut meta = Meta {
+            txn,
+            page_size: self.pager.page_size() as u32,
+            database_id: last.0.database_id,
+            catalog,
+            ..plan.meta
+        };
+        let one_flush = alone && plan.born.len() <= MANIFEST_MAX;
+        for (page, pages) in plan.born {
+            let checksum = self.pager.seal(page, pages);
+            if one_flush {
+                meta.manifest.push((page, checksum as u32));
+            }
+        }
+        let slot = 1 - last.1;
+        let written = if one_flush { Ok(()) } else { self.pager.disk().sync() }
+            .and_then(|()| self.write_meta(&meta, slot))
+            .and_then(|()| self.pager.disk().sync());
+        // After a failed flush nobody knows what is on disk, and trying again does not tell.
+        written.inspect_err(|_| self.poison())?;
+        *last = (meta, slot);
+        Ok(())
+    }
+
+    fn write_meta(&self, meta: &Meta, slot: u32) -> Result<()> {
+        self.pager.disk().write(u64::from(slot) * self.pager.page_size() as u64, &meta.encode(slot))
+    }
+
+    /// Final steady point; the last process to leave also marks the database as closed and trims the file.
+    fn close(&self) -> Result<()> {
+        self.sync()?;
+        let _steady = self.steady_lock.lock();
+        let gate = self.shared.close_gate()?;
+        if self.shared.others_attached() {
+            return Ok(());
+        }
+        let mut last = self.last_meta.lock();
+        if last.0.clean || last.0.txn != self.shared.steady() {
+            return Ok(());
+        }
+        // Both pages say the same, so that damage to either is told from a torn write.
+        last.0.clean = true;
+        last.0.manifest.clear();
+        let slot = last.1;
+        for slot in [1 - slot, slot] {
+            self.write_meta(&last.0, slot)?;
+            self.pager.disk().sync()?;
+        }
+        self.pager.disk().shrink(u64::from(last.0.page_count) * self.pager.page_size() as u64)?;
+        drop(gate);
+        Ok(())
+    }
+
+    /// Access to the workspace for reports; waits for a writer of this process only.
+    pub(crate) fn workspace(&self) -> &Arc<Mutex<Workspace>> {
+        &self.workspace
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    pub(crate) fn read_newest_meta(&self) -> Result<Meta> {
+        self.newest_meta().map(|(meta, _)| meta)
+    }
+}
+
+fn is_refusal(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::NotFound)
+}
+
+fn find_or_create(dir: &Path, data_path: &Path, options: &Options) -> Result<Found> {
+    let opened = File::options().read(true).write(!options.read_only).open(data_path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            if options.read_only || !options.create {
+                return Err(Error::NotFound { path: dir.into() });
+            }
+            create(dir, data_path, options)?;
+            File::options().read(true).write(true).open(data_path).map_err(|e| Error::io("cannot open", data_path, e))?
+        }
+        Err(e) => return Err(Error::io("cannot open", data_path, e)),
+    };
+    let page_size = read_page_size(&file, data_path)?;
+    if let Some(wanted) = options.page_size
+        && wanted != page_size
+    {
+        return Err(Error::PageSizeMismatch { found: page_size, wanted });
+    }
+    Ok(Found { file, writable: !options.read_only, page_size })
+}
+
+/// The page size, from whichever meta page is whole.
+fn read_page_size(file: &File, path: &Path) -> Result<u32> {
+    use std::os::unix::fs::FileExt;
+    let mut bytes = vec![0; META_BYTES];
+    let mut damaged = None;
+    let second_pages = (PAGE_SIZE_MIN.trailing_zeros()..=PAGE_SIZE_MAX.trailing_zeros()).map(|shift| 1 << shift);
+    for offset in std::iter::once(0).chain(second_pages) {
+        if file.read_exact_at(&mut bytes, offset).is_err() {
+            continue;
+        }
+        match Meta::decode(&bytes) {
+            Ok(meta) if offset == 0 || u64::from(meta.page_size) == offset => return Ok(meta.page_size),
+            Ok(_) | Err(MetaFault::NotColibri) => {}
+            Err(MetaFault::Newer(found)) => {
+                return Err(Error::NewerFormat { path: path.into(), found, supported: FORMAT_VERSION });
+            }
+            Err(MetaFault::Damaged(reason)) => damaged = Some(reason),
+        }
+    }
+    match damaged {
+        Some(reason) => Err(Error::Corrupted { page: PageId(0), reason }),
+        None => Err(Error::NotADatabase { path: path.into(), reason: "no meta page was found" }),
+    }
+}
+
+/// Makes a database: under another name first, so that a crash leaves none rather than half of one.
+fn create(dir: &Path, data_path: &Path, options: &Options) -> Result<()> {
+    fs::create_dir_all(dir).map_err(|e| Error::io("cannot create", dir, e))?;
+    let new_path = dir.join(format!("{DATA_FILE}.new.{}", std::process::id()));
+    let result = write_new(&new_path, options).and_then(|()| {
+        // If another process was faster, its database is as good.
+        match fs::hard_link(&new_path, data_path) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("cannot create", data_path, e)),
+            _ => Ok(()),
+        }
+    });
+    let _ = fs::remove_file(&new_path);
+    result?;
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| Error::io("cannot flush", dir, e))
+}
+
+fn write_new(path: &Path, options: &Options) -> Result<()> {
+    use std::os::unix::fs::FileExt;
+    let page_size = options.page_size.unwrap_or(PAGE_SIZE_MIN);
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)
+        .map_err(|e| Error::io("cannot create", path, e))?;
+    let meta = Meta { page_size, page_count: 2, database_id: random_id(), clean: true, ..Meta::default() };
+    let bytes = options.size_initial.max(2 * u64::from(page_size)).next_multiple_of(u64::from(page_size));
+    crate::disk::allocate(&file, 0, bytes).map_err(|e| match rustix::io::Errno::from_io_error(&e) {
+        Some(rustix::io::Errno::NOSPC) => Error::DiskFull { path: path.into(), bytes_wanted: bytes },
+        _ => Error::io("cannot allocate", path, e),
+    })?;
+    for slot in 0..2_u32 {
+        file.write_all_at(&meta.encode(slot), u64::from(slot) * u64::from(page_size))
+            .map_err(|e| Error::io("cannot write", path, e))?;
+    }
+    file.sync_all().map_err(|e| Error::io("cannot flush", path, e))
+}
+
+pub(crate) fn random_id() -> [u8; 16] {
+    use std::hash::{BuildHasher, RandomState};
+    let half = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&half());
+    id[8..].copy_from_slice(&half());
+    id
+}

@@ -1,0 +1,160 @@
+//! The data file: allocated before it is mapped, written through the map, flushed on request.
+//!
+//! [`Disk`] is the seam between the engine and the world: [`FileDisk`] is a file, tests put other disks in its
+//! place. Everything but the meta pages is written through the map; meta pages are written by [`Disk::write`], so
+//! that the kernel cannot put them on disk before the pages they refer to.
+//!
+//! Invariants: bytes below `allocated` are backed by disk space, so touching them through the map cannot fault for
+//! lack of room; nothing above `allocated` is ever touched.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+use crate::{Error, Result};
+
+/// What the engine asks of the place that holds its pages.
+pub(crate) trait Disk: Send + Sync {
+    /// The mapped bytes and how many of them are reserved address space.
+    fn map(&self) -> (NonNull<u8>, u64);
+    /// Bytes that are backed by disk space.
+    fn allocated(&self) -> u64;
+    /// Takes notice of what another process allocated.
+    fn refresh(&self) -> Result<()>;
+    /// Backs at least so many bytes with disk space.
+    fn grow(&self, bytes: u64) -> Result<()>;
+    /// Gives back the space behind so many bytes.
+    fn shrink(&self, bytes: u64) -> Result<()>;
+    /// Writes beside the map: for meta pages.
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Returns once everything written so far, through the map and beside it, is on disk.
+    fn sync(&self) -> Result<()>;
+    /// The file, for messages.
+    fn path(&self) -> &Path;
+}
+
+/// A data file in a directory.
+pub(crate) struct FileDisk {
+    file: File,
+    path: PathBuf,
+    base: NonNull<u8>,
+    reserved: u64,
+    allocated: AtomicU64,
+    writable: bool,
+}
+
+// SAFETY: the map is plain memory that stays where it is until drop; who may touch which bytes when is decided by
+// `space` (one writer, pages that no snapshot sees) and not by which thread does it.
+unsafe impl Send for FileDisk {}
+// SAFETY: as above; the other fields are a file handle and an atomic.
+unsafe impl Sync for FileDisk {}
+
+impl FileDisk {
+    /// Maps a file, reserving `size_max` bytes of address space, or less where there is no more.
+    pub(crate) fn new(file: File, path: PathBuf, size_max: u64, writable: bool) -> Result<Self> {
+        let length = file.metadata().map_err(|e| Error::io("cannot read the size of", &path, e))?.len();
+        let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let mut reserved = size_max.max(length).next_multiple_of(1 << 16);
+        let base = loop {
+            let bytes = usize::try_from(reserved).unwrap_or(usize::MAX);
+            // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+            let mapped = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED | MapFlags::NORESERVE, &file, 0) };
+            match mapped {
+                Ok(base) => break base,
+                Err(Errno::NOMEM) if reserved / 2 >= length.max(1 << 30) => reserved /= 2,
+                Err(e) => return Err(Error::io("cannot map", path, e)),
+            }
+        };
+        // Reading ahead around a fault makes large folios, and a large folio is written back whole when one of its
+        // pages changes: measured at 475 times the bytes. Cursors ask for what they need ahead themselves.
+        // SAFETY: the range is the mapping just made; the advice does not change its contents.
+        let _ = unsafe { madvise(base, reserved as usize, Advice::Random) };
+        let base = NonNull::new(base.cast()).expect("mmap does not return null");
+        Ok(Self { file, path, base, reserved, allocated: AtomicU64::new(length), writable })
+    }
+}
+
+impl Drop for FileDisk {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new` with this length; whoever used it held a reference to `self`.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.reserved as usize) };
+    }
+}
+
+impl Disk for FileDisk {
+    fn map(&self) -> (NonNull<u8>, u64) {
+        (self.base, self.reserved)
+    }
+
+    fn allocated(&self) -> u64 {
+        self.allocated.load(Ordering::Acquire)
+    }
+
+    fn refresh(&self) -> Result<()> {
+        let length = self.file.metadata().map_err(|e| Error::io("cannot read the size of", &self.path, e))?.len();
+        self.allocated.store(length, Ordering::Release);
+        Ok(())
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let from = self.allocated();
+        if bytes <= from {
+            return Ok(());
+        }
+        allocate(&self.file, from, bytes - from).map_err(|e| match Errno::from_io_error(&e) {
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
+                Error::DiskFull { path: self.path.clone(), bytes_wanted: bytes }
+            }
+            _ => Error::io("cannot grow", &self.path, e),
+        })?;
+        self.allocated.store(bytes, Ordering::Release);
+        Ok(())
+    }
+
+    fn shrink(&self, bytes: u64) -> Result<()> {
+        if self.writable && bytes < self.allocated() {
+            self.file.set_len(bytes).map_err(|e| Error::io("cannot shrink", &self.path, e))?;
+            self.allocated.store(bytes, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(|e| Error::io("cannot write a meta page of", &self.path, e))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|e| Error::io("cannot flush", &self.path, e))
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Backs a range of a file with disk space; file systems that cannot are given zeros.
+pub(crate) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), offset, bytes) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            let zeros = [0; 4096];
+            let mut at = offset;
+            while at < offset + bytes {
+                let take = zeros.len().min((offset + bytes - at) as usize);
+                file.write_all_at(&zeros[..take], at)?;
+                at += take as u64;
+            }
+            Ok(())
+        }
+        Err(e) => Err(e.into()),
+    }
+}

@@ -1,0 +1,178 @@
+//! What can go wrong, and what the caller can do about it.
+//!
+//! Every variant answers one of three questions: fix the input ([`Error::KeyTooLong`], …), try again
+//! ([`Error::Busy`], [`Error::DiskFull`], …) or restore a backup ([`Error::Corrupted`]).
+
+use std::path::PathBuf;
+
+use crate::page::PageId;
+
+/// The result of an engine operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of the storage engine.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation on the database's files.
+    #[error("{action} {path}: {source}", path = path.display())]
+    Io {
+        /// What was attempted, as a verb phrase: "cannot open".
+        action: &'static str,
+        /// The file or directory it was attempted on.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// There is no room on the disk. The transaction was not applied; the database stays readable,
+    /// and the next commit succeeds once there is room.
+    #[error("the disk is full: {path} could not grow to {bytes_wanted} bytes", path = path.display())]
+    DiskFull {
+        /// The data file.
+        path: PathBuf,
+        /// The size the file should have had.
+        bytes_wanted: u64,
+    },
+    /// The database has reached the largest size it was opened with.
+    #[error("the database is full: it was opened with a largest size of {size_max} bytes (Options::size_max)")]
+    DatabaseFull {
+        /// `Options::size_max` in force, in bytes.
+        size_max: u64,
+    },
+    /// Bytes in the file are not what was written. Restore a backup, or save what can be read with `dump`.
+    #[error("page {page} is corrupted: {reason}")]
+    Corrupted {
+        /// The page that failed.
+        page: PageId,
+        /// Which check failed.
+        reason: &'static str,
+    },
+    /// The directory holds something that is not a Colibri database.
+    #[error("{path} is not a Colibri database: {reason}", path = path.display())]
+    NotADatabase {
+        /// The file that was looked at.
+        path: PathBuf,
+        /// What was wrong with it.
+        reason: &'static str,
+    },
+    /// The database was written by a newer version of the format.
+    #[error("{path} has format version {found}; this build reads up to {supported}: use a newer Colibri", path = path.display())]
+    NewerFormat {
+        /// The data file.
+        path: PathBuf,
+        /// The version found.
+        found: u32,
+        /// The newest version this build can read.
+        supported: u32,
+    },
+    /// The page size asked for is not the one the database was created with.
+    #[error("the database has pages of {found} bytes, but {wanted} were asked for (leave Options::page_size out to accept it)")]
+    PageSizeMismatch {
+        /// The page size on disk, in bytes.
+        found: u32,
+        /// The page size in the options, in bytes.
+        wanted: u32,
+    },
+    /// An option is outside its range.
+    #[error("option {option}: {reason}")]
+    InvalidOption {
+        /// The option's name.
+        option: &'static str,
+        /// What its range is.
+        reason: &'static str,
+    },
+    /// There is no database in the directory, and the options do not allow creating one.
+    #[error("there is no database in {path}", path = path.display())]
+    NotFound {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The database was opened read-only.
+    #[error("the database was opened read-only")]
+    ReadOnly,
+    /// Another writer holds the database (only from operations that do not wait).
+    #[error("another write transaction is active")]
+    Busy,
+    /// All reader slots are taken.
+    #[error("all {readers_max} reader slots are taken (Options::readers_max)")]
+    ReadersFull {
+        /// How many slots there are.
+        readers_max: u32,
+    },
+    /// All process slots are taken.
+    #[error("{processes_max} processes have this database open, which is the most it allows")]
+    ProcessesFull {
+        /// How many processes may attach.
+        processes_max: u32,
+    },
+    /// An earlier flush failed, so what is on disk is not known. Reopen the database.
+    #[error("an earlier flush failed; reopen the database to continue from the last steady point")]
+    Poisoned,
+    /// Keys have at least one byte.
+    #[error("a key cannot be empty")]
+    KeyEmpty,
+    /// The key is longer than a page allows. In tables with many values a key, key and value count together.
+    #[error("the key has {bytes} bytes; at most {bytes_max} fit this table")]
+    KeyTooLong {
+        /// Length of the key in bytes.
+        bytes: usize,
+        /// The limit in bytes.
+        bytes_max: usize,
+    },
+    /// The value is longer than the format allows.
+    #[error("the value has {bytes} bytes; at most {bytes_max} are allowed")]
+    ValueTooLong {
+        /// Length of the value in bytes.
+        bytes: u64,
+        /// The limit in bytes.
+        bytes_max: u64,
+    },
+    /// A key of an integer table must be 8 bytes, big-endian.
+    #[error("keys of an integer table have exactly 8 bytes, big-endian; this one has {bytes}")]
+    NotAnIntegerKey {
+        /// Length of the key in bytes.
+        bytes: usize,
+    },
+    /// The operation does not apply to this kind of table.
+    #[error("table {table:?} is {kind}, and {operation} does not apply to it")]
+    WrongTableKind {
+        /// The table.
+        table: String,
+        /// Its kind.
+        kind: crate::TableKind,
+        /// The operation attempted.
+        operation: &'static str,
+    },
+    /// An appended or bulk-loaded key is not greater than the last one.
+    #[error("keys must come in ascending order here: this one is not greater than the table's last")]
+    KeyNotInOrder,
+    /// There is no such table.
+    #[error("there is no table {name:?}")]
+    NoSuchTable {
+        /// The name asked for.
+        name: String,
+    },
+    /// A table of that name exists with another kind.
+    #[error("table {name:?} exists as {kind}")]
+    TableExists {
+        /// The name asked for.
+        name: String,
+        /// The kind it has.
+        kind: crate::TableKind,
+    },
+    /// Text given to `load` does not follow the dump format.
+    #[error("line {line}: {reason}")]
+    InvalidDump {
+        /// Line number, from 1.
+        line: u64,
+        /// What was expected.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Wraps an I/O error with what was attempted on which file.
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: impl Into<std::io::Error>) -> Self {
+        Self::Io { action, path: path.into(), source: source.into() }
+    }
+}

@@ -1,0 +1,56 @@
+//! The storage engine of Colibri: a copy-on-write B+tree on a memory map.
+//!
+//! One writer, any number of readers in any number of processes, nobody waits for a reader. `ls` is the architecture:
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `db` | opening, committing, steady points, closing |
+//! | `flusher` | the background thread of `Lazy` mode |
+//! | `snapshot`, `view`, `cursor` | reading |
+//! | `txn`, `workspace` | writing |
+//! | `catalog`, `composite` | tables, and keys with many values |
+//! | `tree`, `node` | the B+tree and its pages |
+//! | `space` | free pages, in memory and on disk |
+//! | `page`, `meta` | the formats of pages and of the two meta pages |
+//! | `pager`, `disk`, `shared` | the map, the data file, the lock file: here lives `unsafe` |
+//! | `walk`, `check`, `stat`, `copy`, `dump` | tools |
+
+mod catalog;
+mod check;
+mod composite;
+mod copy;
+mod cursor;
+mod db;
+mod disk;
+pub mod dump;
+mod error;
+mod flusher;
+mod meta;
+mod node;
+mod options;
+mod page;
+mod pager;
+mod shared;
+mod snapshot;
+mod space;
+mod stat;
+mod tree;
+mod txn;
+mod view;
+mod walk;
+mod workspace;
+
+pub use catalog::{Table, TableKind};
+pub use check::CheckReport;
+pub use copy::CopyReport;
+pub use cursor::Cursor;
+pub use db::Database;
+pub use error::{Error, Result};
+pub use meta::FORMAT_VERSION;
+pub use options::{Checksums, Durability, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
+pub use page::{PageId, TxnId};
+pub use shared::ReaderInfo;
+pub use snapshot::Snapshot;
+pub use stat::DatabaseStat;
+pub use txn::{Nested, VALUE_BYTES_MAX, WriteTxn};
+pub use view::{Key, Range, TableStat, Value, View};

@@ -1,0 +1,662 @@
+//! Tree pages: sorted slots with key heads, a common prefix stored once, cells from the end.
+//!
+//! ```text
+//! 0        32       32+prefix, padded to 4                                          page_size
+//! | header | prefix | heads u32 × n | cells u16 × n |            free | ← cells (heap)       |
+//! | header | prefix | heads u32 × n | cells u16 × n | children u32 × n | counts u48 × n | free | ← cells |
+//! ```
+//! - A key is `prefix ++ suffix`. The first four bytes of the suffix, big-endian and padded with zeros, are its
+//!   *head*, stored as an integer: searching compares integers that lie side by side. The cell holds the rest.
+//! - Leaf cell: `suffix_len, value_len·2 + large, suffix[4..], value`. A large value's bytes are `page u32, len u32`.
+//! - Branch cell: `suffix_len, suffix[4..]`. A separator whose suffix has at most four bytes has no cell: its
+//!   slot holds the length (0 to 4) instead of a place; four unused bytes at the end keep places above that.
+//! - A place is a distance from the end of the page, so 64 KiB pages need no special case. Lengths take one byte
+//!   below 128 and two bytes (high bits first, top bit set) above.
+//! - Entry 0 of a branch has an empty separator that stands for minus infinity, and no part in the prefix.
+//!
+//! Invariants: suffixes strictly ascending; arrays end at or before the heap; `heap_len` counts all bytes behind the
+//! arrays that cells took, `dead` those of cells since removed; separators satisfy left < sep ≤ right.
+//! [`Node::validate`] proves a page well-formed before anything else looks at it.
+//!
+//! Not here: which page is where (`tree`), who may write (`space`).
+
+use std::cmp::Ordering;
+
+use crate::page::{self, HEADER_BYTES, PageId, PageKind, get_u16, get_u32, put_u16, put_u32};
+
+const AT_PREFIX_LEN: usize = 22;
+const AT_COUNT: usize = 24;
+const AT_HEAP_LEN: usize = 26;
+const AT_DEAD: usize = 28;
+
+const HEAD_BYTES: usize = 4;
+/// Bytes kept free at the end of a branch, so that a place is never mistaken for a length.
+const BRANCH_HEAP_PAD: usize = 4;
+const LEAF_WIDTHS: &[usize] = &[4, 2];
+const BRANCH_WIDTHS: &[usize] = &[4, 2, 4, 6];
+const LEAF_SLOT_BYTES: usize = 6;
+const BRANCH_SLOT_BYTES: usize = 16;
+/// Bytes of a reference to a large value.
+const LARGE_BYTES: usize = 8;
+/// Largest number of entries below one child.
+const COUNT_MAX: u64 = (1 << 48) - 1;
+
+/// What an entry carries besides its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payload<'a> {
+    /// A value inside the leaf.
+    Inline(&'a [u8]),
+    /// A value in pages of its own.
+    Large { page: PageId, bytes: u32 },
+    /// A child page and the number of entries below it.
+    Child { page: PageId, count: u64 },
+}
+
+impl Payload<'_> {
+    fn cell_bytes(&self, suffix_len: usize) -> usize {
+        let rest = suffix_len.saturating_sub(HEAD_BYTES);
+        match self {
+            Self::Inline(value) => len_bytes(suffix_len) + len_bytes(value.len() << 1) + rest + value.len(),
+            Self::Large { .. } => len_bytes(suffix_len) + 1 + rest + LARGE_BYTES,
+            Self::Child { .. } if suffix_len <= HEAD_BYTES => 0,
+            Self::Child { .. } => len_bytes(suffix_len) + rest,
+        }
+    }
+}
+
+fn len_bytes(len: usize) -> usize {
+    1 + usize::from(len >= 128)
+}
+
+fn put_len(out: &mut [u8], at: usize, len: usize) -> usize {
+    debug_assert!(len < 1 << 15);
+    if len < 128 {
+        out[at] = len as u8;
+        at + 1
+    } else {
+        out[at] = 0x80 | (len >> 8) as u8;
+        out[at + 1] = len as u8;
+        at + 2
+    }
+}
+
+/// Reads a length; the result is the length and the bytes behind it.
+#[inline]
+fn take_len(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let (&first, tail) = bytes.split_first()?;
+    if first < 128 {
+        return Some((usize::from(first), tail));
+    }
+    let (&second, tail) = tail.split_first()?;
+    Some((usize::from(first & 0x7f) << 8 | usize::from(second), tail))
+}
+
+/// The first bytes of a suffix as an integer that sorts as the bytes do.
+#[inline]
+fn head_of(suffix: &[u8]) -> u32 {
+    if let Some(head) = suffix.first_chunk::<HEAD_BYTES>() {
+        return u32::from_be_bytes(*head);
+    }
+    let mut head = [0; HEAD_BYTES];
+    head[..suffix.len()].copy_from_slice(suffix);
+    u32::from_be_bytes(head)
+}
+
+#[inline]
+fn rest_of(suffix: &[u8]) -> &[u8] {
+    suffix.get(HEAD_BYTES..).unwrap_or_default()
+}
+
+/// Length of the longest common prefix.
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+/// The largest key a page of this size takes, in bytes.
+pub(crate) const fn key_bytes_max(page_size: usize) -> usize {
+    page_size / 4 - 64
+}
+
+/// Whether a value goes into the leaf: at least four cells fit a page whatever they hold.
+pub(crate) fn fits_inline(key_len: usize, value_len: usize, page_size: usize) -> bool {
+    key_len + value_len <= page_size / 4 - 40
+}
+
+/// A tree page, for reading.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'a> {
+    bytes: &'a [u8],
+}
+
+/// Where a key's rest and payload are: the decoded cell.
+#[derive(Clone, Copy)]
+struct Cell<'a> {
+    suffix_len: usize,
+    rest: &'a [u8],
+    value: &'a [u8],
+    large: bool,
+}
+
+impl<'a> Node<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn is_leaf(self) -> bool {
+        self.level() == 0
+    }
+
+    #[inline]
+    pub(crate) fn level(self) -> u8 {
+        page::level_of(self.bytes)
+    }
+
+    #[inline]
+    pub(crate) fn count(self) -> usize {
+        usize::from(get_u16(self.bytes, AT_COUNT))
+    }
+
+    #[inline]
+    fn prefix_len(self) -> usize {
+        usize::from(get_u16(self.bytes, AT_PREFIX_LEN))
+    }
+
+    #[inline]
+    pub(crate) fn prefix(self) -> &'a [u8] {
+        &self.bytes[HEADER_BYTES..HEADER_BYTES + self.prefix_len()]
+    }
+
+    fn heap_len(self) -> usize {
+        usize::from(get_u16(self.bytes, AT_HEAP_LEN))
+    }
+
+    fn dead(self) -> usize {
+        usize::from(get_u16(self.bytes, AT_DEAD))
+    }
+
+    #[inline]
+    fn slots_at(self) -> usize {
+        HEADER_BYTES + self.prefix_len().next_multiple_of(4)
+    }
+
+    fn widths(self) -> &'static [usize] {
+        if self.is_leaf() { LEAF_WIDTHS } else { BRANCH_WIDTHS }
+    }
+
+    #[inline]
+    fn slot_bytes(self) -> usize {
+        if self.is_leaf() { LEAF_SLOT_BYTES } else { BRANCH_SLOT_BYTES }
+    }
+
+    #[inline]
+    fn heads(self) -> &'a [[u8; 4]] {
+        let at = self.slots_at();
+        self.bytes[at..at + 4 * self.count()].as_chunks().0
+    }
+
+    #[inline]
+    fn head(self, index: usize) -> u32 {
+        u32::from_le_bytes(self.heads()[index])
+    }
+
+    #[inline]
+    fn place(self, index: usize) -> usize {
+        usize::from(get_u16(self.bytes, self.slots_at() + 4 * self.count() + 2 * index))
+    }
+
+    /// The cell of an entry, or `None` if it does not lie within the page.
+    #[inline]
+    fn try_cell(self, index: usize) -> Option<Cell<'a>> {
+        let place = self.place(index);
+        if !self.is_leaf() && place <= HEAD_BYTES {
+            return Some(Cell { suffix_len: place, rest: &[], value: &[], large: false });
+        }
+        let cell = self.bytes.get(self.bytes.len().checked_sub(place)?..)?;
+        let (suffix_len, cell) = take_len(cell)?;
+        let rest_len = suffix_len.saturating_sub(HEAD_BYTES);
+        if !self.is_leaf() {
+            return Some(Cell { suffix_len, rest: cell.get(..rest_len)?, value: &[], large: false });
+        }
+        let (value_len, cell) = take_len(cell)?;
+        let large = value_len & 1 == 1;
+        let value_len = if large { LARGE_BYTES } else { value_len >> 1 };
+        let (rest, cell) = cell.split_at_checked(rest_len)?;
+        Some(Cell { suffix_len, rest, value: cell.get(..value_len)?, large })
+    }
+
+    /// The cell of an entry of a page that was validated. Should memory have changed since, the cell is empty.
+    #[inline]
+    fn cell(self, index: usize) -> Cell<'a> {
+        self.try_cell(index).unwrap_or(Cell { suffix_len: 0, rest: &[], value: &[], large: false })
+    }
+
+    /// Bytes that the entries would take on a page of their own with the same prefix.
+    pub(crate) fn used_bytes(self) -> usize {
+        self.slots_at() + self.count() * self.slot_bytes() + self.heap_len() - self.dead()
+    }
+
+    fn free_bytes(self) -> usize {
+        self.bytes.len() - self.heap_len() - self.slots_at() - self.count() * self.slot_bytes()
+    }
+
+    /// Whether so little is left that merging with a neighbour is worth trying.
+    pub(crate) fn is_underfull(self) -> bool {
+        self.used_bytes() < self.bytes.len() / 3
+    }
+
+    /// Writes the key of an entry over `out`.
+    #[inline]
+    pub(crate) fn key_into(self, index: usize, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(self.prefix());
+        self.suffix_onto(index, out);
+    }
+
+    /// Appends the suffix of an entry to `out`, which holds the prefix.
+    #[inline]
+    pub(crate) fn suffix_onto(self, index: usize, out: &mut Vec<u8>) {
+        let cell = self.cell(index);
+        let head = self.head(index).to_be_bytes();
+        if cell.suffix_len >= HEAD_BYTES {
+            out.extend_from_slice(&head);
+            out.extend_from_slice(cell.rest);
+        } else {
+            out.extend_from_slice(&head[..cell.suffix_len]);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn payload(self, index: usize) -> Payload<'a> {
+        if !self.is_leaf() {
+            return Payload::Child { page: self.child(index), count: self.child_count(index) };
+        }
+        let cell = self.cell(index);
+        if cell.large && cell.value.len() == LARGE_BYTES {
+            return Payload::Large { page: PageId(get_u32(cell.value, 0)), bytes: get_u32(cell.value, 4) };
+        }
+        Payload::Inline(cell.value)
+    }
+
+    #[inline]
+    pub(crate) fn child(self, index: usize) -> PageId {
+        PageId(get_u32(self.bytes, self.slots_at() + 6 * self.count() + 4 * index))
+    }
+
+    pub(crate) fn child_count(self, index: usize) -> u64 {
+        let at = self.slots_at() + 10 * self.count() + 6 * index;
+        u64::from(get_u32(self.bytes, at)) | u64::from(get_u16(self.bytes, at + 4)) << 32
+    }
+
+    /// Entries in this subtree, or in its first `children` children or slots.
+    pub(crate) fn entries_before(self, index: usize) -> u64 {
+        if self.is_leaf() { index as u64 } else { (0..index).map(|i| self.child_count(i)).sum() }
+    }
+
+    pub(crate) fn entries(self) -> u64 {
+        self.entries_before(self.count())
+    }
+
+    /// Where a key is (`Ok`) or would go (`Err`), among the entries from `first` on.
+    #[inline]
+    fn search_from(self, first: usize, key: &[u8]) -> Result<usize, usize> {
+        let prefix = self.prefix();
+        let count = self.count();
+        let Some(suffix) = key.strip_prefix(prefix) else {
+            return Err(if key < prefix { first } else { count });
+        };
+        let head = head_of(suffix);
+        let heads = &self.heads()[first..];
+        let mut index = first + lower_bound(heads, head);
+        if index == count || self.head(index) != head {
+            return Err(index);
+        }
+        let rest = rest_of(suffix);
+        let mut end = count;
+        if index + 1 < count && self.head(index + 1) == head {
+            end = index + lower_bound_above(&self.heads()[index..], head);
+        } else {
+            end = end.min(index + 1);
+        }
+        while index < end {
+            let middle = index + (end - index) / 2;
+            let cell = self.cell(middle);
+            match cell.rest.cmp(rest).then(cell.suffix_len.cmp(&suffix.len())) {
+                Ordering::Less => index = middle + 1,
+                Ordering::Equal => return Ok(middle),
+                Ordering::Greater => end = middle,
+            }
+        }
+        Err(index)
+    }
+
+    /// Where a key is (`Ok`) or would go (`Err`) in a leaf.
+    #[inline]
+    pub(crate) fn search(self, key: &[u8]) -> Result<usize, usize> {
+        self.search_from(0, key)
+    }
+
+    /// Which child of a branch covers a key.
+    #[inline]
+    pub(crate) fn child_index(self, key: &[u8]) -> usize {
+        match self.search_from(1, key) {
+            Ok(index) => index,
+            Err(index) => index - 1,
+        }
+    }
+
+    /// Proves that a page is well-formed, so that no other method leaves its bounds.
+    pub(crate) fn validate(self) -> Result<(), &'static str> {
+        let leaf = match (page::kind_of(self.bytes), self.level()) {
+            (Some(PageKind::Leaf), 0) => true,
+            (Some(PageKind::Branch), 1..) => false,
+            _ => return Err("it is not a tree page"),
+        };
+        let first = usize::from(!leaf);
+        let count = self.count();
+        if count < first {
+            return Err("a branch has no children");
+        }
+        let arrays_end = self.slots_at() + count * self.slot_bytes();
+        if arrays_end + self.heap_len() > self.bytes.len() {
+            return Err("slots and cells overlap");
+        }
+        let mut cells_len = if leaf { 0 } else { BRANCH_HEAP_PAD };
+        for index in 0..count {
+            let place = self.place(index);
+            if place > self.heap_len() {
+                return Err("a cell lies outside the heap");
+            }
+            let Some(cell) = self.try_cell(index) else {
+                return Err("a cell leaves the page");
+            };
+            if !leaf && self.child(index) == PageId::NONE {
+                return Err("a child is missing");
+            }
+            let payload = if leaf { self.payload(index) } else { Payload::Child { page: PageId::NONE, count: 0 } };
+            let cell_len = payload.cell_bytes(cell.suffix_len);
+            if cell_len > 0 && cell_len > place {
+                return Err("a cell leaves the page");
+            }
+            cells_len += cell_len;
+            if index < first {
+                if cell.suffix_len != 0 {
+                    return Err("the first separator is not empty");
+                }
+            } else if index > first {
+                let before = self.cell(index - 1);
+                let order = self.head(index - 1).cmp(&self.head(index));
+                if order.then(before.rest.cmp(cell.rest)).then(before.suffix_len.cmp(&cell.suffix_len)) != Ordering::Less {
+                    return Err("keys are out of order");
+                }
+            }
+            if cell.suffix_len < HEAD_BYTES && self.head(index).trailing_zeros() < 8 * (HEAD_BYTES - cell.suffix_len) as u32 {
+                return Err("a key head has bytes that its key has not");
+            }
+        }
+        if cells_len + self.dead() != self.heap_len() {
+            return Err("the heap's length does not match its cells");
+        }
+        Ok(())
+    }
+}
+
+/// First index whose head is not below `head`; the loop has no branch that depends on the data.
+#[inline]
+fn lower_bound(heads: &[[u8; 4]], head: u32) -> usize {
+    let mut base = 0;
+    let mut size = heads.len();
+    if size == 0 {
+        return 0;
+    }
+    while size > 1 {
+        let half = size / 2;
+        base = if u32::from_le_bytes(heads[base + half - 1]) < head { base + half } else { base };
+        size -= half;
+    }
+    base + usize::from(u32::from_le_bytes(heads[base]) < head)
+}
+
+/// First index whose head is above `head`.
+fn lower_bound_above(heads: &[[u8; 4]], head: u32) -> usize {
+    match head.checked_add(1) {
+        Some(next) => lower_bound(heads, next),
+        None => heads.len(),
+    }
+}
+
+/// Writes a node whose number of entries is known beforehand, entry by entry in ascending order.
+pub(crate) struct Builder<'a> {
+    bytes: &'a mut [u8],
+    prefix_len: usize,
+    slots_at: usize,
+    count: usize,
+    next: usize,
+    heap_len: usize,
+    leaf: bool,
+}
+
+impl<'a> Builder<'a> {
+    /// Starts a node over a page whose header names owner, kind and level.
+    pub(crate) fn new(bytes: &'a mut [u8], prefix: &[u8], count: usize) -> Self {
+        let leaf = page::level_of(bytes) == 0;
+        let slots_at = HEADER_BYTES + prefix.len().next_multiple_of(4);
+        bytes[HEADER_BYTES..HEADER_BYTES + prefix.len()].copy_from_slice(prefix);
+        bytes[HEADER_BYTES + prefix.len()..slots_at].fill(0);
+        let heap_len = if leaf { 0 } else { BRANCH_HEAP_PAD };
+        Self { bytes, prefix_len: prefix.len(), slots_at, count, next: 0, heap_len, leaf }
+    }
+
+    /// Appends an entry. The empty key is entry 0 of a branch.
+    pub(crate) fn push(&mut self, key: &[u8], payload: Payload<'_>) {
+        let suffix = key.get(self.prefix_len..).unwrap_or_default();
+        let index = self.next;
+        self.next += 1;
+        put_u32(self.bytes, self.slots_at + 4 * index, head_of(suffix));
+        let cell_len = payload.cell_bytes(suffix.len());
+        let place = if cell_len == 0 {
+            suffix.len()
+        } else {
+            self.heap_len += cell_len;
+            write_cell(self.bytes, self.heap_len, suffix, payload);
+            self.heap_len
+        };
+        put_u16(self.bytes, self.slots_at + 4 * self.count + 2 * index, place as u16);
+        if let Payload::Child { page, count } = payload {
+            put_u32(self.bytes, self.slots_at + 6 * self.count + 4 * index, page.0);
+            put_u48(self.bytes, self.slots_at + 10 * self.count + 6 * index, count);
+        }
+        debug_assert!(
+            self.slots_at + self.count * if self.leaf { LEAF_SLOT_BYTES } else { BRANCH_SLOT_BYTES } + self.heap_len
+                <= self.bytes.len()
+        );
+    }
+
+    pub(crate) fn finish(self) {
+        assert_eq!(self.next, self.count, "a node was promised another number of entries");
+        put_u16(self.bytes, AT_PREFIX_LEN, self.prefix_len as u16);
+        put_u16(self.bytes, AT_COUNT, self.count as u16);
+        put_u16(self.bytes, AT_HEAP_LEN, self.heap_len as u16);
+        put_u16(self.bytes, AT_DEAD, 0);
+    }
+}
+
+fn put_u48(bytes: &mut [u8], at: usize, value: u64) {
+    debug_assert!(value <= COUNT_MAX);
+    bytes[at..at + 6].copy_from_slice(&value.to_le_bytes()[..6]);
+}
+
+fn write_cell(bytes: &mut [u8], place: usize, suffix: &[u8], payload: Payload<'_>) {
+    let mut at = bytes.len() - place;
+    at = put_len(bytes, at, suffix.len());
+    let rest = rest_of(suffix);
+    match payload {
+        Payload::Inline(value) => {
+            at = put_len(bytes, at, value.len() << 1);
+            bytes[at..at + rest.len()].copy_from_slice(rest);
+            at += rest.len();
+            bytes[at..at + value.len()].copy_from_slice(value);
+        }
+        Payload::Large { page, bytes: len } => {
+            at = put_len(bytes, at, 1);
+            bytes[at..at + rest.len()].copy_from_slice(rest);
+            at += rest.len();
+            put_u32(bytes, at, page.0);
+            put_u32(bytes, at + 4, len);
+        }
+        Payload::Child { .. } => bytes[at..at + rest.len()].copy_from_slice(rest),
+    }
+}
+
+/// Bytes of a node with these entries, given the sum of its cells.
+pub(crate) fn node_bytes(leaf: bool, prefix_len: usize, count: usize, cells_bytes: usize) -> usize {
+    let (slot, pad) = if leaf { (LEAF_SLOT_BYTES, 0) } else { (BRANCH_SLOT_BYTES, BRANCH_HEAP_PAD) };
+    HEADER_BYTES + prefix_len.next_multiple_of(4) + count * slot + pad + cells_bytes
+}
+
+/// Bytes of the cell of a key with a prefix of so many bytes taken off.
+pub(crate) fn cell_bytes(key: &[u8], prefix_len: usize, payload: Payload<'_>) -> usize {
+    payload.cell_bytes(key.len().saturating_sub(prefix_len))
+}
+
+/// What became of an attempt to insert into a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// The entry is in.
+    Done,
+    /// The page must be rewritten first: to gather its dead bytes, or to shorten its prefix.
+    Rebuild,
+    /// The page is full.
+    Full,
+}
+
+/// A tree page, for writing.
+pub(crate) struct NodeMut<'a> {
+    bytes: &'a mut [u8],
+}
+
+impl<'a> NodeMut<'a> {
+    pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
+        Self { bytes }
+    }
+
+    fn node(&self) -> Node<'_> {
+        Node::new(self.bytes)
+    }
+
+    /// Inserts an entry at a position that `search` gave, if it fits as the page is.
+    pub(crate) fn insert(&mut self, index: usize, key: &[u8], payload: Payload<'_>) -> Fit {
+        let node = self.node();
+        let Some(suffix) = key.strip_prefix(node.prefix()) else {
+            return Fit::Rebuild;
+        };
+        let cell_len = payload.cell_bytes(suffix.len());
+        let slot_bytes = node.slot_bytes();
+        let free = node.free_bytes();
+        if free < cell_len + slot_bytes {
+            return if free + node.dead() >= cell_len + slot_bytes { Fit::Rebuild } else { Fit::Full };
+        }
+        let heap_len = node.heap_len() + cell_len;
+        self.open_slot(index);
+        let place = if cell_len == 0 { suffix.len() } else { heap_len };
+        let (slots_at, count) = (self.node().slots_at(), self.node().count());
+        put_u32(self.bytes, slots_at + 4 * index, head_of(suffix));
+        put_u16(self.bytes, slots_at + 4 * count + 2 * index, place as u16);
+        if cell_len > 0 {
+            write_cell(self.bytes, heap_len, suffix, payload);
+            put_u16(self.bytes, AT_HEAP_LEN, heap_len as u16);
+        }
+        if let Payload::Child { page, count } = payload {
+            self.set_child(index, page);
+            self.set_child_count(index, count);
+        }
+        Fit::Done
+    }
+
+    /// Makes room in every array; the arrays move from the last to the first.
+    fn open_slot(&mut self, index: usize) {
+        let node = self.node();
+        let (start, count, widths) = (node.slots_at(), node.count(), node.widths());
+        let mut before: usize = widths.iter().sum();
+        for &width in widths.iter().rev() {
+            before -= width;
+            let (from, to) = (start + before * count, start + before * (count + 1));
+            self.bytes.copy_within(from + width * index..from + width * count, to + width * (index + 1));
+            self.bytes.copy_within(from..from + width * index, to);
+        }
+        put_u16(self.bytes, AT_COUNT, (count + 1) as u16);
+    }
+
+    /// Closes the gap that an entry leaves; the arrays move from the first to the last.
+    fn close_slot(&mut self, index: usize) {
+        let node = self.node();
+        let (start, count, widths) = (node.slots_at(), node.count(), node.widths());
+        let mut before = 0;
+        for &width in widths {
+            let (from, to) = (start + before * count, start + before * (count - 1));
+            self.bytes.copy_within(from..from + width * index, to);
+            self.bytes.copy_within(from + width * (index + 1)..from + width * count, to + width * index);
+            before += width;
+        }
+        put_u16(self.bytes, AT_COUNT, (count - 1) as u16);
+    }
+
+    /// Removes an entry. Removing entry 0 of a branch leaves its successor as the new minus infinity.
+    pub(crate) fn remove(&mut self, index: usize) {
+        self.bury_cell(index);
+        self.close_slot(index);
+        if index == 0 && !self.node().is_leaf() && self.node().count() > 0 {
+            self.bury_cell(0);
+            let (slots_at, count) = (self.node().slots_at(), self.node().count());
+            put_u32(self.bytes, slots_at, 0);
+            put_u16(self.bytes, slots_at + 4 * count, 0);
+        }
+    }
+
+    fn bury_cell(&mut self, index: usize) {
+        let node = self.node();
+        let cell_len = node.payload(index).cell_bytes(node.cell(index).suffix_len);
+        let dead = node.dead() + cell_len;
+        put_u16(self.bytes, AT_DEAD, dead as u16);
+    }
+
+    /// Replaces a value by one that takes the same bytes; `false` if it does not.
+    pub(crate) fn replace_value(&mut self, index: usize, payload: Payload<'_>) -> bool {
+        let node = self.node();
+        let suffix_len = node.cell(index).suffix_len;
+        let old = node.payload(index);
+        let same = match (old, payload) {
+            (Payload::Inline(a), Payload::Inline(b)) => a.len() == b.len(),
+            (Payload::Large { .. }, Payload::Large { .. }) => true,
+            _ => false,
+        };
+        if !same {
+            return false;
+        }
+        let end = self.bytes.len() - node.place(index) + old.cell_bytes(suffix_len);
+        match payload {
+            Payload::Inline(value) => self.bytes[end - value.len()..end].copy_from_slice(value),
+            Payload::Large { page, bytes } => {
+                put_u32(self.bytes, end - 8, page.0);
+                put_u32(self.bytes, end - 4, bytes);
+            }
+            Payload::Child { .. } => unreachable!("branches have no values"),
+        }
+        true
+    }
+
+    pub(crate) fn set_child(&mut self, index: usize, page: PageId) {
+        let at = self.node().slots_at() + 6 * self.node().count() + 4 * index;
+        put_u32(self.bytes, at, page.0);
+    }
+
+    pub(crate) fn set_child_count(&mut self, index: usize, count: u64) {
+        let at = self.node().slots_at() + 10 * self.node().count() + 6 * index;
+        put_u48(self.bytes, at, count);
+    }
+}

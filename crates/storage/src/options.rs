@@ -1,0 +1,164 @@
+//! How a database is opened.
+
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+/// Smallest page size, in bytes.
+pub const PAGE_SIZE_MIN: u32 = 4 << 10;
+/// Largest page size, in bytes.
+pub const PAGE_SIZE_MAX: u32 = 64 << 10;
+
+/// What a commit waits for, and so what a crash of the operating system can take.
+///
+/// In every mode the database is intact after a crash; the modes differ in how much of the tail is lost.
+/// A crash of the process alone loses no commit in any mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// A commit returns once it is on disk: nothing is lost.
+    Sync,
+    /// A commit returns at once. A background thread makes a steady point when so many bytes of pages have
+    /// changed or so much time has passed since the first unsteady commit, and sleeps otherwise.
+    Lazy {
+        /// Bytes of changed pages after which a steady point is made.
+        bytes: u64,
+        /// Time after the first unsteady commit after which a steady point is made.
+        period: Duration,
+    },
+    /// A commit returns at once. Steady points are made by [`crate::Database::sync`] and on closing only.
+    NoSync,
+}
+
+impl Durability {
+    /// `Lazy` with the default bounds: 64 MiB, one second.
+    pub const LAZY: Self = Self::Lazy { bytes: 64 << 20, period: Duration::from_secs(1) };
+}
+
+/// When page checksums are verified. They are always written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Checksums {
+    /// The first time a page is used since the database was opened.
+    #[default]
+    FirstTouch,
+    /// Each time a page is used: for tests and doubtful memory.
+    Always,
+    /// Never, for files that something below already protects. The structure of a page is still checked
+    /// when it is first used.
+    Never,
+}
+
+/// Options for [`crate::Database::open`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(crate) page_size: Option<u32>,
+    pub(crate) size_initial: u64,
+    pub(crate) size_max: u64,
+    pub(crate) durability: Durability,
+    pub(crate) checksums: Checksums,
+    pub(crate) read_only: bool,
+    pub(crate) create: bool,
+    pub(crate) readers_max: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            page_size: None,
+            size_initial: 0,
+            size_max: 1 << 40,
+            durability: Durability::Sync,
+            checksums: Checksums::default(),
+            read_only: false,
+            create: true,
+            readers_max: 1024,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults: 4 KiB pages, `Sync`, checksums verified on first touch, created if missing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Page size in bytes: a power of two from 4 KiB to 64 KiB. A new database gets this size (4 KiB by
+    /// default); an existing one must have it, unless it is left out.
+    #[must_use]
+    pub fn page_size(mut self, bytes: u32) -> Self {
+        self.page_size = Some(bytes);
+        self
+    }
+
+    /// Space to allocate for a new database, in bytes; the file grows by itself beyond it.
+    #[must_use]
+    pub fn size_initial(mut self, bytes: u64) -> Self {
+        self.size_initial = bytes;
+        self
+    }
+
+    /// Largest size of the data file, in bytes: address space that is reserved, not memory. 1 TiB by default.
+    #[must_use]
+    pub fn size_max(mut self, bytes: u64) -> Self {
+        self.size_max = bytes;
+        self
+    }
+
+    /// What a commit waits for. `Sync` by default.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// When page checksums are verified.
+    #[must_use]
+    pub fn checksums(mut self, checksums: Checksums) -> Self {
+        self.checksums = checksums;
+        self
+    }
+
+    /// Opens for reading only. A directory that cannot be written is opened without its lock file, which
+    /// is right only while nobody writes to it.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Whether a missing database is created. `true` by default.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// How many snapshots can be open at once, over all processes. The first process to open the database
+    /// decides. 1024 by default.
+    #[must_use]
+    pub fn readers_max(mut self, readers_max: u32) -> Self {
+        self.readers_max = readers_max;
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        if let Some(size) = self.page_size
+            && !(size.is_power_of_two() && (PAGE_SIZE_MIN..=PAGE_SIZE_MAX).contains(&size))
+        {
+            return Err(Error::InvalidOption { option: "page_size", reason: "must be a power of two from 4096 to 65536" });
+        }
+        if self.size_max < u64::from(PAGE_SIZE_MAX) * 4 {
+            return Err(Error::InvalidOption { option: "size_max", reason: "must be at least 262144 bytes" });
+        }
+        if self.size_initial > self.size_max {
+            return Err(Error::InvalidOption { option: "size_initial", reason: "must not exceed size_max" });
+        }
+        if !(1..=1 << 20).contains(&self.readers_max) {
+            return Err(Error::InvalidOption { option: "readers_max", reason: "must be from 1 to 1048576" });
+        }
+        if let Durability::Lazy { bytes: 0, .. } = self.durability {
+            return Err(Error::InvalidOption { option: "durability", reason: "lazy needs a bound of at least 1 byte" });
+        }
+        Ok(())
+    }
+}

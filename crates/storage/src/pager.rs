@@ -1,0 +1,256 @@
+//! Pages by number: bounds, first-touch verification, and the one place that turns the map into references.
+//!
+//! Invariants that make the references sound:
+//! 1. A reader is given only pages below the page count of its snapshot, and those are allocated and mapped.
+//! 2. A page that a pinned snapshot can reach is not written (`space` hands out no page that one can see), but for
+//!    its checksum field, which is written before the steady transaction number admits the page to verification.
+//! 3. The writer is alone: `page_mut` is called by the holder of the writer's lock, for pages born in its
+//!    transaction, and tree code holds no reference to a page while it has it mutably.
+//!
+//! Not here: which pages are free, what pages mean.
+
+#![allow(unsafe_code)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::disk::Disk;
+use crate::node::Node;
+use crate::options::Checksums;
+use crate::page::{self, PageId, PageKind, TxnId};
+use crate::{Error, Result};
+
+/// What a snapshot may touch, and which of it is sealed by checksums.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Pages below this number belong to the snapshot's file.
+    pub(crate) page_count: u32,
+    /// Pages of transactions up to this one are sealed.
+    pub(crate) steady: TxnId,
+}
+
+/// The mapped pages of one database in one process.
+pub(crate) struct Pager {
+    base: *mut u8,
+    page_size: usize,
+    page_shift: u32,
+    pages_max: u32,
+    checksums: Checksums,
+    /// A bit for each page that passed verification since the database was opened. Untouched words cost nothing.
+    verified: Vec<AtomicU64>,
+    disk: Box<dyn Disk>,
+}
+
+// SAFETY: `base` points into the map that `disk` keeps alive and that is `Send` and `Sync` itself.
+unsafe impl Send for Pager {}
+// SAFETY: as above; concurrent access to page contents follows the invariants in the module's head.
+unsafe impl Sync for Pager {}
+
+impl Pager {
+    pub(crate) fn new(disk: Box<dyn Disk>, page_size: u32, checksums: Checksums) -> Self {
+        let (base, reserved) = disk.map();
+        let pages_max = u32::try_from(reserved / u64::from(page_size)).unwrap_or(u32::MAX);
+        let words = (pages_max as usize).div_ceil(64);
+        // A zeroed allocation of this size is a fresh mapping: no page of it exists before its first bit is set.
+        let verified = zeroed_atomics(words);
+        Self {
+            base: base.as_ptr(),
+            page_size: page_size as usize,
+            page_shift: page_size.trailing_zeros(),
+            pages_max,
+            checksums,
+            verified,
+            disk,
+        }
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    pub(crate) fn page_size(&self) -> usize {
+        self.page_size
+    }
+
+    /// How many pages the reserved address space takes.
+    pub(crate) fn pages_max(&self) -> u32 {
+        self.pages_max
+    }
+
+    /// The bytes of a run of pages, unverified.
+    fn bytes(&self, id: PageId, pages: u32) -> &[u8] {
+        debug_assert!(u64::from(id.0) + u64::from(pages) <= u64::from(self.pages_max));
+        // SAFETY: callers keep the run below a page count that is allocated and mapped (invariant 1), and its
+        // contents do not change while a snapshot pins them (invariant 2).
+        unsafe { std::slice::from_raw_parts(self.base.add(id.index() << self.page_shift), (pages as usize) << self.page_shift) }
+    }
+
+    /// A tree page or the first page of a run, verified the first time.
+    #[inline]
+    fn page(&self, id: PageId, bounds: Bounds) -> Result<&[u8]> {
+        if id.0 >= bounds.page_count {
+            return Err(Error::Corrupted { page: id, reason: "a page number lies beyond the end of the file" });
+        }
+        let word = self.verified[id.index() / 64].load(Ordering::Relaxed);
+        if word >> (id.0 % 64) & 1 == 0 || self.checksums == Checksums::Always {
+            self.verify(id, bounds)?;
+        }
+        Ok(self.bytes(id, 1))
+    }
+
+    /// A tree page.
+    #[inline]
+    pub(crate) fn node(&self, id: PageId, bounds: Bounds) -> Result<Node<'_>> {
+        self.page(id, bounds).map(Node::new)
+    }
+
+    /// Starts loading the part of a page that searching it touches first.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: PageId, bounds: Bounds) {
+        #[cfg(target_arch = "x86_64")]
+        if id.0 < bounds.page_count {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            for line in 0..6 {
+                // SAFETY: prefetching has no effect on memory, and the address lies within the map.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.add((id.index() << self.page_shift) + line * 64).cast()) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (id, bounds);
+    }
+
+    /// The content of a large value.
+    pub(crate) fn large(&self, id: PageId, len: u32, bounds: Bounds) -> Result<&[u8]> {
+        let head = self.page(id, bounds)?;
+        if page::kind_of(head) != Some(PageKind::Overflow) || page::run_bytes_of(head) != len {
+            return Err(Error::Corrupted { page: id, reason: "it is not the large value that a leaf refers to" });
+        }
+        let pages = page::run_pages_for(u64::from(len), self.page_size) as u32;
+        if u64::from(id.0) + u64::from(pages) > u64::from(bounds.page_count) {
+            return Err(Error::Corrupted { page: id, reason: "a large value lies beyond the end of the file" });
+        }
+        Ok(&self.bytes(id, pages)[page::HEADER_BYTES..page::HEADER_BYTES + len as usize])
+    }
+
+    /// Verifies a page or a run, wherever it stands.
+    pub(crate) fn verified_run(&self, id: PageId, bounds: Bounds) -> Result<()> {
+        self.page(id, bounds).map(|_| ())
+    }
+
+    /// A run of one of the free map's kinds, verified each time: it is read once.
+    pub(crate) fn free_map_run(&self, id: PageId, kind: PageKind, bounds: Bounds) -> Result<&[u8]> {
+        if id.0 >= bounds.page_count {
+            return Err(Error::Corrupted { page: id, reason: "the free map lies beyond the end of the file" });
+        }
+        self.verify(id, bounds)?;
+        let head = self.bytes(id, 1);
+        if page::kind_of(head) != Some(kind) {
+            return Err(Error::Corrupted { page: id, reason: "it is not part of the free map" });
+        }
+        Ok(self.bytes(id, page::run_pages_of(head)))
+    }
+
+    #[cold]
+    fn verify(&self, id: PageId, bounds: Bounds) -> Result<()> {
+        self.verify_bytes(id, bounds).map_err(|reason| Error::Corrupted { page: id, reason })?;
+        self.mark_verified(id);
+        Ok(())
+    }
+
+    fn verify_bytes(&self, id: PageId, bounds: Bounds) -> std::result::Result<(), &'static str> {
+        let head = self.bytes(id, 1);
+        if page::number_of(head) != id {
+            return Err("it carries another page's number");
+        }
+        let kind = page::kind_of(head).ok_or("it is of no known kind")?;
+        let pages = page::run_pages_of(head);
+        if pages == 0 || u64::from(id.0) + u64::from(pages) > u64::from(bounds.page_count) {
+            return Err("its run lies beyond the end of the file");
+        }
+        if kind.heads_run() && page::run_pages_for(u64::from(page::run_bytes_of(head)), self.page_size) != u64::from(pages) {
+            return Err("its run has another length than its content");
+        }
+        let sealed = page::txn_of(head) <= bounds.steady;
+        if sealed && self.checksums != Checksums::Never {
+            let whole = self.bytes(id, pages);
+            if page::compute_checksum(whole) != page::checksum_of(whole) {
+                return Err("its checksum does not match");
+            }
+        }
+        match kind {
+            PageKind::Leaf | PageKind::Branch => Node::new(head).validate(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a page carries this transaction or an older one and the checksum of its content: for commits whose
+    /// single flush may not have finished.
+    pub(crate) fn was_written(&self, id: PageId, checksum_low: u32, bounds: Bounds) -> bool {
+        id.0 < bounds.page_count
+            && page::checksum_of(self.bytes(id, 1)) as u32 == checksum_low
+            && self.verify_bytes(id, bounds).is_ok()
+    }
+
+    /// Spares a page that this process writes from being verified by it.
+    pub(crate) fn mark_verified(&self, id: PageId) {
+        self.verified[id.index() / 64].fetch_or(1 << (id.0 % 64), Ordering::Relaxed);
+    }
+
+    /// Makes the next touch of every page verify it again.
+    pub(crate) fn forget_verified(&self, page_count: u32) {
+        for word in &self.verified[..(page_count as usize).div_ceil(64)] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The header of a page that this process trusts: its transaction and the length of its run.
+    pub(crate) fn birth_and_pages(&self, id: PageId) -> (TxnId, u32) {
+        let head = self.bytes(id, 1);
+        (page::txn_of(head), page::run_pages_of(head))
+    }
+
+    /// Writes the checksum of a committed page or run. Snapshots may be reading it: they look at the checksum only
+    /// once the steady transaction number, stored afterwards, admits it.
+    pub(crate) fn seal(&self, id: PageId, pages: u32) -> u64 {
+        let checksum = page::compute_checksum(self.bytes(id, pages));
+        // SAFETY: the header's first eight bytes are aligned, within the map, and not read by anybody else before the
+        // steady point that this is part of (invariant 2).
+        unsafe { &*self.base.add(id.index() << self.page_shift).cast::<AtomicU64>() }.store(checksum.to_le(), Ordering::Release);
+        checksum
+    }
+
+    /// A run of pages for writing.
+    ///
+    /// The caller holds the writer's lock, owns the run (born in its transaction, or being sealed by the one
+    /// steady point under way) and holds no other reference into it: invariant 3.
+    #[expect(clippy::mut_from_ref, reason = "the map is shared memory; exclusiveness is invariant 3 of this module")]
+    pub(crate) fn bytes_mut(&self, id: PageId, pages: u32) -> &mut [u8] {
+        assert!(u64::from(id.0) + u64::from(pages) <= u64::from(self.pages_max));
+        // SAFETY: the run lies within the map and below the allocated length; nobody else refers to it (see above).
+        unsafe {
+            std::slice::from_raw_parts_mut(self.base.add(id.index() << self.page_shift), (pages as usize) << self.page_shift)
+        }
+    }
+
+    /// A tree page for writing; see [`Self::bytes_mut`].
+    #[expect(clippy::mut_from_ref, reason = "as for bytes_mut")]
+    pub(crate) fn page_mut(&self, id: PageId) -> &mut [u8] {
+        self.bytes_mut(id, 1)
+    }
+
+    /// Copies a page to a page that the caller owns.
+    pub(crate) fn copy_page(&self, from: PageId, to: PageId) {
+        assert!(from != to);
+        self.page_mut(to).copy_from_slice(self.bytes(from, 1));
+    }
+
+    /// Raw bytes of a range of pages, for copying a file whose snapshot is pinned.
+    pub(crate) fn raw(&self, id: PageId, pages: u32) -> &[u8] {
+        self.bytes(id, pages)
+    }
+}
+
+fn zeroed_atomics(words: usize) -> Vec<AtomicU64> {
+    let zeros = std::mem::ManuallyDrop::new(vec![0_u64; words]);
+    // SAFETY: `AtomicU64` has the size, alignment and bit validity of `u64`, and the vector is given up to this one.
+    unsafe { Vec::from_raw_parts(zeros.as_ptr().cast_mut().cast(), zeros.len(), zeros.capacity()) }
+}

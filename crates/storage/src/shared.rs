@@ -1,0 +1,647 @@
+//! The lock file: what the processes that have a database open share in memory.
+//!
+//! ```text
+//! | header: newest root, writer's lock | process slots (128) | reader slots … |
+//! ```
+//! It holds no durable state: the first process to come resets it. But as long as the system has not been
+//! restarted it also remembers the newest root, so that the death of a process loses no commit.
+//!
+//! Who may touch what:
+//! - `current` and `roots`: written by the holder of the writer's lock. Root `n` goes to `roots[n % 2]` before `current`
+//!   becomes `n`; a reader that still sees `current == n` after reading `roots[n % 2]` has read it whole.
+//! - A reader slot: `owner` by whoever takes or frees it, `txn` by its owner alone. A reader publishes `txn` and then
+//!   looks at `current` again; the writer publishes `current` and then looks at the slots. Both are sequentially
+//!   consistent, so either the writer sees the reader or the reader sees the newer root and starts over.
+//! - `writer`: 0, or the process slot + 1 of the holder, with a bit for sleepers.
+//! - Process slots: a process holds an open-file-description lock on the byte that goes with its slot; the kernel lets
+//!   it go with the process, which is how the others know. Slots change hands under the gate, a lock on byte 0.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::thread::futex;
+
+use crate::page::{PageId, TxnId};
+use crate::tree::Tree;
+use crate::{Error, Result};
+
+const MAGIC: u64 = 0x314b_434f_4c49_4c43;
+const LAYOUT_VERSION: u32 = 1;
+/// How many processes can have a database open at once.
+pub(crate) const PROCESSES_MAX: u32 = 128;
+const ROOT_WORDS: usize = 8;
+const WAITERS: u32 = 1 << 31;
+/// A sleeper for the writer's lock looks this often whether the holder is still alive.
+const HOLDER_CHECK_PERIOD_MS: i64 = 100;
+const GATE_BYTE: i64 = 0;
+const FIRST_PROCESS_BYTE: i64 = 1;
+
+/// No snapshot in this slot.
+const SLOT_IDLE: u64 = u64::MAX;
+
+#[repr(C, align(64))]
+struct Header {
+    magic: AtomicU64,
+    layout_version: AtomicU32,
+    readers_max: AtomicU32,
+    boot_id: [AtomicU64; 2],
+    data_inode: AtomicU64,
+    data_device: AtomicU64,
+    next_incarnation: AtomicU64,
+    poisoned: AtomicU32,
+    readers_used: AtomicU32,
+    writer: AtomicU32,
+    /// Process slot + 1 of whoever flushes a steady point without the writer's lock, or 0.
+    steady_maker: AtomicU32,
+    last_writer: AtomicU64,
+    _pad2: [u64; 6],
+    current: AtomicU64,
+    steady: AtomicU64,
+    _pad3: [u64; 6],
+    roots: [[AtomicU64; ROOT_WORDS]; 2],
+    processes: [ProcessSlot; PROCESSES_MAX as usize],
+}
+
+#[repr(C)]
+struct ProcessSlot {
+    incarnation: AtomicU64,
+    pid: AtomicU32,
+    _pad: u32,
+}
+
+#[repr(C, align(64))]
+struct ReaderSlot {
+    txn: AtomicU64,
+    /// Process slot + 1, or 0 for nobody.
+    owner: AtomicU32,
+    thread: AtomicU32,
+    since_ms: AtomicU64,
+}
+
+const _: () = assert!(size_of::<ReaderSlot>() == 64);
+const _: () = assert!(std::mem::offset_of!(Header, current) % 64 == 0);
+
+/// The state of the database after a committed transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Root {
+    pub(crate) txn: TxnId,
+    pub(crate) catalog: Tree,
+    pub(crate) page_count: u32,
+}
+
+impl Root {
+    fn to_words(self) -> [u64; ROOT_WORDS] {
+        let tree = self.catalog;
+        [
+            self.txn.0,
+            u64::from(tree.root.0) | u64::from(tree.depth) << 32,
+            tree.entries,
+            tree.leaf_pages,
+            tree.branch_pages,
+            tree.overflow_pages,
+            u64::from(self.page_count),
+            0,
+        ]
+    }
+
+    fn from_words(words: [u64; ROOT_WORDS]) -> Self {
+        Self {
+            txn: TxnId(words[0]),
+            catalog: Tree {
+                root: PageId(words[1] as u32),
+                depth: (words[1] >> 32) as u32,
+                entries: words[2],
+                leaf_pages: words[3],
+                branch_pages: words[4],
+                overflow_pages: words[5],
+            },
+            page_count: words[6] as u32,
+        }
+    }
+}
+
+/// A live snapshot, as `Database::readers` tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReaderInfo {
+    /// The process.
+    pub process: u32,
+    /// The thread that took the snapshot, as the operating system numbers it.
+    pub thread: u32,
+    /// The newest transaction the snapshot sees.
+    pub txn: TxnId,
+    /// How long ago the snapshot was taken.
+    pub age: Duration,
+}
+
+/// Names a reader slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReaderId(u32);
+
+/// The mapped lock file.
+pub(crate) struct Shared {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// `None` where the directory cannot be written: then this is memory of the process alone.
+    file: Option<File>,
+    path: PathBuf,
+    slot: u32,
+    incarnation: u64,
+}
+
+// SAFETY: everything behind `base` is atomics; the mapping lives until drop.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+/// Held while a process attaches or leaves.
+pub(crate) struct Gate<'a>(&'a Shared);
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = &self.0.file {
+            let _ = range_lock(file, libc::F_UNLCK, GATE_BYTE, 1, false);
+        }
+    }
+}
+
+/// Which data file the shared state belongs to, on which boot of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) boot_id: [u64; 2],
+    pub(crate) inode: u64,
+    pub(crate) device: u64,
+}
+
+impl Identity {
+    pub(crate) fn of(data: &File) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let meta = data.metadata()?;
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let hash = xxhash_rust::xxh3::xxh3_128(text.trim().as_bytes());
+        Ok(Self { boot_id: [hash as u64, (hash >> 64) as u64], inode: meta.ino(), device: meta.dev() })
+    }
+}
+
+/// What was found when attaching.
+pub(crate) enum Attached {
+    /// Nobody else has the database open. The newest root that a dead process of this boot left, if any.
+    First(Option<Root>),
+    /// Others have it open; the newest root is theirs.
+    Joined,
+}
+
+impl Shared {
+    /// Opens the lock file and takes a process slot. The gate is held until the caller has set the first root.
+    pub(crate) fn attach(path: &Path, identity: Identity, readers_max: u32) -> Result<(Self, Attached)> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|e| Error::io("cannot open", path, e))?;
+        range_lock(&file, libc::F_WRLCK, GATE_BYTE, 1, true).map_err(|e| Error::io("cannot lock", path, e))?;
+        let alone = !range_is_locked(&file, FIRST_PROCESS_BYTE, i64::from(PROCESSES_MAX)).map_err(|e| Error::io("cannot lock", path, e))?;
+        let mut readers_max = readers_max;
+        let length = file.metadata().map_err(|e| Error::io("cannot read the size of", path, e))?.len();
+        let existing = existing_readers_max(&file, length);
+        match existing {
+            Some(existing) if !alone => readers_max = existing,
+            None if !alone => {
+                return Err(Error::NotADatabase { path: path.into(), reason: "the lock file in use has another layout" });
+            }
+            Some(_) => {}
+            None => file.set_len(0).map_err(|e| Error::io("cannot reset", path, e))?,
+        }
+        let bytes = size_of::<Header>() + readers_max as usize * size_of::<ReaderSlot>();
+        crate::disk::allocate(&file, 0, bytes as u64).map_err(|e| Error::io("cannot grow", path, e))?;
+        // SAFETY: a new shared mapping of the file, which is at least as long as the mapping.
+        let base = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0) }
+            .map_err(|e| Error::io("cannot map", path, e))?;
+        let base = NonNull::new(base.cast()).expect("mmap does not return null");
+        let mut shared = Self { base, bytes, file: Some(file), path: path.into(), slot: 0, incarnation: 0 };
+        let attached = if alone { Attached::First(shared.reset(identity, readers_max)) } else { Attached::Joined };
+        shared.take_process_slot()?;
+        Ok((shared, attached))
+    }
+
+    /// Shared state for this process alone: for reading where nothing can be written.
+    pub(crate) fn private(path: &Path, identity: Identity, readers_max: u32) -> Result<Self> {
+        let bytes = size_of::<Header>() + readers_max as usize * size_of::<ReaderSlot>();
+        // SAFETY: a new anonymous mapping.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }
+            .map_err(|e| Error::io("cannot map", path, e))?;
+        let base = NonNull::new(base.cast()).expect("mmap does not return null");
+        let shared = Self { base, bytes, file: None, path: path.into(), slot: 0, incarnation: 1 };
+        shared.reset(identity, readers_max);
+        Ok(shared)
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the mapping is page-aligned, long enough, and all of `Header` is atomics, valid for any bytes.
+        unsafe { self.base.cast::<Header>().as_ref() }
+    }
+
+    fn readers(&self) -> &[ReaderSlot] {
+        let count = (self.bytes - size_of::<Header>()) / size_of::<ReaderSlot>();
+        // SAFETY: `bytes` was computed from this count; the slots start at a multiple of 64; all fields are atomics.
+        unsafe { std::slice::from_raw_parts(self.base.add(size_of::<Header>()).cast().as_ptr(), count) }
+    }
+
+    /// Starts over, for the first process; gives back the newest root that this boot knew of this data file.
+    fn reset(&self, identity: Identity, readers_max: u32) -> Option<Root> {
+        let header = self.header();
+        let same = header.magic.load(Ordering::Relaxed) == MAGIC
+            && header.layout_version.load(Ordering::Relaxed) == LAYOUT_VERSION
+            && header.poisoned.load(Ordering::Relaxed) == 0
+            && header.boot_id[0].load(Ordering::Relaxed) == identity.boot_id[0]
+            && header.boot_id[1].load(Ordering::Relaxed) == identity.boot_id[1]
+            && header.data_inode.load(Ordering::Relaxed) == identity.inode
+            && header.data_device.load(Ordering::Relaxed) == identity.device;
+        let left = same.then(|| self.root()).filter(|root| root.txn.0 > 0);
+        header.layout_version.store(LAYOUT_VERSION, Ordering::Relaxed);
+        header.readers_max.store(readers_max, Ordering::Relaxed);
+        for i in 0..2 {
+            header.boot_id[i].store(identity.boot_id[i], Ordering::Relaxed);
+        }
+        header.data_inode.store(identity.inode, Ordering::Relaxed);
+        header.data_device.store(identity.device, Ordering::Relaxed);
+        header.poisoned.store(0, Ordering::Relaxed);
+        header.writer.store(0, Ordering::Relaxed);
+        header.steady_maker.store(0, Ordering::Relaxed);
+        header.last_writer.store(0, Ordering::Relaxed);
+        header.readers_used.store(0, Ordering::Relaxed);
+        for slot in &header.processes {
+            slot.incarnation.store(0, Ordering::Relaxed);
+        }
+        for slot in self.readers() {
+            slot.owner.store(0, Ordering::Relaxed);
+            slot.txn.store(SLOT_IDLE, Ordering::Relaxed);
+        }
+        header.magic.store(MAGIC, Ordering::Release);
+        left
+    }
+
+    fn take_process_slot(&mut self) -> Result<()> {
+        let file = self.file.as_ref().expect("attached state has a file");
+        for slot in 0..PROCESSES_MAX {
+            match range_lock(file, libc::F_WRLCK, FIRST_PROCESS_BYTE + i64::from(slot), 1, false) {
+                Ok(()) => {
+                    self.slot = slot;
+                    self.release_readers_of(slot);
+                    let header = self.header();
+                    let incarnation = header.next_incarnation.fetch_add(1, Ordering::Relaxed) + 1;
+                    header.processes[slot as usize].incarnation.store(incarnation, Ordering::Relaxed);
+                    header.processes[slot as usize].pid.store(std::process::id(), Ordering::Relaxed);
+                    // A process that died with the writer's lock gave it back by dying.
+                    let _ = header.writer.compare_exchange(slot + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
+                    let _ = header.writer.compare_exchange((slot + 1) | WAITERS, 0, Ordering::AcqRel, Ordering::Relaxed);
+                    self.incarnation = incarnation;
+                    return Ok(());
+                }
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {}
+                Err(e) => return Err(Error::io("cannot lock", &self.path, e)),
+            }
+        }
+        Err(Error::ProcessesFull { processes_max: PROCESSES_MAX })
+    }
+
+    /// Lets others attach.
+    pub(crate) fn open_gate(&self) {
+        drop(Gate(self));
+    }
+
+    /// Keeps others from attaching, until the gate is dropped.
+    pub(crate) fn close_gate(&self) -> Result<Gate<'_>> {
+        if let Some(file) = &self.file {
+            range_lock(file, libc::F_WRLCK, GATE_BYTE, 1, true).map_err(|e| Error::io("cannot lock", &self.path, e))?;
+        }
+        Ok(Gate(self))
+    }
+
+    /// Whether another process, or another handle of this one, has the database open.
+    pub(crate) fn others_attached(&self) -> bool {
+        (0..PROCESSES_MAX).any(|slot| slot != self.slot && self.is_alive(slot))
+    }
+
+    fn is_alive(&self, slot: u32) -> bool {
+        if slot == self.slot {
+            return true;
+        }
+        let Some(file) = &self.file else { return false };
+        range_is_locked(file, FIRST_PROCESS_BYTE + i64::from(slot), 1).unwrap_or(true)
+    }
+
+    // ---- roots ----
+
+    /// The newest committed root.
+    #[inline]
+    pub(crate) fn root(&self) -> Root {
+        let header = self.header();
+        loop {
+            let txn = header.current.load(Ordering::Acquire);
+            let root = self.read_root(txn);
+            std::sync::atomic::fence(Ordering::Acquire);
+            if header.current.load(Ordering::Relaxed) == txn {
+                return root;
+            }
+        }
+    }
+
+    #[inline]
+    fn read_root(&self, txn: u64) -> Root {
+        let words = &self.header().roots[(txn & 1) as usize];
+        Root::from_words(std::array::from_fn(|i| words[i].load(Ordering::Relaxed)))
+    }
+
+    /// Makes a root the newest. Only the holder of the writer's lock, or of the gate when first, calls this.
+    pub(crate) fn publish(&self, root: Root) {
+        let header = self.header();
+        // A reader that saw this slot's old root finds another `current` afterwards: pairs with `root`.
+        std::sync::atomic::fence(Ordering::Release);
+        for (word, value) in header.roots[(root.txn.0 & 1) as usize].iter().zip(root.to_words()) {
+            word.store(value, Ordering::Relaxed);
+        }
+        header.current.store(root.txn.0, Ordering::SeqCst);
+    }
+
+    /// The last transaction that is on disk.
+    #[inline]
+    pub(crate) fn steady(&self) -> TxnId {
+        TxnId(self.header().steady.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_steady(&self, txn: TxnId) {
+        self.header().steady.store(txn.0, Ordering::Release);
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.header().poisoned.load(Ordering::Acquire) != 0
+    }
+
+    /// Marks that a flush failed: nobody commits any more until all have reopened.
+    pub(crate) fn poison(&self) {
+        self.header().poisoned.store(1, Ordering::Release);
+    }
+
+    // ---- readers ----
+
+    /// Pins the newest root. `hint` is where the calling thread last had its slot.
+    #[inline]
+    pub(crate) fn pin(&self, hint: u32) -> Result<(ReaderId, Root)> {
+        let id = match self.readers().get(hint as usize) {
+            Some(slot) if slot.owner.load(Ordering::Relaxed) == self.slot + 1 && self.claim(slot) => ReaderId(hint),
+            _ => self.find_slot()?,
+        };
+        let slot = &self.readers()[id.0 as usize];
+        slot.since_ms.store(now_ms(), Ordering::Relaxed);
+        let header = self.header();
+        loop {
+            let txn = header.current.load(Ordering::Acquire);
+            let root = self.read_root(txn);
+            // Pairs with the load in `pinned`: see the module's head.
+            slot.txn.swap(txn, Ordering::SeqCst);
+            if header.current.load(Ordering::SeqCst) == txn {
+                return Ok((id, root));
+            }
+        }
+    }
+
+    /// Claims an idle slot that this process owns, at a transaction that holds everything back until `pin` sets it.
+    #[inline]
+    fn claim(&self, slot: &ReaderSlot) -> bool {
+        slot.txn.compare_exchange(SLOT_IDLE, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    fn find_slot(&self) -> Result<ReaderId> {
+        let header = self.header();
+        for pass in 0..2 {
+            for (i, slot) in self.readers().iter().enumerate() {
+                let owner = slot.owner.load(Ordering::Acquire);
+                let free = owner == self.slot + 1
+                    || owner == 0
+                        && slot.owner.compare_exchange(0, self.slot + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+                if free && self.claim(slot) {
+                    header.readers_used.fetch_max(i as u32 + 1, Ordering::SeqCst);
+                    slot.thread.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
+                    return Ok(ReaderId(i as u32));
+                }
+            }
+            if pass == 0 {
+                self.release_dead_readers();
+            }
+        }
+        Err(Error::ReadersFull { readers_max: self.readers().len() as u32 })
+    }
+
+    /// Where a slot is, as a hint for the next [`Self::pin`] of the same thread.
+    pub(crate) fn hint(id: ReaderId) -> u32 {
+        id.0
+    }
+
+    #[inline]
+    pub(crate) fn unpin(&self, id: ReaderId) {
+        self.readers()[id.0 as usize].txn.store(SLOT_IDLE, Ordering::Release);
+    }
+
+    /// The transactions that live snapshots see, unsorted.
+    pub(crate) fn pinned(&self, out: &mut Vec<TxnId>) {
+        let used = self.header().readers_used.load(Ordering::SeqCst) as usize;
+        for slot in &self.readers()[..used.min(self.readers().len())] {
+            let txn = slot.txn.load(Ordering::SeqCst);
+            if txn != SLOT_IDLE && slot.owner.load(Ordering::Relaxed) != 0 {
+                out.push(TxnId(txn));
+            }
+        }
+    }
+
+    /// Frees the slots of processes that are no more. Returns whether there were any.
+    pub(crate) fn release_dead_readers(&self) -> bool {
+        // With the gate closed no process slot found dead can come to life under another owner.
+        let Ok(_gate) = self.close_gate() else { return false };
+        let mut alive = [None; PROCESSES_MAX as usize];
+        let mut released = false;
+        for slot in self.readers() {
+            let owner = slot.owner.load(Ordering::Acquire);
+            if owner == 0 || owner > PROCESSES_MAX {
+                continue;
+            }
+            let process = owner - 1;
+            if !*alive[process as usize].get_or_insert_with(|| self.is_alive(process)) {
+                slot.txn.store(SLOT_IDLE, Ordering::Relaxed);
+                released |= slot.owner.compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            }
+        }
+        released
+    }
+
+    fn release_readers_of(&self, process: u32) {
+        for slot in self.readers() {
+            if slot.owner.load(Ordering::Acquire) == process + 1 {
+                slot.txn.store(SLOT_IDLE, Ordering::Relaxed);
+                slot.owner.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    /// Live snapshots of all processes.
+    pub(crate) fn reader_infos(&self) -> Vec<ReaderInfo> {
+        let now = now_ms();
+        let mut infos = Vec::new();
+        for slot in self.readers() {
+            let (txn, owner) = (slot.txn.load(Ordering::Acquire), slot.owner.load(Ordering::Acquire));
+            if txn == SLOT_IDLE || owner == 0 || owner > PROCESSES_MAX {
+                continue;
+            }
+            infos.push(ReaderInfo {
+                process: self.header().processes[(owner - 1) as usize].pid.load(Ordering::Relaxed),
+                thread: slot.thread.load(Ordering::Relaxed),
+                txn: TxnId(txn),
+                age: Duration::from_millis(now.saturating_sub(slot.since_ms.load(Ordering::Relaxed))),
+            });
+        }
+        infos
+    }
+
+    // ---- the writer's lock ----
+
+    /// Takes the writer's lock between processes. Returns whether this process also wrote last, so that what it
+    /// knows of free space still holds.
+    pub(crate) fn lock_writer(&self, wait: bool) -> Result<bool> {
+        let word = &self.header().writer;
+        let mine = self.slot + 1;
+        // Once having slept, others may sleep too: keep the bit set.
+        let mut value = mine;
+        loop {
+            match word.compare_exchange(0, value, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(_) if !wait => return Err(Error::Busy),
+                Err(held) => {
+                    let holder = (held & !WAITERS) - 1;
+                    value = mine | WAITERS;
+                    if held & WAITERS == 0
+                        && word.compare_exchange(held, held | WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_err()
+                    {
+                        continue;
+                    }
+                    let timeout = futex::Timespec { tv_sec: 0, tv_nsec: HOLDER_CHECK_PERIOD_MS * 1_000_000 };
+                    let slept = futex::wait(word, futex::Flags::empty(), held | WAITERS, Some(&timeout));
+                    if slept == Err(rustix::io::Errno::TIMEDOUT) && !self.is_alive(holder) {
+                        // The holder died; its transaction was never published.
+                        let _ = word.compare_exchange(held | WAITERS, 0, Ordering::AcqRel, Ordering::Relaxed);
+                    }
+                }
+            }
+        }
+        Ok(self.header().last_writer.swap(self.incarnation, Ordering::AcqRel) == self.incarnation)
+    }
+
+    /// Announces a steady point that is flushed without the writer's lock, so that no other process writes meanwhile.
+    pub(crate) fn begin_steady(&self) {
+        self.header().steady_maker.store(self.slot + 1, Ordering::Release);
+    }
+
+    pub(crate) fn end_steady(&self) {
+        self.header().steady_maker.store(0, Ordering::Release);
+    }
+
+    /// Waits for the steady point that another process is making. The caller holds the writer's lock, so no other begins.
+    pub(crate) fn wait_for_steady(&self) {
+        loop {
+            let maker = self.header().steady_maker.load(Ordering::Acquire);
+            if maker == 0 || maker == self.slot + 1 || !self.is_alive(maker - 1) {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Makes the next writer, even of this process, take over from the files.
+    pub(crate) fn forget_writer(&self) {
+        self.header().last_writer.store(0, Ordering::Release);
+    }
+
+    pub(crate) fn unlock_writer(&self) {
+        let word = &self.header().writer;
+        if word.swap(0, Ordering::Release) & WAITERS != 0 {
+            let _ = futex::wake(word, futex::Flags::empty(), 1);
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            self.release_readers_of(self.slot);
+        }
+        // SAFETY: the mapping was made by `attach` or `private` with this length, and nobody refers to it any more.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
+        // Closing the file lets go of the process slot's lock.
+    }
+}
+
+/// Milliseconds of the system's coarse clock: a read of memory, no system call.
+#[inline]
+fn now_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+fn existing_readers_max(file: &File, length: u64) -> Option<u32> {
+    use std::os::unix::fs::FileExt;
+    if length < size_of::<Header>() as u64 {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let magic = u64::from(word(0)) | u64::from(word(4)) << 32;
+    let readers_max = word(12);
+    let fits = length >= size_of::<Header>() as u64 + u64::from(readers_max) * size_of::<ReaderSlot>() as u64;
+    (magic == MAGIC && word(8) == LAYOUT_VERSION && fits).then_some(readers_max)
+}
+
+fn lock_request(kind: libc::c_int, start: i64, len: i64) -> libc::flock {
+    // SAFETY: `flock` is plain integers, for which zero is a value.
+    let mut request: libc::flock = unsafe { std::mem::zeroed() };
+    request.l_type = kind as libc::c_short;
+    request.l_whence = libc::SEEK_SET as libc::c_short;
+    request.l_start = start;
+    request.l_len = len;
+    request
+}
+
+/// Takes or gives back an open-file-description lock on a range of bytes.
+fn range_lock(file: &File, kind: libc::c_int, start: i64, len: i64, wait: bool) -> io::Result<()> {
+    let request = lock_request(kind, start, len);
+    let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
+    loop {
+        // SAFETY: the descriptor is open for the length of the call and the request is a valid `flock`.
+        if unsafe { libc::fcntl(file.as_raw_fd(), command, &raw const request) } == 0 {
+            return Ok(());
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
+}
+
+/// Whether somebody else holds a lock on any byte of a range.
+fn range_is_locked(file: &File, start: i64, len: i64) -> io::Result<bool> {
+    let mut request = lock_request(libc::F_WRLCK, start, len);
+    // SAFETY: as in `range_lock`; the kernel writes the answer into the request.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(request.l_type != libc::F_UNLCK as libc::c_short)
+}

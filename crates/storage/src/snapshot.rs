@@ -1,0 +1,154 @@
+//! Snapshots: the database as of one committed transaction, for as long as it is held.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::catalog::{Description, Table};
+use crate::db::{Core, Handle};
+use crate::page::TxnId;
+use crate::pager::Bounds;
+use crate::shared::{ReaderId, Root, Shared};
+use crate::tree::Tree;
+use crate::view::{self, View};
+use crate::{Error, Result};
+
+thread_local! {
+    /// The reader slot this thread used last: a hint, right for whichever database it was.
+    static SLOT_HINT: Cell<u32> = const { Cell::new(0) };
+}
+
+enum Owner<'db> {
+    Borrowed(&'db Handle),
+    Owned(Arc<Handle>),
+}
+
+/// The database as of one committed transaction. Costs nobody anything but the space that its pages take.
+pub struct Snapshot<'db> {
+    owner: Owner<'db>,
+    reader: ReaderId,
+    root: Root,
+    bounds: Bounds,
+}
+
+impl<'db> Snapshot<'db> {
+    #[inline]
+    pub(crate) fn borrowed(handle: &'db Handle) -> Result<Self> {
+        Self::take(Owner::Borrowed(handle))
+    }
+
+    pub(crate) fn owned(handle: Arc<Handle>) -> Result<Self> {
+        Self::take(Owner::Owned(handle))
+    }
+
+    #[inline]
+    fn take(owner: Owner<'db>) -> Result<Self> {
+        let core = match &owner {
+            Owner::Borrowed(handle) => &handle.core,
+            Owner::Owned(handle) => &handle.core,
+        };
+        let hint = SLOT_HINT.get();
+        let (reader, root) = core.shared.pin(hint)?;
+        if Shared::hint(reader) != hint {
+            SLOT_HINT.set(Shared::hint(reader));
+        }
+        // Read before any page is: a page this number admits was sealed before it was stored.
+        let steady = core.shared.steady();
+        Ok(Self { bounds: Bounds { page_count: root.page_count, steady }, owner, reader, root })
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Core {
+        match &self.owner {
+            Owner::Borrowed(handle) => &handle.core,
+            Owner::Owned(handle) => &handle.core,
+        }
+    }
+
+    pub(crate) fn root(&self) -> Root {
+        self.root
+    }
+
+    pub(crate) fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// The newest transaction the snapshot sees.
+    #[must_use]
+    pub fn txn(&self) -> TxnId {
+        self.root.txn
+    }
+
+    /// Page size in bytes.
+    #[must_use]
+    pub fn page_size(&self) -> u32 {
+        self.core().pager.page_size() as u32
+    }
+
+    /// A table by name.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let found = Description::find(&self.core().pager, self.bounds, &self.root.catalog, name)?;
+        let found = found.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
+        let table = Table::new(name, found.kind);
+        table.remember(self.txn(), found.tree);
+        Ok(table)
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        list_tables(self.core(), self.bounds, self.root.catalog)
+    }
+
+    #[inline]
+    fn tree(&self, table: &Table) -> Result<Tree> {
+        if let Some(tree) = table.found_in(self.txn()) {
+            return Ok(tree);
+        }
+        let found = Description::find(&self.core().pager, self.bounds, &self.root.catalog, table.name())?;
+        let tree = resolve(table, found)?;
+        table.remember(self.txn(), tree);
+        Ok(tree)
+    }
+
+    /// A table, for reading.
+    #[inline]
+    pub fn view(&self, table: &Table) -> Result<View<'_>> {
+        Ok(View { pager: &self.core().pager, bounds: self.bounds, tree: self.tree(table)?, table: table.clone() })
+    }
+
+    /// The value of a key, in place: `view(table)?.get(key)`.
+    #[inline]
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<&[u8]>> {
+        view::get(&self.core().pager, self.bounds, &self.tree(table)?, table, key)
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.core().shared.unpin(self.reader);
+    }
+}
+
+/// The tree of a table, if it is still what the handle says.
+pub(crate) fn resolve(table: &Table, found: Option<Description>) -> Result<Tree> {
+    let found = found.ok_or_else(|| Error::NoSuchTable { name: table.name().to_owned() })?;
+    if found.kind != table.kind() {
+        return Err(Error::TableExists { name: table.name().to_owned(), kind: found.kind });
+    }
+    Ok(found.tree)
+}
+
+/// All tables of a catalogue, by name.
+pub(crate) fn list_tables(core: &Core, bounds: Bounds, catalog: Tree) -> Result<Vec<Table>> {
+    let mut cursor = crate::cursor::RawCursor::new(&core.pager, bounds, catalog);
+    let mut tables = Vec::new();
+    let mut valid = cursor.first()?;
+    while valid {
+        let name = std::str::from_utf8(cursor.key())
+            .map_err(|_| Error::Corrupted { page: cursor.page(), reason: "a table's name is not text" })?;
+        let found = Description::decode(crate::node::Payload::Inline(cursor.value()?))?;
+        tables.push(Table::new(name, found.kind));
+        valid = cursor.next()?;
+    }
+    Ok(tables)
+}

@@ -1,0 +1,589 @@
+//! Free space: which pages the writer may take, and how that is remembered on disk.
+//!
+//! A page is free once no state that can still be asked for reaches it. In memory, for the writer:
+//! - `ready`: pages that may be taken now, freshest first;
+//! - `pending`: pages freed by a transaction, waiting for whoever sees them. A page born in transaction `b` and freed
+//!   in `f` is seen by the pinned transactions `p` with `b <= p < f`: those of snapshots, the last steady point, and
+//!   a steady point being made. When no such `p` is left, it is ready, whatever older snapshots live.
+//! - `born`: pages in use that are newer than the last steady point: what the next one has to seal.
+//!
+//! On disk the free pages of a steady point are a bitmap (the base), changed by the pages listed in a chain of log
+//! pages, changed by the pages listed in the meta page. Listing a page turns it from free to used or back. Most
+//! steady points change a few pages back and forth, so their change fits the meta page and writes nothing else;
+//! the base is written anew when the chain has grown as long as it, so the cost of a steady point does not depend
+//! on how much is free.
+//!
+//! Between steady points nothing is written. When the writer's lock goes to another process, the state is derived
+//! from the last steady point and the pages that are newer than it (`handover`).
+//!
+//! Invariants: a page is in one of ready, pending, in use; `persisted` is exactly what the last steady point says.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::meta::{Meta, TOGGLES_MAX};
+use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, put_u32};
+use crate::pager::{Bounds, Pager};
+use crate::{Error, Result};
+
+/// Bytes by which the file grows at least and at most.
+const GROWTH_BYTES: std::ops::Range<u64> = (256 << 10)..(64 << 20);
+/// The file grows by this fraction of its size.
+const GROWTH_DIVISOR: u64 = 16;
+
+/// A set of page numbers as a bitmap.
+#[derive(Default, Clone)]
+pub(crate) struct PageSet {
+    words: Vec<u64>,
+    len: u32,
+}
+
+impl PageSet {
+    pub(crate) fn contains(&self, page: u32) -> bool {
+        self.words.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
+    }
+
+    /// Adds a page; `false` if it was there.
+    pub(crate) fn insert(&mut self, page: u32) -> bool {
+        let index = page as usize / 64;
+        if index >= self.words.len() {
+            self.words.resize((index + 1).next_power_of_two().max(16), 0);
+        }
+        let bit = 1 << (page % 64);
+        let new = self.words[index] & bit == 0;
+        self.words[index] |= bit;
+        self.len += u32::from(new);
+        new
+    }
+
+    /// Takes a page out; `false` if it was not there.
+    pub(crate) fn remove(&mut self, page: u32) -> bool {
+        let Some(word) = self.words.get_mut(page as usize / 64) else { return false };
+        let bit = 1 << (page % 64);
+        let there = *word & bit != 0;
+        *word &= !bit;
+        self.len -= u32::from(there);
+        there
+    }
+
+    pub(crate) fn set(&mut self, page: u32, present: bool) -> bool {
+        if present { self.insert(page) } else { self.remove(page) }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.words.iter().enumerate().flat_map(|(i, &word)| {
+            let mut word = word;
+            std::iter::from_fn(move || {
+                let bit = word.trailing_zeros();
+                (word != 0).then(|| {
+                    word &= word - 1;
+                    i as u32 * 64 + bit
+                })
+            })
+        })
+    }
+
+    /// The first `count` pages in a row.
+    fn first_run(&self, count: u32) -> Option<u32> {
+        let (mut start, mut length) = (0, 0);
+        for (i, &word) in self.words.iter().enumerate() {
+            if word == 0 {
+                length = 0;
+                continue;
+            }
+            for bit in 0..64 {
+                if word >> bit & 1 == 0 {
+                    length = 0;
+                    continue;
+                }
+                if length == 0 {
+                    start = i as u32 * 64 + bit;
+                }
+                length += 1;
+                if length == count {
+                    return Some(start);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A run of pages that a transaction no longer needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Freed {
+    pub(crate) page: PageId,
+    pub(crate) pages: u32,
+    pub(crate) birth: TxnId,
+}
+
+/// What one committed transaction freed.
+struct Pending {
+    txn: TxnId,
+    /// The newest pinned transaction below `txn` when this was last looked at: nothing changes until it does.
+    blocker: Option<TxnId>,
+    runs: Vec<Freed>,
+}
+
+/// Free space of one database, as its writer knows it.
+pub(crate) struct Space {
+    page_count: u32,
+    ready: PageSet,
+    /// Ready pages, freshest last. Pages that left `ready` another way are skipped when met.
+    stack: Vec<PageId>,
+    pending: VecDeque<Pending>,
+    pending_pages: u64,
+
+    /// First pages of runs in use that are newer than the last steady point.
+    born: PageSet,
+    /// The pages that `born` ever held since then, each once.
+    born_list: Vec<PageId>,
+    born_listed: PageSet,
+    /// Runs in use at the last steady point and freed since.
+    freed_steady: Vec<(PageId, u32)>,
+
+    /// The last steady point, and the one being made.
+    steady: TxnId,
+    steady_next: Option<TxnId>,
+    /// The free pages as the last steady point says.
+    persisted: PageSet,
+    /// The page count of the last steady point.
+    persisted_count: u32,
+    /// Pages whose state differs between `persisted` and base plus chain.
+    toggles: HashSet<PageId>,
+    base: PageId,
+    base_pages: u32,
+    log: Vec<PageId>,
+}
+
+/// What a steady point writes besides the catalogue: made by [`Space::begin_steady`].
+pub(crate) struct SteadyPlan {
+    /// Runs to seal and flush.
+    pub(crate) born: Vec<(PageId, u32)>,
+    /// The part of the meta page that `Space` owns; the rest is default.
+    pub(crate) meta: Meta,
+}
+
+impl Space {
+    /// The space of a database that has just its meta pages.
+    pub(crate) fn empty() -> Self {
+        Self {
+            page_count: 2,
+            ready: PageSet::default(),
+            stack: Vec::new(),
+            pending: VecDeque::new(),
+            pending_pages: 0,
+            born: PageSet::default(),
+            born_list: Vec::new(),
+            born_listed: PageSet::default(),
+            freed_steady: Vec::new(),
+            steady: TxnId(0),
+            steady_next: None,
+            persisted: PageSet::default(),
+            persisted_count: 2,
+            toggles: HashSet::new(),
+            base: PageId::NONE,
+            base_pages: 0,
+            log: Vec::new(),
+        }
+    }
+
+    /// Reads the free pages of a steady point. All of them are ready: nobody sees an older state.
+    pub(crate) fn load(pager: &Pager, meta: &Meta) -> Result<Self> {
+        let bounds = Bounds { page_count: meta.page_count, steady: meta.txn };
+        let mut space = Self::empty();
+        space.page_count = meta.page_count;
+        space.persisted_count = meta.page_count;
+        space.steady = meta.txn;
+        space.base = meta.free_base;
+        space.base_pages = meta.free_base_pages;
+        if meta.free_base != PageId::NONE {
+            let run = pager.free_map_run(meta.free_base, PageKind::FreeBase, bounds)?;
+            let bytes = page::run_bytes_of(run) as usize;
+            for (i, &byte) in run[HEADER_BYTES..HEADER_BYTES + bytes].iter().enumerate() {
+                for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
+                    space.persisted.insert(i as u32 * 8 + bit);
+                }
+            }
+        }
+        let mut link = meta.free_log;
+        while link != PageId::NONE {
+            if space.log.len() as u32 >= meta.free_log_pages {
+                return Err(Error::Corrupted { page: link, reason: "the free map's chain is longer than the meta page says" });
+            }
+            let bytes = pager.free_map_run(link, PageKind::FreeLog, bounds)?;
+            let count = get_u32(bytes, HEADER_BYTES + 4) as usize;
+            if count > log_capacity(pager) {
+                return Err(Error::Corrupted { page: link, reason: "a link of the free map's chain is too full" });
+            }
+            for i in 0..count {
+                space.persisted.toggle(get_u32(bytes, HEADER_BYTES + 8 + 4 * i));
+            }
+            space.log.push(link);
+            link = PageId(get_u32(bytes, HEADER_BYTES));
+        }
+        // The chain is kept oldest first, as it grows.
+        space.log.reverse();
+        for &page in &meta.toggles {
+            space.persisted.toggle(page.0);
+            space.toggles.insert(page);
+        }
+        if space.persisted.iter().any(|page| page < 2 || page >= meta.page_count) {
+            return Err(Error::Corrupted { page: PageId::NONE, reason: "the free map lists pages outside the file" });
+        }
+        let free: Vec<u32> = space.persisted.iter().collect();
+        for &page in free.iter().rev() {
+            space.give(PageId(page), 1);
+        }
+        Ok(space)
+    }
+
+    pub(crate) fn page_count(&self) -> u32 {
+        self.page_count
+    }
+
+    /// The free pages of the last steady point, for `check`.
+    pub(crate) fn persisted(&self) -> &PageSet {
+        &self.persisted
+    }
+
+    pub(crate) fn map_runs(&self) -> Vec<(PageId, u32)> {
+        let base = (self.base != PageId::NONE).then_some((self.base, self.base_pages));
+        base.into_iter().chain(self.log.iter().map(|&page| (page, 1))).collect()
+    }
+
+    /// Whether a page heads a run in use that is newer than the last steady point.
+    pub(crate) fn is_born(&self, page: PageId) -> bool {
+        self.born.contains(page.0)
+    }
+
+    /// First pages of runs newer than the last steady point.
+    pub(crate) fn born_runs(&self) -> u32 {
+        self.born.len()
+    }
+
+    fn give(&mut self, page: PageId, pages: u32) {
+        for page in (page.0..page.0 + pages).rev() {
+            if self.ready.insert(page) {
+                self.stack.push(PageId(page));
+            }
+        }
+        if self.stack.len() > 2 * self.ready.len() as usize + 1024 {
+            let mut seen = PageSet::default();
+            let ready = &self.ready;
+            let mut fresh: Vec<PageId> =
+                self.stack.iter().rev().filter(|page| ready.contains(page.0) && seen.insert(page.0)).copied().collect();
+            fresh.reverse();
+            self.stack = fresh;
+        }
+    }
+
+    /// Makes sure that `pages` single pages can be taken without growing the file, so that a change that has begun
+    /// cannot fail for lack of room.
+    pub(crate) fn reserve(&mut self, pager: &Pager, pages: u32) -> Result<()> {
+        let missing = pages.saturating_sub(self.ready.len());
+        self.grow(pager, self.page_count as u64 + u64::from(missing))
+    }
+
+    fn grow(&self, pager: &Pager, page_count: u64) -> Result<()> {
+        let page_size = pager.page_size() as u64;
+        let needed = page_count * page_size;
+        let disk = pager.disk();
+        if needed <= disk.allocated() {
+            return Ok(());
+        }
+        if page_count > u64::from(pager.pages_max()) {
+            return Err(Error::DatabaseFull { size_max: u64::from(pager.pages_max()) * page_size });
+        }
+        let step = (needed / GROWTH_DIVISOR).clamp(GROWTH_BYTES.start, GROWTH_BYTES.end);
+        let roomy = (needed + step).next_multiple_of(page_size).min(u64::from(pager.pages_max()) * page_size);
+        disk.grow(roomy).or_else(|_| disk.grow(needed))
+    }
+
+    /// Takes a run of pages for a transaction.
+    pub(crate) fn take(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
+        let page = match self.take_ready(pages) {
+            Some(page) => page,
+            None => {
+                let page = PageId(self.page_count);
+                self.grow(pager, u64::from(self.page_count) + u64::from(pages))?;
+                self.page_count += pages;
+                page
+            }
+        };
+        self.born.insert(page.0);
+        if self.born_listed.insert(page.0) {
+            self.born_list.push(page);
+        }
+        for page in page.0..page.0 + pages {
+            pager.mark_verified(PageId(page));
+        }
+        Ok(page)
+    }
+
+    fn take_ready(&mut self, pages: u32) -> Option<PageId> {
+        if pages == 1 {
+            while let Some(page) = self.stack.pop() {
+                if self.ready.remove(page.0) {
+                    return Some(page);
+                }
+            }
+            return None;
+        }
+        if self.ready.len() < pages {
+            return None;
+        }
+        let start = self.ready.first_run(pages)?;
+        for page in start..start + pages {
+            self.ready.remove(page);
+        }
+        Some(PageId(start))
+    }
+
+    /// Gives back a run that was taken by the transaction under way and that no committed state has seen.
+    pub(crate) fn untake(&mut self, page: PageId, pages: u32) {
+        self.born.remove(page.0);
+        self.give(page, pages);
+    }
+
+    /// Notes what a transaction freed, as it commits.
+    pub(crate) fn commit(&mut self, txn: TxnId, runs: Vec<Freed>) {
+        for run in &runs {
+            self.pending_pages += u64::from(run.pages);
+            if !self.born.remove(run.page.0) {
+                self.freed_steady.push((run.page, run.pages));
+            }
+        }
+        if !runs.is_empty() {
+            self.pending.push_back(Pending { txn, blocker: None, runs });
+        }
+    }
+
+    /// Moves what nobody sees any more from pending to ready. `snapshots` are the transactions that live snapshots
+    /// see; they get sorted.
+    pub(crate) fn reclaim(&mut self, snapshots: &mut Vec<TxnId>) {
+        if self.pending.is_empty() {
+            return;
+        }
+        snapshots.push(self.steady);
+        snapshots.extend(self.steady_next);
+        snapshots.sort_unstable();
+        let mut given = Vec::new();
+        for group in &mut self.pending {
+            let below = snapshots.partition_point(|&pin| pin < group.txn);
+            let blocker = below.checked_sub(1).map(|i| snapshots[i]);
+            // Taking a snapshot only pins the newest state, so the newest pin below a transaction only ever falls.
+            if group.blocker.is_some() && group.blocker == blocker {
+                continue;
+            }
+            group.blocker = blocker;
+            group.runs.retain(|run| {
+                let seen = blocker.is_some_and(|pin| run.birth <= pin);
+                if !seen {
+                    given.push((run.page, run.pages));
+                }
+                seen
+            });
+        }
+        self.pending.retain(|group| !group.runs.is_empty());
+        self.join_pending();
+        for (page, pages) in given {
+            self.pending_pages -= u64::from(pages);
+            self.give(page, pages);
+        }
+    }
+
+    /// Joins neighbouring groups that wait for the same pin: no pin lies between them, and none will come to. So
+    /// there are never more groups than pins.
+    fn join_pending(&mut self) {
+        let mut joined: VecDeque<Pending> = VecDeque::new();
+        if self.pending.iter().zip(self.pending.iter().skip(1)).all(|(a, b)| a.blocker != b.blocker) {
+            return;
+        }
+        for mut group in self.pending.drain(..) {
+            match joined.back_mut() {
+                Some(last) if last.blocker == group.blocker => {
+                    last.txn = group.txn;
+                    last.runs.append(&mut group.runs);
+                }
+                _ => joined.push_back(group),
+            }
+        }
+        self.pending = joined;
+    }
+
+    // ---- steady points ----
+
+    /// Room that the free map may need at the next steady point, so that it cannot fail half way.
+    fn steady_reserve(&self, pager: &Pager) -> u32 {
+        let touched = self.toggles.len() as u64 + 2 * (self.born_list.len() + self.freed_steady.len()) as u64;
+        let log_pages = touched / log_capacity(pager) as u64 + 3;
+        log_pages.min(u64::from(u32::MAX / 2)) as u32 + self.base_pages_needed(pager) + 2
+    }
+
+    fn base_pages_needed(&self, pager: &Pager) -> u32 {
+        page::run_pages_for(u64::from(self.page_count) / 8 + 64, pager.page_size()) as u32 + 1
+    }
+
+    /// Makes sure that the next steady point does not fail for lack of room.
+    pub(crate) fn prepare_steady(&self, pager: &Pager) -> Result<()> {
+        self.grow(pager, u64::from(self.page_count) + u64::from(self.steady_reserve(pager)))
+    }
+
+    /// Plans the steady point of `txn`, the newest committed transaction, with no transaction under way. The state of
+    /// the free map in the plan is that of `txn`; everything taken from now on belongs to the steady point after it.
+    pub(crate) fn begin_steady(&mut self, pager: &Pager, txn: TxnId) -> Result<SteadyPlan> {
+        self.prepare_steady(pager)?;
+        let runs = std::mem::take(&mut self.born_list);
+        let freed = std::mem::take(&mut self.freed_steady);
+        let mut born: Vec<(PageId, u32)> = Vec::with_capacity(runs.len());
+        // Pages that came into being since are free unless something below finds them in use.
+        self.record(PageId(self.persisted_count), self.page_count - self.persisted_count, true);
+        for page in runs {
+            self.born_listed.remove(page.0);
+            if self.born.remove(page.0) {
+                let (_, pages) = pager.birth_and_pages(page);
+                born.push((page, pages));
+                self.record(page, pages, false);
+            }
+        }
+        for (page, pages) in freed {
+            self.record(page, pages, true);
+        }
+        if self.toggles.len() > TOGGLES_MAX {
+            self.spill(pager, txn, &mut born)?;
+        }
+        self.persisted_count = self.page_count;
+        self.steady_next = Some(txn);
+        let mut toggles: Vec<PageId> = self.toggles.iter().copied().collect();
+        toggles.sort_unstable();
+        let meta = Meta {
+            page_count: self.page_count,
+            free_base: self.base,
+            free_base_pages: self.base_pages,
+            free_log: self.log.last().copied().unwrap_or(PageId::NONE),
+            free_log_pages: self.log.len() as u32,
+            toggles,
+            ..Meta::default()
+        };
+        Ok(SteadyPlan { born, meta })
+    }
+
+    /// Brings a run to its state at the steady point being planned.
+    fn record(&mut self, page: PageId, pages: u32, free: bool) {
+        for page in page.0..page.0 + pages {
+            if self.persisted.set(page, free) && !self.toggles.remove(&PageId(page)) {
+                self.toggles.insert(PageId(page));
+            }
+        }
+    }
+
+    /// Moves the toggles from the meta page to the chain, or, when that is as long as the base, to a new base.
+    fn spill(&mut self, pager: &Pager, txn: TxnId, born: &mut Vec<(PageId, u32)>) -> Result<()> {
+        let capacity = log_capacity(pager);
+        let links = self.toggles.len().div_ceil(capacity) + 1;
+        if self.log.len() + links <= self.base_pages_needed(pager) as usize {
+            for _ in 0..links {
+                let page = self.take_for_map(pager, 1)?;
+                born.push((page, 1));
+                let link = self.log.last().copied().unwrap_or(PageId::NONE);
+                let batch: Vec<PageId> = self.toggles.iter().take(capacity).copied().collect();
+                for page in &batch {
+                    self.toggles.remove(page);
+                }
+                let bytes = pager.page_mut(page);
+                page::init(bytes, page, txn, PageKind::FreeLog, 0);
+                bytes[HEADER_BYTES..].fill(0);
+                put_u32(bytes, HEADER_BYTES, link.0);
+                put_u32(bytes, HEADER_BYTES + 4, batch.len() as u32);
+                for (i, page) in batch.iter().enumerate() {
+                    put_u32(bytes, HEADER_BYTES + 8 + 4 * i, page.0);
+                }
+                self.log.push(page);
+            }
+            return Ok(());
+        }
+        let mut freed = Vec::new();
+        for (page, pages) in self.map_runs() {
+            let (birth, _) = pager.birth_and_pages(page);
+            freed.push(Freed { page, pages, birth });
+            self.record(page, pages, true);
+        }
+        self.pending_pages += freed.iter().map(|run| u64::from(run.pages)).sum::<u64>();
+        self.pending.push_back(Pending { txn, blocker: None, runs: freed });
+        let pages = self.base_pages_needed(pager);
+        let page = self.take_for_map(pager, pages)?;
+        born.push((page, pages));
+        let run = page::encode_bitmap(self.persisted.iter(), page, txn, pages, pager.page_size());
+        pager.bytes_mut(page, pages).copy_from_slice(&run);
+        self.toggles.clear();
+        self.log.clear();
+        self.base = page;
+        self.base_pages = pages;
+        Ok(())
+    }
+
+    /// Takes pages for the free map itself: in use at the steady point being planned, and sealed by it.
+    fn take_for_map(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
+        let page = self.take(pager, pages)?;
+        self.born.remove(page.0);
+        self.record(page, pages, false);
+        Ok(page)
+    }
+
+    /// The steady point being made is on disk.
+    pub(crate) fn end_steady(&mut self) {
+        if let Some(txn) = self.steady_next.take() {
+            self.steady = txn;
+        }
+    }
+
+    /// Takes over from another process: `live` are the runs newer than the steady point that the newest state or
+    /// the free map uses, `freed` those of the steady point that it does not use any more.
+    pub(crate) fn adopt(&mut self, txn: TxnId, page_count: u32, live: &[(PageId, u32)], freed: Vec<Freed>) {
+        let before = self.page_count;
+        self.page_count = page_count;
+        let mut used = PageSet::default();
+        for &(page, pages) in live {
+            for page in page.0..page.0 + pages {
+                used.insert(page);
+            }
+            self.born.insert(page.0);
+            self.born_listed.insert(page.0);
+            self.born_list.push(page);
+        }
+        // Any page that was free, or came into being since, may have been seen by a snapshot in between: what is
+        // not in use waits as if born at once after the steady point and freed by the newest transaction.
+        let birth = self.steady.next();
+        let idle: Vec<Freed> = self
+            .persisted
+            .iter()
+            .chain(before..page_count)
+            .filter(|&page| !used.contains(page))
+            .map(|page| Freed { page: PageId(page), pages: 1, birth })
+            .collect();
+        self.ready = PageSet::default();
+        self.stack.clear();
+        self.pending_pages += idle.len() as u64;
+        if !idle.is_empty() {
+            self.pending.push_back(Pending { txn, blocker: None, runs: idle });
+        }
+        self.commit(txn, freed);
+    }
+}
+
+impl PageSet {
+    fn toggle(&mut self, page: u32) {
+        if !self.insert(page) {
+            self.remove(page);
+        }
+    }
+}
+
+/// How many pages a link of the chain lists.
+fn log_capacity(pager: &Pager) -> usize {
+    (pager.page_size() - HEADER_BYTES - 8) / 4
+}

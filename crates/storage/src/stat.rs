@@ -1,0 +1,52 @@
+//! Statistics of a whole database.
+
+use crate::check::table_stats;
+use crate::db::Database;
+use crate::page::TxnId;
+use crate::space::Space;
+use crate::{FORMAT_VERSION, Result, TableStat};
+
+/// Size and shape of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseStat {
+    /// Page size in bytes.
+    pub page_size: u32,
+    /// Version of the file format.
+    pub format_version: u32,
+    /// The newest committed transaction.
+    pub txn: TxnId,
+    /// The newest transaction that is on disk.
+    pub steady_txn: TxnId,
+    /// Bytes of disk space behind the data file.
+    pub file_bytes: u64,
+    /// Pages up to the last one that was ever used, meta pages included.
+    pub pages: u64,
+    /// Free pages among them, as of the last steady point.
+    pub free_pages: u64,
+    /// Live snapshots of all processes.
+    pub readers: u32,
+    /// The tables, by name.
+    pub tables: Vec<(String, TableStat)>,
+}
+
+impl Database {
+    /// Size and shape of the database now.
+    pub fn stat(&self) -> Result<DatabaseStat> {
+        let core = &self.0.core;
+        let readers = self.readers().len() as u32;
+        let meta = core.read_newest_meta()?;
+        let free = Space::load(&core.pager, &meta)?;
+        let root = core.shared.root();
+        Ok(DatabaseStat {
+            page_size: self.page_size(),
+            format_version: FORMAT_VERSION,
+            txn: root.txn,
+            steady_txn: core.shared.steady(),
+            file_bytes: core.pager.disk().allocated(),
+            pages: u64::from(root.page_count.max(meta.page_count)),
+            free_pages: u64::from(free.persisted().len()),
+            readers,
+            tables: table_stats(self)?,
+        })
+    }
+}

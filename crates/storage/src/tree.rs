@@ -1,0 +1,868 @@
+//! The B+tree: reading, and changing by copying the path.
+//!
+//! A change first looks (reading only), then makes the path from the root to the leaf its own, then changes the leaf and
+//! what follows from that upwards: counts, splits, merges. Everything that can fail for lack of room happens before the
+//! first page changes, so an error leaves the tree as it was.
+//!
+//! Invariants, all checked by `check`: leaves at the same depth; separators satisfy left < sep ≤ right; a branch's counts
+//! are the entries below each child; no empty leaf or branch but for the empty tree, which has no page.
+
+use std::ops::Bound;
+
+use smallvec::SmallVec;
+
+use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
+use crate::page::{PageId, get_u32, get_u64, put_u32, put_u64};
+use crate::pager::{Bounds, Pager};
+use crate::workspace::Workspace;
+use crate::{Error, Result};
+
+/// No tree is deeper: with at least two children a branch, 2^48 entries fit.
+const DEPTH_MAX: u32 = 48;
+
+/// Where a tree starts and how big it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tree {
+    pub(crate) root: PageId,
+    /// Levels, 0 for the empty tree.
+    pub(crate) depth: u32,
+    pub(crate) entries: u64,
+    pub(crate) leaf_pages: u64,
+    pub(crate) branch_pages: u64,
+    pub(crate) overflow_pages: u64,
+}
+
+/// A page on the way to an entry, and which child or entry of it.
+pub(crate) type Step = (PageId, usize);
+/// The way from the root to a leaf.
+type Path = SmallVec<[Step; 8]>;
+
+/// What a put found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Put {
+    Inserted,
+    Replaced,
+    Exists,
+}
+
+/// What a put may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PutMode {
+    /// Insert or replace.
+    Upsert,
+    /// Leave an existing entry alone.
+    InsertOnly,
+    /// Only behind the last entry.
+    Append,
+}
+
+impl Tree {
+    /// Bytes of a tree in the meta page and in the catalogue.
+    pub(crate) const BYTES: usize = 40;
+
+    pub(crate) fn encode(&self, out: &mut [u8]) {
+        put_u32(out, 0, self.root.0);
+        put_u32(out, 4, self.depth);
+        put_u64(out, 8, self.entries);
+        put_u64(out, 16, self.leaf_pages);
+        put_u64(out, 24, self.branch_pages);
+        put_u64(out, 32, self.overflow_pages);
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
+        Self {
+            root: PageId(get_u32(bytes, 0)),
+            depth: get_u32(bytes, 4),
+            entries: get_u64(bytes, 8),
+            leaf_pages: get_u64(bytes, 16),
+            branch_pages: get_u64(bytes, 24),
+            overflow_pages: get_u64(bytes, 32),
+        }
+    }
+
+    // ---- reading ----
+
+    /// The leaf that covers a key.
+    #[inline]
+    fn leaf<'p>(&self, pager: &'p Pager, bounds: Bounds, key: &[u8]) -> Result<Node<'p>> {
+        let mut node = pager.node(self.root, bounds)?;
+        let mut levels = self.depth;
+        while !node.is_leaf() {
+            let child = node.child(node.child_index(key));
+            pager.prefetch(child, bounds);
+            levels = below(levels, child)?;
+            node = pager.node(child, bounds)?;
+        }
+        Ok(node)
+    }
+
+    /// The payload under a key.
+    #[inline]
+    pub(crate) fn get<'p>(&self, pager: &'p Pager, bounds: Bounds, key: &[u8]) -> Result<Option<Payload<'p>>> {
+        if self.depth == 0 {
+            return Ok(None);
+        }
+        let leaf = self.leaf(pager, bounds, key)?;
+        Ok(leaf.search(key).ok().map(|index| leaf.payload(index)))
+    }
+
+    /// How many entries have a smaller key (or, `inclusive`, one that is not greater).
+    pub(crate) fn rank(&self, pager: &Pager, bounds: Bounds, key: &[u8], inclusive: bool) -> Result<u64> {
+        if self.depth == 0 {
+            return Ok(0);
+        }
+        let mut rank = 0;
+        let mut node = pager.node(self.root, bounds)?;
+        let mut levels = self.depth;
+        while !node.is_leaf() {
+            let index = node.child_index(key);
+            rank += node.entries_before(index);
+            let child = node.child(index);
+            levels = below(levels, child)?;
+            node = pager.node(child, bounds)?;
+        }
+        Ok(rank
+            + match node.search(key) {
+                Ok(index) => index as u64 + u64::from(inclusive),
+                Err(index) => index as u64,
+            })
+    }
+
+    /// How many entries lie between two bounds.
+    pub(crate) fn count(&self, pager: &Pager, bounds: Bounds, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<u64> {
+        let from = match low {
+            Bound::Included(key) => self.rank(pager, bounds, key, false)?,
+            Bound::Excluded(key) => self.rank(pager, bounds, key, true)?,
+            Bound::Unbounded => 0,
+        };
+        let to = match high {
+            Bound::Included(key) => self.rank(pager, bounds, key, true)?,
+            Bound::Excluded(key) => self.rank(pager, bounds, key, false)?,
+            Bound::Unbounded => self.entries,
+        };
+        Ok(to.saturating_sub(from))
+    }
+
+    // ---- changing ----
+
+    /// The way to a key, and whether it is there.
+    fn descend(&self, pager: &Pager, bounds: Bounds, key: &[u8]) -> Result<(Path, bool)> {
+        let mut path = Path::new();
+        let mut id = self.root;
+        let mut levels = self.depth;
+        loop {
+            let node = pager.node(id, bounds)?;
+            if node.is_leaf() {
+                let found = node.search(key);
+                path.push((id, found.unwrap_or_else(|index| index)));
+                return Ok((path, found.is_ok()));
+            }
+            let index = node.child_index(key);
+            path.push((id, index));
+            id = node.child(index);
+            pager.prefetch(id, bounds);
+            levels = below(levels, id)?;
+        }
+    }
+
+    /// Makes every page of a path the transaction's own.
+    fn own_path(&mut self, pager: &Pager, work: &mut Workspace, path: &mut Path) -> Result<()> {
+        for level in 0..path.len() {
+            let id = work.own(pager, path[level].0)?;
+            if id != path[level].0 {
+                match level.checked_sub(1) {
+                    None => self.root = id,
+                    Some(above) => NodeMut::new(pager.page_mut(path[above].0)).set_child(path[above].1, id),
+                }
+                path[level].0 = id;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to the counts along a path.
+    fn add_to_counts(&mut self, pager: &Pager, work: &Workspace, path: &Path, added: i64) -> Result<()> {
+        self.entries = self.entries.wrapping_add_signed(added);
+        for &(id, index) in &path[..path.len() - 1] {
+            let count = pager.node(id, work.bounds())?.child_count(index);
+            NodeMut::new(pager.page_mut(id)).set_child_count(index, count.wrapping_add_signed(added));
+        }
+        Ok(())
+    }
+
+    /// Puts an entry. The value is inline if it fits, else in pages of its own.
+    pub(crate) fn put(&mut self, pager: &Pager, work: &mut Workspace, key: &[u8], value: &[u8], mode: PutMode) -> Result<Put> {
+        if self.depth == 0 {
+            let payload = self.store(pager, work, key, value, 1)?;
+            let id = work.take_node(pager, 0)?;
+            build(pager, id, 1, key, |builder, _| builder.push(key, payload), key);
+            *self = Self { root: id, depth: 1, entries: 1, leaf_pages: 1, ..*self };
+            return Ok(Put::Inserted);
+        }
+        let (mut path, exists) = self.descend(pager, work.bounds(), key)?;
+        let (leaf, index) = path[path.len() - 1];
+        match mode {
+            PutMode::InsertOnly if exists => return Ok(Put::Exists),
+            PutMode::Append => {
+                let last = index == pager.node(leaf, work.bounds())?.count() && self.is_last(pager, work, &path)?;
+                if exists || !last {
+                    return Err(Error::KeyNotInOrder);
+                }
+            }
+            _ => {}
+        }
+        let payload = self.store(pager, work, key, value, 2 * self.depth + 2)?;
+        self.own_path(pager, work, &mut path)?;
+        let leaf = path[path.len() - 1].0;
+        if exists {
+            let old = pager.node(leaf, work.bounds())?.payload(index);
+            if let Payload::Large { page, bytes } = old {
+                self.free_large(pager, work, page, bytes);
+            }
+            if NodeMut::new(pager.page_mut(leaf)).replace_value(index, payload) {
+                return Ok(Put::Replaced);
+            }
+            NodeMut::new(pager.page_mut(leaf)).remove(index);
+        } else {
+            self.add_to_counts(pager, work, &path, 1)?;
+        }
+        self.insert_at(pager, work, &path, key, payload)?;
+        Ok(if exists { Put::Replaced } else { Put::Inserted })
+    }
+
+    fn is_last(&self, pager: &Pager, work: &Workspace, path: &Path) -> Result<bool> {
+        for &(id, index) in &path[..path.len() - 1] {
+            if index + 1 != pager.node(id, work.bounds())?.count() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Brings a value where it belongs, and makes sure that `room` more pages can be taken.
+    fn store<'v>(&mut self, pager: &Pager, work: &mut Workspace, key: &[u8], value: &'v [u8], room: u32) -> Result<Payload<'v>> {
+        if node::fits_inline(key.len(), value.len(), pager.page_size()) {
+            work.reserve(pager, room)?;
+            return Ok(Payload::Inline(value));
+        }
+        let page = work.take_large(pager, value)?;
+        if let Err(e) = work.reserve(pager, room) {
+            work.free(pager, page);
+            return Err(e);
+        }
+        self.overflow_pages += large_pages(pager, value.len() as u32);
+        Ok(Payload::Large { page, bytes: value.len() as u32 })
+    }
+
+    fn free_large(&mut self, pager: &Pager, work: &mut Workspace, page: PageId, bytes: u32) {
+        self.overflow_pages -= large_pages(pager, bytes);
+        work.free(pager, page);
+    }
+
+    /// Inserts at the end of a path that the transaction owns, splitting upwards as needed.
+    fn insert_at(&mut self, pager: &Pager, work: &mut Workspace, path: &Path, key: &[u8], payload: Payload<'_>) -> Result<()> {
+        let mut separator: Vec<u8> = Vec::new();
+        let mut child = PageId::NONE;
+        for (level, &(id, index)) in path.iter().enumerate().rev() {
+            let at_leaf = level + 1 == path.len();
+            let split = if at_leaf {
+                let last = self.is_last(pager, work, path)?;
+                insert_or_split(pager, work, id, index, key, payload, last)?
+            } else {
+                let (below, _) = path[level + 1];
+                let left_count = pager.node(below, work.bounds())?.entries();
+                let right_count = pager.node(child, work.bounds())?.entries();
+                NodeMut::new(pager.page_mut(id)).set_child_count(index, left_count);
+                let payload = Payload::Child { page: child, count: right_count };
+                insert_or_split(pager, work, id, index + 1, &separator, payload, false)?
+            };
+            let Some((up, right)) = split else { return Ok(()) };
+            if at_leaf {
+                self.leaf_pages += 1;
+            } else {
+                self.branch_pages += 1;
+            }
+            separator = up;
+            child = right;
+        }
+        self.grow_root(pager, work, &separator, child)
+    }
+
+    fn grow_root(&mut self, pager: &Pager, work: &mut Workspace, separator: &[u8], right: PageId) -> Result<()> {
+        let left = self.root;
+        let left_count = pager.node(left, work.bounds())?.entries();
+        let right_count = pager.node(right, work.bounds())?.entries();
+        let root = work.take_node(pager, self.depth as u8)?;
+        let mut builder = Builder::new(pager.page_mut(root), separator, 2);
+        builder.push(&[], Payload::Child { page: left, count: left_count });
+        builder.push(separator, Payload::Child { page: right, count: right_count });
+        builder.finish();
+        self.root = root;
+        self.depth += 1;
+        self.branch_pages += 1;
+        Ok(())
+    }
+
+    /// Removes an entry; `false` if there is none.
+    pub(crate) fn delete(&mut self, pager: &Pager, work: &mut Workspace, key: &[u8]) -> Result<bool> {
+        if self.depth == 0 {
+            return Ok(false);
+        }
+        let (mut path, exists) = self.descend(pager, work.bounds(), key)?;
+        if !exists {
+            return Ok(false);
+        }
+        work.reserve(pager, 2 * self.depth + 2)?;
+        self.own_path(pager, work, &mut path)?;
+        let (leaf, index) = path[path.len() - 1];
+        if let Payload::Large { page, bytes } = pager.node(leaf, work.bounds())?.payload(index) {
+            self.free_large(pager, work, page, bytes);
+        }
+        NodeMut::new(pager.page_mut(leaf)).remove(index);
+        self.add_to_counts(pager, work, &path, -1)?;
+        self.mend(pager, work, &mut path, false)?;
+        Ok(true)
+    }
+
+    /// Removes empty pages and merges underfull ones along an owned path, from the leaf up: until nothing is left to do,
+    /// or, if `whole`, at every level.
+    fn mend(&mut self, pager: &Pager, work: &mut Workspace, path: &mut Path, whole: bool) -> Result<()> {
+        while path.len() > 1 {
+            let (id, _) = path[path.len() - 1];
+            let (parent, index) = path[path.len() - 2];
+            let node = pager.node(id, work.bounds())?;
+            let level = node.level();
+            if node.count() == 0 {
+                NodeMut::new(pager.page_mut(parent)).remove(index);
+                self.drop_page(pager, work, id, level);
+            } else if node.is_underfull() {
+                if !self.merge_with_neighbour(pager, work, parent, index)? && !whole {
+                    break;
+                }
+            } else if !whole {
+                break;
+            }
+            path.pop();
+        }
+        // The root: empty, or a branch with one child.
+        loop {
+            let root = pager.node(self.root, work.bounds())?;
+            let level = root.level();
+            match root.count() {
+                0 => {
+                    self.drop_page(pager, work, self.root, level);
+                    self.root = PageId::NONE;
+                    self.depth = 0;
+                    return Ok(());
+                }
+                1 if level > 0 => {
+                    let child = root.child(0);
+                    self.drop_page(pager, work, self.root, level);
+                    self.root = child;
+                    self.depth -= 1;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn drop_page(&mut self, pager: &Pager, work: &mut Workspace, id: PageId, level: u8) {
+        if level == 0 {
+            self.leaf_pages -= 1;
+        } else {
+            self.branch_pages -= 1;
+        }
+        work.free(pager, id);
+    }
+
+    /// Merges child `index` of an owned branch with a neighbour if both fit one page comfortably.
+    fn merge_with_neighbour(&mut self, pager: &Pager, work: &mut Workspace, parent: PageId, index: usize) -> Result<bool> {
+        let count = pager.node(parent, work.bounds())?.count();
+        let pairs = [(index + 1 < count).then_some((index, index + 1)), index.checked_sub(1).map(|left| (left, index))];
+        for (left_index, right_index) in pairs.into_iter().flatten() {
+            let node = pager.node(parent, work.bounds())?;
+            let (left, right) = (node.child(left_index), node.child(right_index));
+            let (left_node, right_node) = (pager.node(left, work.bounds())?, pager.node(right, work.bounds())?);
+            let level = left_node.level();
+            if left_node.used_bytes() + right_node.used_bytes() > pager.page_size() * 3 / 2 {
+                continue;
+            }
+            node.key_into(right_index, &mut work.key);
+            let separator = std::mem::take(&mut work.key);
+            let pair = Pair { left: left_node, right: right_node, separator: &separator };
+            let fits = pair.bytes_merged() <= pager.page_size() * 9 / 10;
+            if fits {
+                let merged = work.take_node(pager, level)?;
+                pair.write(pager.page_mut(merged));
+                let entries = pager.node(merged, work.bounds())?.entries();
+                let mut parent = NodeMut::new(pager.page_mut(parent));
+                parent.set_child(left_index, merged);
+                parent.set_child_count(left_index, entries);
+                parent.remove(right_index);
+                work.free(pager, left);
+                self.drop_page(pager, work, right, level);
+            }
+            work.key = separator;
+            if fits {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes everything between two bounds; how many entries that were.
+    pub(crate) fn delete_range(&mut self, pager: &Pager, work: &mut Workspace, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<u64> {
+        let count = self.count(pager, work.bounds(), low, high)?;
+        if count == 0 {
+            return Ok(0);
+        }
+        if count == self.entries {
+            let entries = self.entries;
+            self.clear(pager, work)?;
+            return Ok(entries);
+        }
+        work.reserve(pager, 4 * self.depth + 4)?;
+        // Reading what goes first: a damaged page is found before anything has changed.
+        self.verify_range(pager, work, self.root, low, high)?;
+        self.root = self.trim(pager, work, self.root, low, high)?;
+        self.entries -= count;
+        for bound in [low, high] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound
+                && self.depth > 0
+            {
+                work.reserve(pager, 4 * self.depth + 4)?;
+                let (mut path, _) = self.descend(pager, work.bounds(), key)?;
+                self.own_path(pager, work, &mut path)?;
+                self.mend(pager, work, &mut path, true)?;
+            }
+        }
+        Ok(count)
+    }
+
+    fn verify_range(&self, pager: &Pager, work: &Workspace, id: PageId, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<()> {
+        let node = pager.node(id, work.bounds())?;
+        if !node.is_leaf() {
+            for index in covered(node, low, high) {
+                self.verify_range(pager, work, node.child(index), low, high)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts a range out of a subtree that keeps at least one entry; returns the page that takes its place.
+    fn trim(&mut self, pager: &Pager, work: &mut Workspace, id: PageId, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<PageId> {
+        let id = work.own(pager, id)?;
+        let node = pager.node(id, work.bounds())?;
+        let range = covered(node, low, high);
+        for index in range.rev() {
+            let node = pager.node(id, work.bounds())?;
+            if node.is_leaf() {
+                if let Payload::Large { page, bytes } = node.payload(index) {
+                    self.free_large(pager, work, page, bytes);
+                }
+                NodeMut::new(pager.page_mut(id)).remove(index);
+                continue;
+            }
+            let child = node.child(index);
+            let subtree = Self { root: child, entries: node.child_count(index), depth: u32::from(node.level()), ..Self::default() };
+            let gone = subtree.count(pager, work.bounds(), low, high)?;
+            if gone == subtree.entries {
+                self.free_subtree(pager, work, child)?;
+                NodeMut::new(pager.page_mut(id)).remove(index);
+            } else if gone > 0 {
+                let child = self.trim(pager, work, child, low, high)?;
+                let mut node = NodeMut::new(pager.page_mut(id));
+                node.set_child(index, child);
+                node.set_child_count(index, subtree.entries - gone);
+            }
+        }
+        Ok(id)
+    }
+
+    /// Gives up a subtree with everything in it.
+    fn free_subtree(&mut self, pager: &Pager, work: &mut Workspace, id: PageId) -> Result<()> {
+        let node = pager.node(id, work.bounds())?;
+        let level = node.level();
+        for index in 0..node.count() {
+            match node.payload(index) {
+                Payload::Child { page, .. } => self.free_subtree(pager, work, page)?,
+                Payload::Large { page, bytes } => self.free_large(pager, work, page, bytes),
+                Payload::Inline(_) => {}
+            }
+        }
+        self.drop_page(pager, work, id, level);
+        Ok(())
+    }
+
+    /// Removes everything.
+    pub(crate) fn clear(&mut self, pager: &Pager, work: &mut Workspace) -> Result<()> {
+        if self.depth > 0 {
+            self.verify_range(pager, work, self.root, Bound::Unbounded, Bound::Unbounded)?;
+            self.free_subtree(pager, work, self.root)?;
+        }
+        *self = Self::default();
+        Ok(())
+    }
+}
+
+/// One level down: how many levels are left below `child`, or an error if the tree has no bottom.
+#[inline]
+fn below(levels: u32, child: PageId) -> Result<u32> {
+    if levels <= 1 || levels > DEPTH_MAX {
+        return Err(Error::Corrupted { page: child, reason: "the tree is deeper than its root says" });
+    }
+    Ok(levels - 1)
+}
+
+/// Pages of a large value.
+pub(crate) fn large_pages(pager: &Pager, bytes: u32) -> u64 {
+    crate::page::run_pages_for(u64::from(bytes), pager.page_size())
+}
+
+/// The entries of a leaf between two bounds, or the children that may have some.
+fn covered(node: Node<'_>, low: Bound<&[u8]>, high: Bound<&[u8]>) -> std::ops::Range<usize> {
+    if !node.is_leaf() {
+        let first = match low {
+            Bound::Included(key) | Bound::Excluded(key) => node.child_index(key),
+            Bound::Unbounded => 0,
+        };
+        let last = match high {
+            Bound::Included(key) | Bound::Excluded(key) => node.child_index(key),
+            Bound::Unbounded => node.count() - 1,
+        };
+        return first..last + 1;
+    }
+    let first = match low {
+        Bound::Included(key) => node.search(key).unwrap_or_else(|index| index),
+        Bound::Excluded(key) => node.search(key).map_or_else(|index| index, |index| index + 1),
+        Bound::Unbounded => 0,
+    };
+    let last = match high {
+        Bound::Included(key) => node.search(key).map_or_else(|index| index, |index| index + 1),
+        Bound::Excluded(key) => node.search(key).unwrap_or_else(|index| index),
+        Bound::Unbounded => node.count(),
+    };
+    first..last.max(first)
+}
+
+/// Builds a node over a fresh page from `count` entries; `first` and `last` are its outermost keys.
+fn build(pager: &Pager, id: PageId, count: usize, first: &[u8], mut fill: impl FnMut(&mut Builder<'_>, usize), last: &[u8]) {
+    let prefix = &first[..common_prefix(first, last)];
+    let mut builder = Builder::new(pager.page_mut(id), prefix, count);
+    for index in 0..count {
+        fill(&mut builder, index);
+    }
+    builder.finish();
+}
+
+/// A node with one more entry than it has.
+struct Grown<'a> {
+    node: Node<'a>,
+    index: usize,
+    key: &'a [u8],
+    payload: Payload<'a>,
+}
+
+impl Grown<'_> {
+    fn count(&self) -> usize {
+        self.node.count() + 1
+    }
+
+    fn key_into(&self, index: usize, out: &mut Vec<u8>) {
+        match index.cmp(&self.index) {
+            std::cmp::Ordering::Less => self.node.key_into(index, out),
+            std::cmp::Ordering::Equal => {
+                out.clear();
+                out.extend_from_slice(self.key);
+            }
+            std::cmp::Ordering::Greater => self.node.key_into(index - 1, out),
+        }
+    }
+
+    fn payload(&self, index: usize) -> Payload<'_> {
+        match index.cmp(&self.index) {
+            std::cmp::Ordering::Less => self.node.payload(index),
+            std::cmp::Ordering::Equal => self.payload,
+            std::cmp::Ordering::Greater => self.node.payload(index - 1),
+        }
+    }
+
+    /// Entry 0 of a branch has no key of its own.
+    fn first_with_key(&self) -> usize {
+        usize::from(!self.node.is_leaf())
+    }
+
+    /// The common prefix of the entries in a range, into `out`.
+    fn prefix_into(&self, range: std::ops::Range<usize>, out: &mut Vec<u8>) {
+        out.clear();
+        if range.start < range.end {
+            let mut last = Vec::new();
+            self.key_into(range.start, out);
+            self.key_into(range.end - 1, &mut last);
+            out.truncate(common_prefix(out, &last));
+        }
+    }
+
+    /// Bytes of a node with the entries of a range, of which the first loses its key if `headless`.
+    fn bytes(&self, range: std::ops::Range<usize>, prefix_len: usize, headless: bool) -> usize {
+        let mut key = Vec::new();
+        let cells = range
+            .clone()
+            .map(|index| {
+                self.key_into(index, &mut key);
+                let key = if headless && index == range.start { &[][..] } else { &key };
+                node::cell_bytes(key, prefix_len, self.payload(index))
+            })
+            .sum();
+        node::node_bytes(self.node.is_leaf(), prefix_len, range.len(), cells)
+    }
+
+    /// Writes the entries of a range to a page, the first without its key if the node is a branch.
+    fn write(&self, page: &mut [u8], range: std::ops::Range<usize>) {
+        let headless = !self.node.is_leaf();
+        let mut prefix = Vec::new();
+        self.prefix_into(range.start + usize::from(headless)..range.end, &mut prefix);
+        let mut key = Vec::new();
+        let mut builder = Builder::new(page, &prefix, range.len());
+        for index in range.clone() {
+            self.key_into(index, &mut key);
+            if headless && index == range.start {
+                key.clear();
+            }
+            builder.push(&key, self.payload(index));
+        }
+        builder.finish();
+    }
+
+    /// Where to cut so that both sides hold about the same bytes.
+    fn middle(&self) -> usize {
+        let prefix_len = self.node.prefix().len();
+        let mut key = Vec::new();
+        let mut sizes = Vec::with_capacity(self.count());
+        for index in 0..self.count() {
+            self.key_into(index, &mut key);
+            sizes.push(node::cell_bytes(&key, prefix_len, self.payload(index)) + 8);
+        }
+        let total: usize = sizes.iter().sum();
+        let mut left = 0;
+        for (index, size) in sizes.iter().enumerate() {
+            // The entry that crosses the middle goes to whichever side it burdens less.
+            if left + size / 2 >= total / 2 {
+                return index.clamp(1, self.count() - 1);
+            }
+            left += size;
+        }
+        self.count() - 1
+    }
+}
+
+/// Inserts into an owned page, or splits it. A split gives the separator and the new right neighbour.
+fn insert_or_split(
+    pager: &Pager,
+    work: &mut Workspace,
+    id: PageId,
+    index: usize,
+    key: &[u8],
+    payload: Payload<'_>,
+    last: bool,
+) -> Result<Option<(Vec<u8>, PageId)>> {
+    let fit = NodeMut::new(pager.page_mut(id)).insert(index, key, payload);
+    if fit == Fit::Done {
+        return Ok(None);
+    }
+    let mut scratch = std::mem::take(&mut work.scratch[0]);
+    scratch.clear();
+    scratch.extend_from_slice(pager.node(id, work.bounds())?.bytes());
+    let node = Node::new(&scratch);
+    let grown = Grown { node, index, key, payload };
+    let leaf = node.is_leaf();
+    let all = 0..grown.count();
+    let mut prefix = Vec::new();
+    let mut cut = None;
+    if fit == Fit::Rebuild {
+        grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
+        if grown.bytes(all.clone(), prefix.len(), !leaf) > pager.page_size() {
+            // Only a key at either end can shorten the prefix; alone on its side, it leaves the prefix of the rest.
+            cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
+        }
+    } else {
+        cut = Some(if last && index + 1 == grown.count() { index } else { grown.middle() });
+    }
+    let result = match cut {
+        None => {
+            grown.write(pager.page_mut(id), all);
+            None
+        }
+        Some(cut) => {
+            let right = work.take_node(pager, node.level())?;
+            let mut separator = Vec::new();
+            grown.key_into(cut, &mut separator);
+            if leaf {
+                let mut left_last = Vec::new();
+                grown.key_into(cut - 1, &mut left_last);
+                let shared = common_prefix(&left_last, &separator);
+                separator.truncate(shared + 1);
+            }
+            grown.write(pager.page_mut(right), cut..grown.count());
+            grown.write(pager.page_mut(id), 0..cut);
+            Some((separator, right))
+        }
+    };
+    work.scratch[0] = scratch;
+    Ok(result)
+}
+
+/// Two neighbours and the separator between them.
+struct Pair<'a> {
+    left: Node<'a>,
+    right: Node<'a>,
+    separator: &'a [u8],
+}
+
+impl Pair<'_> {
+    fn count(&self) -> usize {
+        self.left.count() + self.right.count()
+    }
+
+    fn key_into(&self, index: usize, out: &mut Vec<u8>) {
+        let headless = !self.left.is_leaf();
+        match index.checked_sub(self.left.count()) {
+            None if headless && index == 0 => out.clear(),
+            None => self.left.key_into(index, out),
+            Some(0) if headless => {
+                out.clear();
+                out.extend_from_slice(self.separator);
+            }
+            Some(index) => self.right.key_into(index, out),
+        }
+    }
+
+    fn payload(&self, index: usize) -> Payload<'_> {
+        match index.checked_sub(self.left.count()) {
+            None => self.left.payload(index),
+            Some(index) => self.right.payload(index),
+        }
+    }
+
+    fn prefix(&self) -> Vec<u8> {
+        let first_with_key = usize::from(!self.left.is_leaf());
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        self.key_into(first_with_key, &mut first);
+        self.key_into(self.count() - 1, &mut last);
+        first.truncate(common_prefix(&first, &last));
+        first
+    }
+
+    fn bytes_merged(&self) -> usize {
+        let prefix_len = self.prefix().len();
+        let mut key = Vec::new();
+        let cells = (0..self.count())
+            .map(|index| {
+                self.key_into(index, &mut key);
+                node::cell_bytes(&key, prefix_len, self.payload(index))
+            })
+            .sum();
+        node::node_bytes(self.left.is_leaf(), prefix_len, self.count(), cells)
+    }
+
+    fn write(&self, page: &mut [u8]) {
+        let prefix = self.prefix();
+        let mut key = Vec::new();
+        let mut builder = Builder::new(page, &prefix, self.count());
+        for index in 0..self.count() {
+            self.key_into(index, &mut key);
+            builder.push(&key, self.payload(index));
+        }
+        builder.finish();
+    }
+}
+
+/// Appends ascending entries, keeping the rightmost page of every level at hand and leaving full pages behind.
+pub(crate) struct Appender<'t> {
+    tree: &'t mut Tree,
+    /// The rightmost pages, leaf first; all owned.
+    spine: Vec<PageId>,
+    last_key: Vec<u8>,
+}
+
+impl<'t> Appender<'t> {
+    pub(crate) fn new(tree: &'t mut Tree, pager: &Pager, work: &mut Workspace) -> Result<Self> {
+        let mut spine = Vec::new();
+        let mut last_key = Vec::new();
+        if tree.depth > 0 {
+            work.reserve(pager, tree.depth + 2)?;
+            let mut path = Path::new();
+            let mut id = tree.root;
+            loop {
+                let node = pager.node(id, work.bounds())?;
+                path.push((id, node.count() - 1));
+                if node.is_leaf() {
+                    node.key_into(node.count() - 1, &mut last_key);
+                    break;
+                }
+                id = node.child(node.count() - 1);
+            }
+            tree.own_path(pager, work, &mut path)?;
+            spine.extend(path.iter().rev().map(|step| step.0));
+        }
+        Ok(Self { tree, spine, last_key })
+    }
+
+    /// Appends one entry.
+    pub(crate) fn push(&mut self, pager: &Pager, work: &mut Workspace, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.tree.depth == 0 {
+            self.tree.put(pager, work, key, value, PutMode::Append)?;
+            self.spine.push(self.tree.root);
+            self.last_key.extend_from_slice(key);
+            return Ok(());
+        }
+        if key <= self.last_key.as_slice() {
+            return Err(Error::KeyNotInOrder);
+        }
+        let room = 2 * self.tree.depth + 2;
+        let payload = self.tree.store(pager, work, key, value, room)?;
+        let leaf = self.spine[0];
+        let index = pager.node(leaf, work.bounds())?.count();
+        let split = insert_or_split(pager, work, leaf, index, key, payload, true)?;
+        self.tree.entries += 1;
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
+        if let Some((separator, right)) = split {
+            self.tree.leaf_pages += 1;
+            self.grow(pager, work, 0, separator, right)?;
+        }
+        Ok(())
+    }
+
+    /// Hangs a new rightmost page of a level into the level above.
+    fn grow(&mut self, pager: &Pager, work: &mut Workspace, level: usize, separator: Vec<u8>, right: PageId) -> Result<()> {
+        let left = std::mem::replace(&mut self.spine[level], right);
+        let right_count = pager.node(right, work.bounds())?.entries();
+        if level + 1 == self.spine.len() {
+            self.tree.root = left;
+            self.tree.grow_root(pager, work, &separator, right)?;
+            self.spine.push(self.tree.root);
+            return Ok(());
+        }
+        let parent = self.spine[level + 1];
+        let index = pager.node(parent, work.bounds())?.count();
+        let left_count = pager.node(left, work.bounds())?.entries();
+        NodeMut::new(pager.page_mut(parent)).set_child_count(index - 1, left_count);
+        let payload = Payload::Child { page: right, count: right_count };
+        if let Some((separator, right)) = insert_or_split(pager, work, parent, index, &separator, payload, true)? {
+            self.tree.branch_pages += 1;
+            self.grow(pager, work, level + 1, separator, right)?;
+        }
+        Ok(())
+    }
+
+    /// Brings the counts along the right edge up to date. Must be called, also after an error of `push`.
+    pub(crate) fn finish(self, pager: &Pager, work: &mut Workspace) -> Result<()> {
+        for pair in self.spine.windows(2) {
+            let entries = pager.node(pair[0], work.bounds())?.entries();
+            let last = pager.node(pair[1], work.bounds())?.count() - 1;
+            NodeMut::new(pager.page_mut(pair[1])).set_child_count(last, entries);
+        }
+        Ok(())
+    }
+}

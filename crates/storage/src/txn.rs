@@ -1,0 +1,398 @@
+//! Write transactions, nested ones among them.
+//!
+//! Changes go to pages that no snapshot sees; committing hangs the changed tables into the catalogue and publishes its
+//! root. Dropping a transaction takes back the pages and is all there is to aborting.
+
+use std::ops::{Bound, Deref, DerefMut, RangeBounds};
+use std::sync::Arc;
+
+use crate::catalog::{Description, Table, TableKind};
+use crate::composite;
+use crate::db::{Core, Handle, WorkspaceGuard};
+use crate::node::key_bytes_max;
+use crate::options::Durability;
+use crate::page::TxnId;
+use crate::shared::Root;
+use crate::snapshot::{list_tables, resolve};
+use crate::tree::{Appender, Put, PutMode, Tree};
+use crate::view::{self, View, tree_bounds};
+use crate::{Error, Result};
+
+/// The largest value in bytes.
+pub const VALUE_BYTES_MAX: u64 = (1 << 32) - 1 - (64 << 10);
+
+/// A table that the transaction has looked up.
+#[derive(Clone)]
+struct Opened {
+    table: Table,
+    tree: Tree,
+    /// The catalogue has another tree.
+    changed: bool,
+}
+
+/// What a nested transaction goes back to.
+struct Before {
+    catalog: Tree,
+    opened: Vec<Opened>,
+}
+
+/// The one write transaction. Dropping it undoes everything.
+pub struct WriteTxn {
+    handle: Arc<Handle>,
+    /// `Some` until the transaction ends.
+    work: Option<WorkspaceGuard>,
+    catalog: Tree,
+    opened: Vec<Opened>,
+    outer: Vec<Before>,
+}
+
+impl WriteTxn {
+    pub(crate) fn new(handle: Arc<Handle>, mut work: WorkspaceGuard) -> Self {
+        let core = &handle.core;
+        let root = core.shared.root();
+        core.reclaim(&mut work);
+        work.begin(root.txn.next(), core.shared.steady());
+        Self { work: Some(work), catalog: root.catalog, opened: Vec::new(), outer: Vec::new(), handle }
+    }
+
+    fn core(&self) -> &Core {
+        &self.handle.core
+    }
+
+    fn work(&self) -> &WorkspaceGuard {
+        self.work.as_ref().expect("the transaction has not ended while somebody can call it")
+    }
+
+    /// The number this transaction will have.
+    #[must_use]
+    pub fn txn(&self) -> TxnId {
+        self.work().txn()
+    }
+
+    // ---- tables ----
+
+    fn find_opened(&self, table: &Table) -> Option<usize> {
+        self.opened.iter().position(|opened| opened.table.name() == table.name())
+    }
+
+    fn describe(&self, name: &str) -> Result<Option<Description>> {
+        if let Some(opened) = self.opened.iter().find(|opened| opened.table.name() == name) {
+            return Ok(Some(Description { kind: opened.table.kind(), tree: opened.tree }));
+        }
+        Description::find(&self.core().pager, self.work().bounds(), &self.catalog, name)
+    }
+
+    fn open(&mut self, table: &Table) -> Result<usize> {
+        if let Some(index) = self.find_opened(table) {
+            if self.opened[index].table.kind() != table.kind() {
+                return Err(Error::TableExists { name: table.name().to_owned(), kind: self.opened[index].table.kind() });
+            }
+            return Ok(index);
+        }
+        let tree = resolve(table, self.describe(table.name())?)?;
+        self.opened.push(Opened { table: table.clone(), tree, changed: false });
+        Ok(self.opened.len() - 1)
+    }
+
+    /// A table by name.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let found = self.describe(name)?.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
+        Ok(Table::new(name, found.kind))
+    }
+
+    /// All tables, by name.
+    pub fn tables(&self) -> Result<Vec<Table>> {
+        list_tables(self.core(), self.work().bounds(), self.catalog)
+    }
+
+    /// A table by name, made if there is none.
+    pub fn create_table(&mut self, name: &str, kind: TableKind) -> Result<Table> {
+        self.check_key_len(name.len())?;
+        if let Some(found) = self.describe(name)? {
+            if found.kind != kind {
+                return Err(Error::TableExists { name: name.to_owned(), kind: found.kind });
+            }
+            return Ok(Table::new(name, kind));
+        }
+        let table = Table::new(name, kind);
+        let description = Description { kind, tree: Tree::default() };
+        let (core, work, catalog) = (&self.handle.core, self.work.as_mut(), &mut self.catalog);
+        let work = work.expect("the transaction has not ended");
+        catalog.put(&core.pager, work, name.as_bytes(), &description.encode(), PutMode::InsertOnly)?;
+        Ok(table)
+    }
+
+    /// Removes a table and everything in it.
+    pub fn drop_table(&mut self, table: &Table) -> Result<()> {
+        self.clear_table(table)?;
+        self.opened.retain(|opened| opened.table.name() != table.name());
+        let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
+        self.catalog.delete(&core.pager, work, table.name().as_bytes())?;
+        Ok(())
+    }
+
+    /// Removes everything in a table.
+    pub fn clear_table(&mut self, table: &Table) -> Result<()> {
+        self.change(table, |tree, core, work| tree.clear(&core.pager, work))
+    }
+
+    /// Runs a change of a table's tree.
+    fn change<T>(&mut self, table: &Table, run: impl FnOnce(&mut Tree, &Core, &mut WorkspaceGuard) -> Result<T>) -> Result<T> {
+        let index = self.open(table)?;
+        let opened = &mut self.opened[index];
+        let work = self.work.as_mut().expect("the transaction has not ended while somebody can call it");
+        let before = opened.tree;
+        let result = run(&mut opened.tree, &self.handle.core, work);
+        opened.changed |= opened.tree != before;
+        result
+    }
+
+    // ---- reading ----
+
+    /// A table as this transaction sees it.
+    pub fn view(&self, table: &Table) -> Result<View<'_>> {
+        let tree = resolve(table, self.describe(table.name())?)?;
+        Ok(View { pager: &self.core().pager, bounds: self.work().bounds(), tree, table: table.clone() })
+    }
+
+    /// The value of a key, in place.
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<&[u8]>> {
+        let tree = match self.find_opened(table) {
+            Some(index) => self.opened[index].tree,
+            None => resolve(table, self.describe(table.name())?)?,
+        };
+        view::get(&self.core().pager, self.work().bounds(), &tree, table, key)
+    }
+
+    // ---- writing ----
+
+    fn check_key_len(&self, bytes: usize) -> Result<()> {
+        let bytes_max = key_bytes_max(self.core().pager.page_size());
+        match bytes {
+            0 => Err(Error::KeyEmpty),
+            bytes if bytes > bytes_max => Err(Error::KeyTooLong { bytes, bytes_max }),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_entry(&self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_key_len(key.len())?;
+        if table.kind() == TableKind::Integer && key.len() != 8 {
+            return Err(Error::NotAnIntegerKey { bytes: key.len() });
+        }
+        if value.len() as u64 > VALUE_BYTES_MAX {
+            return Err(Error::ValueTooLong { bytes: value.len() as u64, bytes_max: VALUE_BYTES_MAX });
+        }
+        Ok(())
+    }
+
+    fn put_with(&mut self, table: &Table, key: &[u8], value: &[u8], mode: PutMode) -> Result<Put> {
+        self.check_entry(table, key, value)?;
+        if table.kind() != TableKind::Multi {
+            return self.change(table, |tree, core, work| tree.put(&core.pager, work, key, value, mode));
+        }
+        let pair = composite::encode(key, value);
+        self.check_key_len(pair.len())?;
+        self.change(table, |tree, core, work| tree.put(&core.pager, work, &pair, &[], mode))
+    }
+
+    /// Inserts a key or overwrites its value; in a table with many values a key, adds the value.
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(table, key, value, PutMode::Upsert).map(|_| ())
+    }
+
+    /// Inserts a key, or, in a table with many values a key, a value; `false` if it was there, and nothing changes.
+    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        Ok(self.put_with(table, key, value, PutMode::InsertOnly)? == Put::Inserted)
+    }
+
+    /// Inserts behind the last entry, leaving full pages behind; [`Error::KeyNotInOrder`] if it does not belong there.
+    pub fn append(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(table, key, value, PutMode::Append).map(|_| ())
+    }
+
+    /// Removes a key, with all its values; `false` if it was not there.
+    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<bool> {
+        if table.kind() == TableKind::Multi {
+            return Ok(self.delete_range(table, (Bound::Included(key), Bound::Included(key)))? > 0);
+        }
+        self.change(table, |tree, core, work| tree.delete(&core.pager, work, key))
+    }
+
+    /// Removes one value of a key, in a table with many values a key; `false` if it was not there.
+    pub fn delete_value(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
+        table.expect_kind(&[TableKind::Multi], "delete_value")?;
+        let pair = composite::encode(key, value);
+        self.change(table, |tree, core, work| tree.delete(&core.pager, work, &pair))
+    }
+
+    /// Removes all entries whose keys lie in a range; how many those were. Costs as much as the pages it frees.
+    pub fn delete_range<'k>(&mut self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<u64> {
+        let (low, high) = tree_bounds(table.kind(), &range);
+        let (low, high) = (low.as_ref().map(|key| &**key), high.as_ref().map(|key| &**key));
+        self.change(table, |tree, core, work| tree.delete_range(&core.pager, work, low, high))
+    }
+
+    /// Loads entries in ascending order behind the last entry of a table, filling pages; how many those were. If one
+    /// is out of order or otherwise wrong, the entries before it stay.
+    pub fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        table: &Table,
+        entries: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<u64> {
+        let multi = table.kind() == TableKind::Multi;
+        let key_max = key_bytes_max(self.core().pager.page_size());
+        let kind_check = |key: &[u8], value: &[u8]| match key.len() {
+            0 => Err(Error::KeyEmpty),
+            bytes if bytes > key_max => Err(Error::KeyTooLong { bytes, bytes_max: key_max }),
+            bytes if table.kind() == TableKind::Integer && bytes != 8 => Err(Error::NotAnIntegerKey { bytes }),
+            _ if value.len() as u64 > VALUE_BYTES_MAX => {
+                Err(Error::ValueTooLong { bytes: value.len() as u64, bytes_max: VALUE_BYTES_MAX })
+            }
+            _ => Ok(()),
+        };
+        self.change(table, |tree, core, work| {
+            let before = tree.entries;
+            let mut appender = Appender::new(tree, &core.pager, work)?;
+            let mut result = Ok(());
+            for (key, value) in entries {
+                let (key, value) = (key.as_ref(), value.as_ref());
+                result = kind_check(key, value).and_then(|()| {
+                    if !multi {
+                        return appender.push(&core.pager, work, key, value);
+                    }
+                    let pair = composite::encode(key, value);
+                    if pair.len() > key_max {
+                        return Err(Error::KeyTooLong { bytes: pair.len(), bytes_max: key_max });
+                    }
+                    appender.push(&core.pager, work, &pair, &[])
+                });
+                if result.is_err() {
+                    break;
+                }
+            }
+            appender.finish(&core.pager, work)?;
+            result.map(|()| tree.entries - before)
+        })
+    }
+
+    // ---- ending ----
+
+    /// Starts a nested transaction: its changes become this one's when it commits, and vanish when it is dropped.
+    pub fn nested(&mut self) -> Nested<'_> {
+        self.outer.push(Before { catalog: self.catalog, opened: self.opened.clone() });
+        self.work.as_mut().expect("the transaction has not ended while somebody can call it").begin_level();
+        Nested { txn: self, ended: false }
+    }
+
+    /// Makes the changes the newest state. When it returns they are as durable as the database's mode says.
+    pub fn commit(mut self) -> Result<TxnId> {
+        let mut work = self.work.take().expect("the transaction has not ended");
+        let txn = work.txn();
+        match self.publish(&mut work) {
+            Ok(dirty_bytes) => {
+                self.handle.core.unlock_writer(work);
+                if let Some(dirty_bytes) = dirty_bytes {
+                    self.handle.committed(dirty_bytes);
+                }
+                Ok(txn)
+            }
+            Err(e) => {
+                self.work = Some(work);
+                Err(e)
+            }
+        }
+    }
+
+    /// Writes the changed tables to the catalogue, makes the transaction steady if the mode wants it, and publishes.
+    /// Gives the bytes that are not yet steady, or nothing if nothing had changed.
+    fn publish(&mut self, work: &mut WorkspaceGuard) -> Result<Option<u64>> {
+        let core = &self.handle.core;
+        core.ensure_usable()?;
+        for opened in self.opened.iter_mut().filter(|opened| opened.changed) {
+            let description = Description { kind: opened.table.kind(), tree: opened.tree };
+            let name = opened.table.name().as_bytes();
+            self.catalog.put(&core.pager, work, name, &description.encode(), PutMode::Upsert)?;
+            opened.changed = false;
+        }
+        let txn = work.txn();
+        let before = core.shared.root();
+        if self.catalog == before.catalog {
+            work.abort_level(&core.pager);
+            return Ok(None);
+        }
+        let sync = core.durability == Durability::Sync;
+        if sync {
+            work.space.prepare_steady(&core.pager)?;
+        }
+        work.commit();
+        let mut root = Root { txn, catalog: self.catalog, page_count: work.space.page_count() };
+        if sync && let Err(e) = core.sync_commit(work, &mut root) {
+            return Err(e);
+        }
+        core.shared.publish(root);
+        for opened in &self.opened {
+            opened.table.remember(txn, opened.tree);
+        }
+        Ok(Some(u64::from(work.space.born_runs()) * core.pager.page_size() as u64))
+    }
+
+    /// Undoes everything, as dropping does.
+    pub fn abort(self) {}
+}
+
+impl Drop for WriteTxn {
+    fn drop(&mut self) {
+        if let Some(mut work) = self.work.take() {
+            while work.in_transaction() {
+                work.abort_level(&self.handle.core.pager);
+            }
+            self.handle.core.unlock_writer(work);
+        }
+    }
+}
+
+/// A transaction inside a transaction, used like the outer one. Dropping it undoes what was done through it.
+pub struct Nested<'t> {
+    txn: &'t mut WriteTxn,
+    ended: bool,
+}
+
+impl Nested<'_> {
+    /// Makes the changes part of the outer transaction.
+    pub fn commit(mut self) {
+        self.ended = true;
+        self.txn.outer.pop();
+        self.txn.work.as_mut().expect("the outer transaction has not ended").commit_level();
+    }
+
+    /// Undoes the changes, as dropping does.
+    pub fn abort(self) {}
+}
+
+impl Drop for Nested<'_> {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let before = self.txn.outer.pop().expect("a nested transaction has an outer one");
+        self.txn.catalog = before.catalog;
+        self.txn.opened = before.opened;
+        let work = self.txn.work.as_mut().expect("the outer transaction has not ended");
+        work.abort_level(&self.txn.handle.core.pager);
+    }
+}
+
+impl Deref for Nested<'_> {
+    type Target = WriteTxn;
+
+    fn deref(&self) -> &WriteTxn {
+        self.txn
+    }
+}
+
+impl DerefMut for Nested<'_> {
+    fn deref_mut(&mut self) -> &mut WriteTxn {
+        self.txn
+    }
+}

@@ -1,0 +1,98 @@
+//! Walking everything a root reaches: what `check`, `copy` and the handover between processes have in common.
+
+use std::collections::HashSet;
+
+use crate::Result;
+use crate::catalog::Description;
+use crate::node::{Node, Payload};
+use crate::page::{PageId, TxnId};
+use crate::pager::{Bounds, Pager};
+use crate::space::Freed;
+use crate::tree::{Tree, large_pages};
+
+/// Whether to go below a page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Visit {
+    Descend,
+    Skip,
+}
+
+/// Calls `visit` for every page of a catalogue and of its tables: tree pages before what is below them, and
+/// large values with the pages of their run.
+pub(crate) fn walk(pager: &Pager, bounds: Bounds, catalog: &Tree, visit: &mut dyn FnMut(PageId, u32) -> Result<Visit>) -> Result<()> {
+    if catalog.depth == 0 {
+        return Ok(());
+    }
+    walk_tree(pager, bounds, catalog.root, catalog.depth, visit, &mut |node: Node<'_>, visit| {
+        for index in 0..node.count() {
+            let table = Description::decode(node.payload(index))?;
+            if table.tree.depth > 0 {
+                walk_tree(pager, bounds, table.tree.root, table.tree.depth, visit, &mut |_, _| Ok(()))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+type OnPage<'v> = &'v mut dyn FnMut(PageId, u32) -> Result<Visit>;
+
+fn walk_tree(
+    pager: &Pager,
+    bounds: Bounds,
+    id: PageId,
+    levels: u32,
+    visit: OnPage<'_>,
+    on_leaf: &mut dyn FnMut(Node<'_>, OnPage<'_>) -> Result<()>,
+) -> Result<()> {
+    if visit(id, 1)? == Visit::Skip {
+        return Ok(());
+    }
+    let node = pager.node(id, bounds)?;
+    if u32::from(node.level()) + 1 != levels {
+        return Err(crate::Error::Corrupted { page: id, reason: "it is at another level than its tree says" });
+    }
+    for index in 0..node.count() {
+        match node.payload(index) {
+            Payload::Child { page, .. } => walk_tree(pager, bounds, page, levels - 1, visit, on_leaf)?,
+            Payload::Large { page, bytes } => {
+                visit(page, large_pages(pager, bytes) as u32)?;
+            }
+            Payload::Inline(_) => {}
+        }
+    }
+    if node.is_leaf() { on_leaf(node, visit) } else { Ok(()) }
+}
+
+/// What lies between a steady point and the newest state.
+pub(crate) struct Difference {
+    /// Runs of the newest state that the steady point does not have.
+    pub(crate) live: Vec<(PageId, u32)>,
+    /// Runs of the steady point that the newest state does not have.
+    pub(crate) freed: Vec<Freed>,
+}
+
+/// Compares two states of the same database. A page that is not newer than the steady point is shared with everything
+/// below it, so the cost is that of the changes in between.
+pub(crate) fn difference(pager: &Pager, bounds: Bounds, steady: TxnId, old: &Tree, new: &Tree) -> Result<Difference> {
+    let mut shared = HashSet::new();
+    let mut live = Vec::new();
+    walk(pager, bounds, new, &mut |page, pages| {
+        let (birth, _) = pager.birth_and_pages(page);
+        if birth <= steady {
+            shared.insert(page);
+            return Ok(Visit::Skip);
+        }
+        live.push((page, pages));
+        Ok(Visit::Descend)
+    })?;
+    let mut freed = Vec::new();
+    walk(pager, bounds, old, &mut |page, pages| {
+        if shared.contains(&page) {
+            return Ok(Visit::Skip);
+        }
+        let (birth, _) = pager.birth_and_pages(page);
+        freed.push(Freed { page, pages, birth });
+        Ok(Visit::Descend)
+    })?;
+    Ok(Difference { live, freed })
+}

@@ -1,0 +1,177 @@
+//! What a write transaction has at hand: pages of its own, and the way back.
+//!
+//! A page belongs to the transaction named in its header; only its owner writes to it. Everything else is copied
+//! first ([`Workspace::own`]). Nested transactions are levels: a page that an outer level owns is copied again, and
+//! kept until the inner level commits.
+//!
+//! Invariants: `taken` lists every run taken since a level began; `freed` every run that the level no longer needs and
+//! that some outer state still does. Aborting a level gives back `taken` and forgets `freed`.
+
+use std::collections::HashSet;
+
+use crate::Result;
+use crate::page::{self, PageId, PageKind, TxnId};
+use crate::pager::{Bounds, Pager};
+use crate::space::{Freed, Space};
+
+/// One level of a transaction: the outermost, or a nested one.
+#[derive(Default)]
+struct Level {
+    taken: Vec<PageId>,
+    freed: Vec<Freed>,
+    /// Pages the level owns; only nested levels need it, the outermost owns what its number says.
+    owned: HashSet<PageId>,
+}
+
+/// The writer's side of a database in this process.
+pub(crate) struct Workspace {
+    pub(crate) space: Space,
+    txn: TxnId,
+    steady: TxnId,
+    levels: Vec<Level>,
+    /// Copies of pages that are being rewritten.
+    pub(crate) scratch: [Vec<u8>; 2],
+    pub(crate) key: Vec<u8>,
+    /// The pins of live snapshots, when last looked at.
+    pub(crate) snapshots: Vec<TxnId>,
+}
+
+impl Workspace {
+    pub(crate) fn new(space: Space) -> Self {
+        Self { space, txn: TxnId(0), steady: TxnId(0), levels: Vec::new(), scratch: [Vec::new(), Vec::new()], key: Vec::new(), snapshots: Vec::new() }
+    }
+
+    /// Starts a transaction.
+    pub(crate) fn begin(&mut self, txn: TxnId, steady: TxnId) {
+        debug_assert!(self.levels.is_empty());
+        self.txn = txn;
+        self.steady = steady;
+        self.levels.push(Level::default());
+    }
+
+    /// Whether a transaction, or a level of one, is under way.
+    pub(crate) fn in_transaction(&self) -> bool {
+        !self.levels.is_empty()
+    }
+
+    pub(crate) fn txn(&self) -> TxnId {
+        self.txn
+    }
+
+    /// What the transaction may read.
+    #[inline]
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { page_count: self.space.page_count(), steady: self.steady }
+    }
+
+    fn level(&mut self) -> &mut Level {
+        self.levels.last_mut().expect("a transaction has at least one level")
+    }
+
+    /// Starts a nested level.
+    pub(crate) fn begin_level(&mut self) {
+        self.levels.push(Level::default());
+    }
+
+    /// Ends a nested level, keeping what it did.
+    pub(crate) fn commit_level(&mut self) {
+        let inner = self.levels.pop().expect("a nested level was begun");
+        let outermost = self.levels.len() == 1;
+        let level = self.level();
+        level.taken.extend(inner.taken);
+        let mut unseen = Vec::new();
+        for run in inner.freed {
+            let owned = if outermost { run.birth == self.txn } else { self.levels.last_mut().is_some_and(|l| l.owned.remove(&run.page)) };
+            if owned { unseen.push(run) } else { self.level().freed.push(run) }
+        }
+        self.level().owned.extend(inner.owned);
+        for run in unseen {
+            self.space.untake(run.page, run.pages);
+        }
+    }
+
+    /// Ends a nested level, or the whole transaction, as if it had not been.
+    pub(crate) fn abort_level(&mut self, pager: &Pager) {
+        let inner = self.levels.pop().expect("a level was begun");
+        for page in inner.taken {
+            // A run that the level gave back itself may be in `taken` twice; it counts once.
+            if self.space.is_born(page) {
+                let (_, pages) = pager.birth_and_pages(page);
+                self.space.untake(page, pages);
+            }
+        }
+    }
+
+    /// Ends the transaction; what it freed waits until nobody sees it.
+    pub(crate) fn commit(&mut self) {
+        let level = self.levels.pop().expect("the outermost level was begun");
+        debug_assert!(self.levels.is_empty());
+        self.space.commit(self.txn, level.freed);
+    }
+
+    /// Makes sure that a change that takes up to so many single pages cannot fail half way.
+    pub(crate) fn reserve(&mut self, pager: &Pager, pages: u32) -> Result<()> {
+        self.space.reserve(pager, pages)
+    }
+
+    /// Takes a page and writes its header.
+    pub(crate) fn take_node(&mut self, pager: &Pager, level: u8) -> Result<PageId> {
+        let id = self.take(pager, 1)?;
+        let kind = if level == 0 { PageKind::Leaf } else { PageKind::Branch };
+        page::init(pager.page_mut(id), id, self.txn, kind, level);
+        Ok(id)
+    }
+
+    /// Takes a run for a large value and fills it.
+    pub(crate) fn take_large(&mut self, pager: &Pager, value: &[u8]) -> Result<PageId> {
+        let pages = page::run_pages_for(value.len() as u64, pager.page_size()) as u32;
+        let id = self.take(pager, pages)?;
+        let run = pager.bytes_mut(id, pages);
+        page::init_run(run, id, self.txn, PageKind::Overflow, pages, value.len() as u32);
+        let (content, tail) = run[page::HEADER_BYTES..].split_at_mut(value.len());
+        content.copy_from_slice(value);
+        tail.fill(0);
+        Ok(id)
+    }
+
+    fn take(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
+        let id = self.space.take(pager, pages)?;
+        let nested = self.levels.len() > 1;
+        let level = self.level();
+        level.taken.push(id);
+        if nested {
+            level.owned.insert(id);
+        }
+        Ok(id)
+    }
+
+    #[inline]
+    fn owns(&self, id: PageId, birth: TxnId) -> bool {
+        birth == self.txn && (self.levels.len() == 1 || self.levels.last().is_some_and(|level| level.owned.contains(&id)))
+    }
+
+    /// The page to write to in place of `id`: itself, or a copy.
+    #[inline]
+    pub(crate) fn own(&mut self, pager: &Pager, id: PageId) -> Result<PageId> {
+        let (birth, _) = pager.birth_and_pages(id);
+        if self.owns(id, birth) {
+            return Ok(id);
+        }
+        let copy = self.take(pager, 1)?;
+        pager.copy_page(id, copy);
+        page::set_owner(pager.page_mut(copy), copy, self.txn);
+        self.level().freed.push(Freed { page: id, pages: 1, birth });
+        Ok(copy)
+    }
+
+    /// Gives up a page or a run.
+    pub(crate) fn free(&mut self, pager: &Pager, id: PageId) {
+        let (birth, pages) = pager.birth_and_pages(id);
+        if self.owns(id, birth) {
+            self.level().owned.remove(&id);
+            self.space.untake(id, pages);
+        } else {
+            self.level().freed.push(Freed { page: id, pages, birth });
+        }
+    }
+}
