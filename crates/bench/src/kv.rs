@@ -1,6 +1,6 @@
 //! `colibri bench kv`: embedded key-value engines under the workloads of ioarena.
 //!
-//! Read it in this order: `workload` (what is run), `target` (the seam to the engines), `drive` (threads and
+//! Read it in this order: `workload` (what is run), `targets` (the seam to the engines), `drive` (threads and
 //! clocks), `cost` (what else is counted), `runner` (rounds and directories), `report` (what is published).
 //!
 //! # Traps
@@ -49,12 +49,12 @@ mod keys;
 mod progress;
 mod report;
 mod runner;
-mod target;
+mod targets;
 mod workload;
 
 pub use args::KvArgs;
 pub use error::{Error, Result};
-pub use target::TargetName;
+pub use targets::TargetName;
 pub use workload::{Mode, Workload};
 
 use args::Plan;

@@ -16,7 +16,9 @@ use crate::number::counted;
 /// Makes the database if there is none. All of the input is loaded, or nothing. Entries whose key exists are
 /// replaced.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  mdb_dump -a lmdb-dir | colibri load birds\n  colibri load birds --input birds.dump")]
+#[command(
+    after_help = "Example:\n  mdb_dump -a lmdb-dir | colibri load birds\n  colibri load birds --input birds.dump"
+)]
 pub(crate) struct LoadArgs {
     /// Directory of the database
     dir: PathBuf,
@@ -71,7 +73,12 @@ fn load(args: &LoadArgs, input: &mut dyn BufRead) -> Result<LoadReport> {
     let db = Database::open(&args.dir, &options).map_err(Failure::engine(&args.dir))?;
     let report = dump::load(&db, input, &load_options).map_err(|source| match source {
         colibri::Error::InvalidDump { .. } => {
-            let input = args.input.as_ref().map_or("standard input".to_owned(), |path| path.display().to_string());
+            let input = args
+                .input
+                .as_ref()
+                .map_or("standard input".to_owned(), |path| {
+                    path.display().to_string()
+                });
             Failure::Input { input, source }
         }
         source => Failure::engine(&args.dir)(source),

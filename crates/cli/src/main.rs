@@ -27,12 +27,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::failure::Failure;
-
 /// A transactional key-value database that costs nothing while idle.
 #[derive(Debug, Parser)]
 #[command(name = "colibri", version, arg_required_else_help = true)]
-#[command(after_help = "A database is a directory. Example:\n  mdb_dump -a lmdb-dir | colibri load birds && colibri check birds")]
+#[command(
+    after_help = "A database is a directory. Example:\n  mdb_dump -a lmdb-dir | colibri load birds && colibri check birds"
+)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::kv::keys::{KEY_BYTES_MAX, KEY_BYTES_MIN, KeySpace};
-use crate::kv::target::{self, TargetName};
+use crate::kv::targets::{self, TargetName};
 use crate::kv::workload::{self, Mode, Pass, Workload};
 use crate::kv::{Error, Result};
 
@@ -143,7 +143,7 @@ impl Plan {
             ));
         }
         for name in &targets {
-            target::require_compiled_in(*name)?;
+            targets::require_compiled_in(*name)?;
         }
         Ok(Self {
             targets,

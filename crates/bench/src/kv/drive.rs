@@ -25,7 +25,7 @@ use hdrhistogram::Histogram;
 use crate::kv::args::Plan;
 use crate::kv::cost::{self, Meter, Usage};
 use crate::kv::keys::{self, KeySpace, Stride};
-use crate::kv::target::{Session, Target, WriteOps};
+use crate::kv::targets::{Session, Target, WriteOps};
 use crate::kv::workload::{Mode, Step, Workload};
 use crate::kv::{Error, Result};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::kv::target::TargetName;
+use crate::kv::targets::TargetName;
 
 /// The result of a benchmark operation.
 pub type Result<T> = std::result::Result<T, Error>;

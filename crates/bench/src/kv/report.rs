@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::kv::args::Plan;
 use crate::kv::drive::{GET_SAMPLE_EVERY, ITERATE_BLOCK, Outcome, StepOutcome};
 use crate::kv::environment::Environment;
-use crate::kv::target::TargetName;
+use crate::kv::targets::TargetName;
 use crate::kv::workload::{Mode, Step, Workload};
 
 /// One result, as published.

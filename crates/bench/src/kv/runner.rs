@@ -23,7 +23,7 @@ use crate::kv::cost;
 use crate::kv::drive;
 use crate::kv::progress::Progress;
 use crate::kv::report::{self, Measurement, RowKey};
-use crate::kv::target::{self, CheckSummary, Config, Target, TargetName};
+use crate::kv::targets::{self, CheckSummary, Config, Target, TargetName};
 use crate::kv::workload::{Mode, Step};
 use crate::kv::{Error, Result};
 
@@ -258,7 +258,7 @@ impl Run<'_> {
             value_bytes: plan.value_bytes,
             page_bytes: plan.page_bytes,
         };
-        let target: Box<dyn Target> = target::open(self.name, dir, &config)?;
+        let target: Box<dyn Target> = targets::open(self.name, dir, &config)?;
         let mut readers_loaded = false;
         for step in self.pass {
             let outcome =

@@ -5,7 +5,7 @@
 //! - An operation is a transaction for `set`, `crud`, `delete` and `get`, a quad for `batch` and a `next` for
 //!   `iterate`; `crud` and `batch` therefore compare directly.
 //!
-//! Not here: how an engine implements a mode (its own module in `target` says).
+//! Not here: how an engine implements a mode (its own module in `targets` says).
 
 use std::fmt;
 
