@@ -88,10 +88,7 @@ pub fn run(args: KvArgs) -> Result<()> {
     }
     match rows.iter().filter(|row| !row.valid).count() {
         0 => Ok(()),
-        invalid => Err(Error::InvalidResults {
-            invalid,
-            total: rows.len(),
-        }),
+        invalid => Err(Error::InvalidResults { invalid, total: rows.len() }),
     }
 }
 
@@ -99,13 +96,7 @@ fn print(plan: &Plan, environment: &Environment, measured: &Measured, rows: &[Ro
     let command: Vec<_> = std::env::args().collect();
     println!("command: {}", command.join(" "));
     println!("commit:  {}", environment.commit);
-    let Environment {
-        cpu,
-        cores,
-        kernel,
-        fs,
-        ..
-    } = environment;
+    let Environment { cpu, cores, kernel, fs, .. } = environment;
     println!("machine: {cpu}, {cores} cores, {kernel}, {fs}");
     println!(
         "data:    {} records or operations a thread ({} commits a writer in sync mode), keys of {} and values of {} bytes, median of {} rounds",
@@ -113,13 +104,7 @@ fn print(plan: &Plan, environment: &Environment, measured: &Measured, rows: &[Ro
     );
     println!("\n{}", report::table(rows, &plan.targets));
     for check in &measured.checks {
-        println!(
-            "{} {} {}: check: {}",
-            check.target,
-            check.mode,
-            check.what,
-            check.verdict()
-        );
+        println!("{} {} {}: check: {}", check.target, check.mode, check.what, check.verdict());
     }
     for note in report::footnotes(&measured.measurements, plan, environment) {
         println!("note: {note}");
@@ -158,22 +143,11 @@ mod tests {
         let plan = Plan::new(&args).unwrap();
         let workplace = Workplace::new(&plan.dir, false).unwrap();
         let measured = runner::run(&plan, &workplace, &Progress::silent()).unwrap();
-        let rows = report::rows(
-            &measured.measurements,
-            &plan,
-            &Environment::observe(workplace.dir()),
-        );
+        let rows = report::rows(&measured.measurements, &plan, &Environment::observe(workplace.dir()));
         assert_eq!(rows.len(), rows_expected);
         for row in &rows {
-            assert!(
-                row.valid,
-                "{} {} {}: {}",
-                row.target, row.mode, row.workload, row.notes
-            );
-            assert!(
-                row.ops_per_s > 0.0 && row.seconds > 0.0 && row.latency_us.max > 0.0,
-                "{row:?}"
-            );
+            assert!(row.valid, "{} {} {}: {}", row.target, row.mode, row.workload, row.notes);
+            assert!(row.ops_per_s > 0.0 && row.seconds > 0.0 && row.latency_us.max > 0.0, "{row:?}");
             assert_eq!(row.rounds.len(), plan.rounds as usize);
         }
         drop(workplace);
@@ -182,35 +156,17 @@ mod tests {
     }
 
     fn check_everything(target: &str) {
-        let rows = check(
-            &format!("--targets {target} --modes sync,lazy,nosync --rounds 2"),
-            18,
-        );
+        let rows = check(&format!("--targets {target} --modes sync,lazy,nosync --rounds 2"), 18);
         let ops = |workload: &str, mode: &str| {
-            rows.iter()
-                .find(|row| row.workload == workload && row.mode == mode)
-                .unwrap()
-                .ops
+            rows.iter().find(|row| row.workload == workload && row.mode == mode).unwrap().ops
         };
-        assert_eq!(
-            (ops("set", "sync"), ops("set", "lazy"), ops("batch", "sync")),
-            (50, 1000, 1000)
-        );
+        assert_eq!((ops("set", "sync"), ops("set", "lazy"), ops("batch", "sync")), (50, 1000, 1000));
         assert_eq!((ops("get", "sync"), ops("iterate", "lazy")), (1000, 1000));
         check(&format!("--targets {target} --readers 2"), 2);
         check(&format!("--targets {target} --writers 2"), 4);
-        check(
-            &format!("--targets {target} --readers 1 --writers 2 --workloads iterate,get,crud"),
-            4,
-        );
-        check(
-            &format!("--targets {target} --key-size 8 --value-size 0"),
-            6,
-        );
-        check(
-            &format!("--targets {target} --key-size 200 --value-size 5000 --n 200"),
-            6,
-        );
+        check(&format!("--targets {target} --readers 1 --writers 2 --workloads iterate,get,crud"), 4);
+        check(&format!("--targets {target} --key-size 8 --value-size 0"), 6);
+        check(&format!("--targets {target} --key-size 200 --value-size 5000 --n 200"), 6);
     }
 
     #[test]

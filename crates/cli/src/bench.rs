@@ -9,9 +9,7 @@ use crate::failure::Result;
 ///
 /// Results are a table on standard output and, with --json, a file.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  colibri bench kv --n 100000 --modes lazy,sync --rounds 3 --json results.json"
-)]
+#[command(after_help = "Example:\n  colibri bench kv --n 100000 --modes lazy,sync --rounds 3 --json results.json")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     bench: Bench,
@@ -19,11 +17,9 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
-    #[command(
-        after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
+    #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n\n\
-                            Rivals need a build with --features rivals (or rivals-rocksdb)."
-    )]
+                            Rivals need a build with --features rivals (or rivals-rocksdb).")]
     Kv(KvArgs),
 }
 

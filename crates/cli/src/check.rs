@@ -35,9 +35,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<()> {
     }
     match report.is_clean() {
         true => Ok(()),
-        false => Err(Failure::Damaged {
-            dir: args.dir.clone(),
-        }),
+        false => Err(Failure::Damaged { dir: args.dir.clone() }),
     }
 }
 

@@ -25,14 +25,10 @@ pub(crate) struct CopyArgs {
 pub(crate) fn run(args: &CopyArgs) -> Result<()> {
     // Before anything is opened: a copy must never touch what is already there.
     if !is_free(&args.dest)? {
-        return Err(Failure::Exists {
-            path: args.dest.clone(),
-        });
+        return Err(Failure::Exists { path: args.dest.clone() });
     }
     let db = open_to_read(&args.dir)?;
-    let report = db
-        .copy_to(&args.dest, args.compact)
-        .map_err(Failure::engine(&args.dir))?;
+    let report = db.copy_to(&args.dest, args.compact).map_err(Failure::engine(&args.dir))?;
     writeln!(
         io::stdout(),
         "{}: {}, {} bytes, as of transaction {}",

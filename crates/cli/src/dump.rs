@@ -14,10 +14,8 @@ use crate::failure::{Failure, Result};
 ///
 /// The text is the database as of one moment, whatever writers do meanwhile. `colibri load` and mdb_load read it.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  colibri dump birds --table wingbeats --output wingbeats.dump\n  \
-                        colibri dump birds | gzip > birds.dump.gz"
-)]
+#[command(after_help = "Example:\n  colibri dump birds --table wingbeats --output wingbeats.dump\n  \
+                        colibri dump birds | gzip > birds.dump.gz")]
 pub(crate) struct DumpArgs {
     /// Directory of the database
     dir: PathBuf,
@@ -43,14 +41,12 @@ fn write_file(db: &Database, args: &DumpArgs, path: &Path) -> Result<()> {
     let mut file = match File::create_new(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(Failure::Exists {
-                path: path.to_owned(),
-            });
+            return Err(Failure::Exists { path: path.to_owned() });
         }
         Err(source) => return Err(Failure::io("cannot create", path)(source)),
     };
-    let outcome = write_to(db, args, &mut file)
-        .and_then(|()| file.sync_all().map_err(Failure::io("cannot flush", path)));
+    let outcome =
+        write_to(db, args, &mut file).and_then(|()| file.sync_all().map_err(Failure::io("cannot flush", path)));
     if outcome.is_err() {
         // The outcome says what went wrong; that the rest of the file stays as well would not help anybody.
         let _ = fs::remove_file(path);

@@ -14,16 +14,10 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 pub(crate) enum Failure {
     /// The engine refused, on the database in `dir`.
     #[error("{source}{}", advice(source, dir))]
-    Engine {
-        dir: PathBuf,
-        source: colibri::Error,
-    },
+    Engine { dir: PathBuf, source: colibri::Error },
     /// The text to load is wrong. It is loaded whole or not at all.
     #[error("{input}: {source}; nothing was loaded")]
-    Input {
-        input: String,
-        source: colibri::Error,
-    },
+    Input { input: String, source: colibri::Error },
     /// `check` found problems; they have been printed.
     #[error("{dir} is damaged: restore a backup, or save what can be read with `colibri dump --table NAME {dir}`", dir = dir.display())]
     Damaged { dir: PathBuf },
@@ -32,11 +26,7 @@ pub(crate) enum Failure {
     Exists { path: PathBuf },
     /// The operating system refused something that the command did itself.
     #[error("{action} {path}: {source}", path = path.display())]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     /// Standard output does not take the results.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
@@ -47,37 +37,26 @@ pub(crate) enum Failure {
 
 impl Failure {
     pub(crate) fn engine(dir: &Path) -> impl FnOnce(colibri::Error) -> Self {
-        |source| Self::Engine {
-            dir: dir.to_owned(),
-            source,
-        }
+        |source| Self::Engine { dir: dir.to_owned(), source }
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
+        move |source| Self::Io { action, path: path.to_owned(), source }
     }
 
     /// Whether all that happened is that nobody reads standard output any more.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         match self {
-            Self::Output(source)
-            | Self::Engine {
-                source: colibri::Error::Io { source, .. },
-                ..
-            } => source.kind() == io::ErrorKind::BrokenPipe,
+            Self::Output(source) | Self::Engine { source: colibri::Error::Io { source, .. }, .. } => {
+                source.kind() == io::ErrorKind::BrokenPipe
+            }
             _ => false,
         }
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Bench(kv::Error::Usage { .. } | kv::Error::NotCompiledIn { .. }) => {
-                ExitCode::from(2)
-            }
+            Self::Bench(kv::Error::Usage { .. } | kv::Error::NotCompiledIn { .. }) => ExitCode::from(2),
             _ => ExitCode::FAILURE,
         }
     }
@@ -90,13 +69,9 @@ fn advice(error: &colibri::Error, dir: &Path) -> String {
         colibri::Error::NotFound { path } if path.join("data.mdb").exists() => {
             format!(", but one of LMDB: `mdb_dump -a {dir} | colibri load NEW_DIR` takes it over")
         }
-        colibri::Error::NotFound { .. } => {
-            ": check the path; `colibri load` makes a new database".to_owned()
-        }
+        colibri::Error::NotFound { .. } => ": check the path; `colibri load` makes a new database".to_owned(),
         colibri::Error::Corrupted { .. } => {
-            format!(
-                ": restore a backup, or save other tables with `colibri dump --table NAME {dir}`"
-            )
+            format!(": restore a backup, or save other tables with `colibri dump --table NAME {dir}`")
         }
         colibri::Error::NoSuchTable { .. } => format!(": `colibri stat {dir}` lists the tables"),
         colibri::Error::DiskFull { .. } => ": make room and run the command again".to_owned(),

@@ -73,12 +73,7 @@ fn load(args: &LoadArgs, input: &mut dyn BufRead) -> Result<LoadReport> {
     let db = Database::open(&args.dir, &options).map_err(Failure::engine(&args.dir))?;
     let report = dump::load(&db, input, &load_options).map_err(|source| match source {
         colibri::Error::InvalidDump { .. } => {
-            let input = args
-                .input
-                .as_ref()
-                .map_or("standard input".to_owned(), |path| {
-                    path.display().to_string()
-                });
+            let input = args.input.as_ref().map_or("standard input".to_owned(), |path| path.display().to_string());
             Failure::Input { input, source }
         }
         source => Failure::engine(&args.dir)(source),

@@ -15,11 +15,7 @@ pub(crate) fn grouped(number: u64) -> String {
 
 /// A number and what it counts: `1 table`, `2 tables`.
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
-    format!(
-        "{} {}",
-        grouped(number),
-        if number == 1 { one } else { many }
-    )
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
 #[cfg(test)]

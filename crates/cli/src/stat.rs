@@ -63,27 +63,10 @@ fn as_json(args: &StatArgs, stat: &DatabaseStat) -> serde_json::Value {
 fn print(args: &StatArgs, stat: &DatabaseStat, out: &mut impl Write) -> io::Result<()> {
     let facts = [
         ("directory", args.dir.display().to_string()),
-        (
-            "format",
-            format!(
-                "version {}, pages of {} bytes",
-                stat.format_version,
-                grouped(stat.page_size.into())
-            ),
-        ),
+        ("format", format!("version {}, pages of {} bytes", stat.format_version, grouped(stat.page_size.into()))),
         ("disk space", format!("{} bytes", grouped(stat.file_bytes))),
-        (
-            "pages",
-            format!(
-                "{}, {} of them free",
-                grouped(stat.pages),
-                grouped(stat.free_pages)
-            ),
-        ),
-        (
-            "transaction",
-            format!("{}, on disk up to {}", stat.txn, stat.steady_txn),
-        ),
+        ("pages", format!("{}, {} of them free", grouped(stat.pages), grouped(stat.free_pages))),
+        ("transaction", format!("{}, on disk up to {}", stat.txn, stat.steady_txn)),
         ("readers", grouped(stat.readers.into())),
     ];
     for (name, fact) in facts {
@@ -93,16 +76,8 @@ fn print(args: &StatArgs, stat: &DatabaseStat, out: &mut impl Write) -> io::Resu
         return writeln!(out, "tables       none");
     }
     writeln!(out)?;
-    let head = [
-        "table", "kind", "entries", "depth", "leaves", "branches", "overflow",
-    ]
-    .map(str::to_owned);
-    print_columns(
-        std::iter::once(head)
-            .chain(stat.tables.iter().map(row))
-            .collect(),
-        out,
-    )
+    let head = ["table", "kind", "entries", "depth", "leaves", "branches", "overflow"].map(str::to_owned);
+    print_columns(std::iter::once(head).chain(stat.tables.iter().map(row)).collect(), out)
 }
 
 fn row((name, table): &(String, TableStat)) -> [String; 7] {
@@ -120,12 +95,7 @@ fn row((name, table): &(String, TableStat)) -> [String; 7] {
 
 /// Words to the left, numbers to the right.
 fn print_columns(rows: Vec<[String; 7]>, out: &mut impl Write) -> io::Result<()> {
-    let width = |column: usize| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 7] = std::array::from_fn(width);
     for [name, kind, numbers @ ..] in &rows {
         write!(out, "{name:<0$} {kind:<1$}", widths[0], widths[1])?;

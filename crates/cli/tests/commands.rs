@@ -28,34 +28,20 @@ impl Place {
 
     fn command(&self, words: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_colibri"));
-        command
-            .args(words.split_whitespace())
-            .current_dir(self.0.path());
+        command.args(words.split_whitespace()).current_dir(self.0.path());
         command
     }
 
     fn run(&self, words: &str) -> Outcome {
-        Outcome::of(
-            self.command(words)
-                .stdin(Stdio::null())
-                .output()
-                .expect("the command starts"),
-        )
+        Outcome::of(self.command(words).stdin(Stdio::null()).output().expect("the command starts"))
     }
 
     fn run_with_input(&self, words: &str, input: &str) -> Outcome {
         let mut command = self.command(words);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the command starts");
         // A command that refuses its input early closes the pipe; its own words are what counts.
-        let _ = child
-            .stdin
-            .take()
-            .expect("it is piped")
-            .write_all(input.as_bytes());
+        let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
         Outcome::of(child.wait_with_output().expect("the command ends"))
     }
 
@@ -94,16 +80,8 @@ impl Outcome {
 fn check_failed(outcome: &Outcome, expected: &str) {
     assert_eq!(outcome.code, 1, "{}", outcome.errors);
     let lines: Vec<_> = outcome.errors.lines().collect();
-    assert!(
-        matches!(&lines[..], [line] if line.starts_with("colibri: ")),
-        "not one line: {}",
-        outcome.errors
-    );
-    assert!(
-        outcome.errors.contains(expected),
-        "{:?} does not say {expected:?}",
-        outcome.errors
-    );
+    assert!(matches!(&lines[..], [line] if line.starts_with("colibri: ")), "not one line: {}", outcome.errors);
+    assert!(outcome.errors.contains(expected), "{:?} does not say {expected:?}", outcome.errors);
 }
 
 fn make_birds(dir: &Path) -> colibri::Result<()> {
@@ -111,11 +89,7 @@ fn make_birds(dir: &Path) -> colibri::Result<()> {
     let mut txn = db.write()?;
     let names = txn.create_table("names", TableKind::Plain)?;
     for number in 0..5_000_u32 {
-        txn.put(
-            &names,
-            format!("bird {number:04}").as_bytes(),
-            &number.to_le_bytes(),
-        )?;
+        txn.put(&names, format!("bird {number:04}").as_bytes(), &number.to_le_bytes())?;
     }
     txn.put(&names, b"large", &[7; 50_000])?;
     let flowers = txn.create_table("flowers", TableKind::Multi)?;
@@ -135,15 +109,9 @@ fn parse(text: &str) -> serde_json::Value {
 fn check_finds_a_sound_database_clean() {
     let place = Place::with_birds();
     let text = place.run_well("check birds");
-    assert!(
-        text.starts_with("birds: no problems\n  5,004 entries in 3 tables, "),
-        "{text}"
-    );
+    assert!(text.starts_with("birds: no problems\n  5,004 entries in 3 tables, "), "{text}");
     let report = parse(&place.run_well("check --json birds"));
-    assert_eq!(
-        (report["clean"].as_bool(), report["entries"].as_u64()),
-        (Some(true), Some(5_004))
-    );
+    assert_eq!((report["clean"].as_bool(), report["entries"].as_u64()), (Some(true), Some(5_004)));
     assert_eq!(report["problems"].as_array().map(Vec::len), Some(0));
 }
 
@@ -161,45 +129,21 @@ fn check_lists_the_damage_and_fails() {
     fs::write(&data, bytes).expect("the data file");
     let outcome = place.run("check birds");
     assert_eq!(outcome.code, 1, "{}", outcome.errors);
-    assert!(
-        outcome.errors.starts_with("colibri: "),
-        "{}",
-        outcome.errors
-    );
-    assert!(
-        outcome.text.contains("  problem: ") || outcome.errors.contains("corrupted"),
-        "{}",
-        outcome.text
-    );
-    assert!(
-        outcome.errors.contains("restore a backup"),
-        "{}",
-        outcome.errors
-    );
+    assert!(outcome.errors.starts_with("colibri: "), "{}", outcome.errors);
+    assert!(outcome.text.contains("  problem: ") || outcome.errors.contains("corrupted"), "{}", outcome.text);
+    assert!(outcome.errors.contains("restore a backup"), "{}", outcome.errors);
 }
 
 #[test]
 fn stat_shows_every_table() {
     let place = Place::with_birds();
     let text = place.run_well("stat birds");
-    for line in [
-        "names   plain      5,001",
-        "flowers multi          2",
-        "rings   integer        1",
-    ] {
+    for line in ["names   plain      5,001", "flowers multi          2", "rings   integer        1"] {
         assert!(text.contains(line), "{text}");
     }
     let stat = parse(&place.run_well("stat birds --json"));
-    assert_eq!(
-        (stat["page_size"].as_u64(), stat["readers"].as_u64()),
-        (Some(4096), Some(0))
-    );
-    let names: Vec<_> = stat["tables"]
-        .as_array()
-        .expect("tables")
-        .iter()
-        .map(|table| &table["name"])
-        .collect();
+    assert_eq!((stat["page_size"].as_u64(), stat["readers"].as_u64()), (Some(4096), Some(0)));
+    let names: Vec<_> = stat["tables"].as_array().expect("tables").iter().map(|table| &table["name"]).collect();
     assert_eq!(names, ["flowers", "names", "rings"]);
 }
 
@@ -225,35 +169,47 @@ fn copy_touches_nothing_that_exists() {
     place.check_fails("copy birds full", "full exists");
     place.check_fails("copy birds file", "file exists");
     place.check_fails("copy birds birds", "birds exists");
-    assert_eq!(
-        fs::read_dir(place.path("full"))
-            .expect("a directory")
-            .count(),
-        1
-    );
+    assert_eq!(fs::read_dir(place.path("full")).expect("a directory").count(), 1);
     fs::create_dir(place.path("empty")).expect("a directory");
     place.run_well("copy birds empty");
     place.run_well("check empty");
 }
 
 #[test]
+fn reading_commands_work_while_another_process_writes() {
+    let place = Place::with_birds();
+    let before = place.run_well("dump birds");
+    let db = Database::open(place.path("birds"), &Options::new()).expect("the database");
+    let mut txn = db.write().expect("a transaction");
+    let names = txn.table("names").expect("a table");
+    for number in 0..20_000_u32 {
+        txn.put(&names, &number.to_be_bytes(), b"not committed").expect("room");
+    }
+    place.run_well("check birds");
+    place.run_well("stat birds");
+    place.run_well("copy birds copy");
+    place.run_well("copy --compact birds compact");
+    assert_eq!(place.run_well("dump birds"), before);
+    txn.commit().expect("a commit");
+
+    assert!(place.run_well("check birds").contains("25,004 entries"));
+    for copy in ["copy", "compact"] {
+        place.run_well(&format!("check {copy}"));
+        assert_eq!(place.run_well(&format!("dump {copy}")), before);
+    }
+}
+
+#[test]
 fn a_dump_loads_to_the_same_database() {
     let place = Place::with_birds();
     place.run_well("dump birds --output birds.dump");
-    assert_eq!(
-        place.run_well("load again --input birds.dump"),
-        "again: loaded 5,004 entries into 3 tables\n"
-    );
+    assert_eq!(place.run_well("load again --input birds.dump"), "again: loaded 5,004 entries into 3 tables\n");
     place.run_well("check again");
     assert_eq!(place.run_well("dump again"), place.run_well("dump birds"));
     place.check_fails("dump birds --output birds.dump", "birds.dump exists");
     place.run_well("dump birds --table rings --table flowers --output some.dump");
     let some = fs::read_to_string(place.path("some.dump")).expect("the dump");
-    assert!(
-        some.contains("database=rings")
-            && some.contains("database=flowers")
-            && !some.contains("database=names")
-    );
+    assert!(some.contains("database=rings") && some.contains("database=flowers") && !some.contains("database=names"));
 }
 
 #[test]
@@ -272,13 +228,7 @@ fn a_dump_of_lmdb_loads_from_standard_input() {
 
     let main = include_str!("../../storage/tests/data/lmdb-0.9.24-main.dump");
     let outcome = place.run_with_input("load birds --table top", main);
-    assert!(
-        outcome
-            .errors
-            .contains("colibri: note: 6 entries of table \"top\""),
-        "{}",
-        outcome.errors
-    );
+    assert!(outcome.errors.contains("colibri: note: 6 entries of table \"top\""), "{}", outcome.errors);
     assert_eq!(outcome.code, 0);
 }
 
@@ -286,73 +236,44 @@ fn a_dump_of_lmdb_loads_from_standard_input() {
 fn a_damaged_dump_loads_nothing_and_names_its_line() {
     let place = Place::with_birds();
     let before = place.run_well("dump birds");
-    fs::write(
-        place.path("bad.dump"),
-        "VERSION=3\nHEADER=END\n 61\n 6\nDATA=END\n",
-    )
-    .expect("a file");
+    fs::write(place.path("bad.dump"), "VERSION=3\nHEADER=END\n 61\n 6\nDATA=END\n").expect("a file");
     place.check_fails("load birds --input bad.dump", "bad.dump: line 4: ");
     check_failed(
         &place.run_with_input("load birds", "hello\n"),
         "standard input: line 1: a dump starts with VERSION=3",
     );
-    check_failed(
-        &place.run_with_input("load birds", ""),
-        "the input is empty",
-    );
+    check_failed(&place.run_with_input("load birds", ""), "the input is empty");
     assert_eq!(place.run_well("dump birds"), before);
     place.check_fails("load new --input missing.dump", "cannot open missing.dump");
-    assert!(
-        !place.path("new").exists(),
-        "a missing input left a database behind"
-    );
+    assert!(!place.path("new").exists(), "a missing input left a database behind");
 }
 
 #[test]
 fn long_keys_load_into_larger_pages() {
     let place = Place::new();
-    let dump = format!(
-        "VERSION=3\nHEADER=END\n {}\n 76\nDATA=END\n",
-        "6b".repeat(2_000)
-    );
+    let dump = format!("VERSION=3\nHEADER=END\n {}\n 76\nDATA=END\n", "6b".repeat(2_000));
     check_failed(&place.run_with_input("load small", &dump), "larger pages");
     let outcome = place.run_with_input("load large --page-size 16384", &dump);
     assert_eq!(outcome.code, 0, "{}", outcome.errors);
-    check_failed(
-        &place.run_with_input("load large --page-size 4096", &dump),
-        "pages of 16384 bytes",
-    );
-    check_failed(
-        &place.run_with_input("load other --page-size 5000", &dump),
-        "power of two",
-    );
+    check_failed(&place.run_with_input("load large --page-size 4096", &dump), "pages of 16384 bytes");
+    check_failed(&place.run_with_input("load other --page-size 5000", &dump), "power of two");
 }
 
 #[test]
 fn a_reader_that_stops_early_is_no_error() {
     let place = Place::with_birds();
     let mut command = place.command("dump birds");
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("the command ends");
-    assert!(
-        output.status.success() && output.stderr.is_empty(),
-        "{output:?}"
-    );
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }
 
 #[test]
 fn wrong_directories_say_what_is_wrong() {
     let place = Place::new();
     for command in ["check", "stat", "dump"] {
-        place.check_fails(
-            &format!("{command} missing"),
-            "there is no database in missing: check the path",
-        );
+        place.check_fails(&format!("{command} missing"), "there is no database in missing: check the path");
     }
     place.check_fails("copy missing dest", "there is no database in missing");
     assert!(!place.path("missing").exists() && !place.path("dest").exists());
@@ -369,78 +290,43 @@ fn wrong_directories_say_what_is_wrong() {
     }
     place.check_fails("check empty", "there is no database in empty");
     place.check_fails("check lmdb", "mdb_dump -a lmdb | colibri load");
-    assert_eq!(
-        fs::read_dir(place.path("empty"))
-            .expect("a directory")
-            .count(),
-        0
-    );
+    assert_eq!(fs::read_dir(place.path("empty")).expect("a directory").count(), 0);
 }
 
 #[test]
 fn a_missing_table_says_where_the_names_are() {
     let place = Place::with_birds();
-    place.check_fails(
-        "dump birds --table nests",
-        "there is no table \"nests\": `colibri stat birds` lists",
-    );
+    place.check_fails("dump birds --table nests", "there is no table \"nests\": `colibri stat birds` lists");
     place.check_fails("dump birds --table nests --output nests.dump", "no table");
-    assert!(
-        !place.path("nests.dump").exists(),
-        "a failed dump left its file behind"
-    );
+    assert!(!place.path("nests.dump").exists(), "a failed dump left its file behind");
 }
 
 #[test]
 fn a_wrong_command_line_exits_with_2() {
     let place = Place::new();
-    for words in [
-        "",
-        "fly",
-        "check",
-        "copy birds",
-        "check birds --fast",
-        "bench",
-        "bench kv --n many",
-        "bench kv --n 0",
-    ] {
+    for words in
+        ["", "fly", "check", "copy birds", "check birds --fast", "bench", "bench kv --n many", "bench kv --n 0"]
+    {
         let outcome = place.run(words);
         assert_eq!(outcome.code, 2, "{words}: {}", outcome.errors);
     }
-    assert!(
-        place.run("chekc").errors.contains("check"),
-        "no suggestion for a typing error"
-    );
+    assert!(place.run("chekc").errors.contains("check"), "no suggestion for a typing error");
     assert!(place.run_well("--version").starts_with("colibri "));
 }
 
 #[test]
 fn a_small_benchmark_runs_and_its_results_parse() {
     let place = Place::new();
-    let text =
-        place.run_well("bench kv --n 1000 --modes lazy,nosync --dir data --json results.json");
+    let text = place.run_well("bench kv --n 1000 --modes lazy,nosync --dir data --json results.json");
     assert!(text.contains("crud"), "{text}");
     let results = parse(&fs::read_to_string(place.path("results.json")).expect("the results"));
     let results = results.as_array().expect("an array of results");
     assert_eq!(results.len(), 12, "six workloads in two modes");
     for result in results {
         assert_eq!(result["valid"].as_bool(), Some(true), "{result}");
-        assert_eq!(
-            (&result["bench"], &result["target"]),
-            (&"kv".into(), &"colibri".into())
-        );
-        assert!(
-            result["ops_per_s"].as_f64().is_some_and(|rate| rate > 0.0),
-            "{result}"
-        );
-        assert!(
-            result["latency_us"]["p99"].is_number()
-                && result["cost"].is_object()
-                && result["env"].is_object()
-        );
+        assert_eq!((&result["bench"], &result["target"]), (&"kv".into(), &"colibri".into()));
+        assert!(result["ops_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{result}");
+        assert!(result["latency_us"]["p99"].is_number() && result["cost"].is_object() && result["env"].is_object());
     }
-    assert!(
-        !place.path("data").exists(),
-        "the benchmark left its databases behind"
-    );
+    assert!(!place.path("data").exists(), "the benchmark left its databases behind");
 }

@@ -9,6 +9,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::node::Payload;
 use crate::page::{PageId, TxnId};
@@ -89,12 +90,54 @@ pub struct Table(Arc<TableInner>);
 struct TableInner {
     name: String,
     kind: TableKind,
-    found: parking_lot::RwLock<Option<(TxnId, Tree)>>,
+    found: Found,
+}
+
+/// What a handle last found, behind a sequence lock: readers write nothing, so they do not disturb each other.
+///
+/// `sequence` is odd while somebody writes. Whoever makes it odd may store the words; a reader that finds the same even
+/// number before and after has read what one writer stored.
+#[derive(Default)]
+struct Found {
+    sequence: AtomicU64,
+    /// The transaction, and the words of the tree. Transaction 0 commits nothing, so zeros mean nothing found.
+    txn: AtomicU64,
+    words: [AtomicU64; Tree::BYTES / 8],
+}
+
+impl Found {
+    #[inline]
+    fn get(&self, txn: TxnId) -> Option<Tree> {
+        let sequence = self.sequence.load(Ordering::Acquire);
+        if sequence & 1 == 1 || self.txn.load(Ordering::Relaxed) != txn.0 {
+            return None;
+        }
+        let tree = Tree::from_words(std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed)));
+        // Pairs with the release of the last store of `set`.
+        fence(Ordering::Acquire);
+        (self.sequence.load(Ordering::Relaxed) == sequence && txn.0 > 0).then_some(tree)
+    }
+
+    fn set(&self, txn: TxnId, tree: Tree) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        let taken = sequence & 1 == 0
+            && self.sequence.compare_exchange(sequence, sequence + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if !taken {
+            return;
+        }
+        // The words must not be seen before the odd number.
+        fence(Ordering::Release);
+        self.txn.store(txn.0, Ordering::Relaxed);
+        for (word, value) in self.words.iter().zip(tree.to_words()) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.sequence.store(sequence + 2, Ordering::Release);
+    }
 }
 
 impl Table {
     pub(crate) fn new(name: &str, kind: TableKind) -> Self {
-        Self(Arc::new(TableInner { name: name.to_owned(), kind, found: parking_lot::RwLock::new(None) }))
+        Self(Arc::new(TableInner { name: name.to_owned(), kind, found: Found::default() }))
     }
 
     /// The table's name.
@@ -110,17 +153,16 @@ impl Table {
     }
 
     /// Where the handle last found the table, if that was in this transaction's state.
+    #[inline]
     pub(crate) fn found_in(&self, txn: TxnId) -> Option<Tree> {
-        let found = self.0.found.try_read()?;
-        found.as_ref().filter(|(at, _)| *at == txn).map(|&(_, tree)| tree)
+        self.0.found.get(txn)
     }
 
     pub(crate) fn remember(&self, txn: TxnId, tree: Tree) {
-        if let Some(mut found) = self.0.found.try_write() {
-            *found = Some((txn, tree));
-        }
+        self.0.found.set(txn, tree);
     }
 
+    #[inline]
     pub(crate) fn expect_kind(&self, kinds: &[TableKind], operation: &'static str) -> Result<()> {
         if kinds.contains(&self.kind()) {
             return Ok(());

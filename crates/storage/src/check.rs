@@ -65,8 +65,12 @@ impl Database {
         let snapshot = self.read()?;
         core.pager.forget_verified(snapshot.bounds().page_count);
         let bounds = snapshot.bounds();
-        let mut check =
-            Check { core, bounds, report: CheckReport { txn: snapshot.txn(), ..CheckReport::default() }, reached: HashSet::new() };
+        let mut check = Check {
+            core,
+            bounds,
+            report: CheckReport { txn: snapshot.txn(), ..CheckReport::default() },
+            reached: HashSet::new(),
+        };
         check.meta_pages();
         check.catalog(&snapshot.root().catalog);
         let meta = core.read_newest_meta();
@@ -120,7 +124,9 @@ impl Check<'_> {
             self.report.entries += found.tree.entries;
             let mut scratch = Vec::new();
             self.tree(&format!("table {name:?}"), &found.tree, &mut |key, _, report| match found.kind {
-                TableKind::Integer if key.len() != 8 => report.problem(format!("table {name:?} has a key of {} bytes", key.len())),
+                TableKind::Integer if key.len() != 8 => {
+                    report.problem(format!("table {name:?} has a key of {} bytes", key.len()))
+                }
                 TableKind::Multi if composite::decode(key, &mut scratch).is_none() => {
                     report.problem(format!("table {name:?} has a malformed pair"));
                 }
@@ -164,7 +170,11 @@ impl Check<'_> {
             }
         };
         if u32::from(node.level()) + 1 != levels || node.count() == 0 {
-            self.report.problem(format!("{what}: page {id} is at level {} with {} entries", node.level(), node.count()));
+            self.report.problem(format!(
+                "{what}: page {id} is at level {} with {} entries",
+                node.level(),
+                node.count()
+            ));
             return 0;
         }
         if node.is_leaf() {
@@ -185,12 +195,16 @@ impl Check<'_> {
             if index > 0 {
                 node.key_into(index, &mut low);
                 if last_key.as_ref().is_some_and(|last| *last >= low) {
-                    self.report.problem(format!("{what}: separator {index} of page {id} is not above the keys before it"));
+                    self.report
+                        .problem(format!("{what}: separator {index} of page {id} is not above the keys before it"));
                 }
             }
             let count = self.subtree(what, node.child(index), levels - 1, last_key, child_end, seen, on_entry);
             if count != node.child_count(index) {
-                self.report.problem(format!("{what}: page {id} counts {} below child {index}, which has {count}", node.child_count(index)));
+                self.report.problem(format!(
+                    "{what}: page {id} counts {} below child {index}, which has {count}",
+                    node.child_count(index)
+                ));
             }
             total += count;
             // A child's first key must not be below its separator: kept by asking that of the leaf it starts with.

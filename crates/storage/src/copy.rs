@@ -37,7 +37,8 @@ impl Database {
         }
         let created = !dest_dir.exists();
         let snapshot = self.read()?;
-        let result = if compact { copy_compact(self, &snapshot, dest_dir) } else { copy_pages(self, &snapshot, dest_dir) };
+        let result =
+            if compact { copy_compact(self, &snapshot, dest_dir) } else { copy_pages(self, &snapshot, dest_dir) };
         if result.is_err() {
             let _ = fs::remove_file(dest_dir.join("data"));
             let _ = fs::remove_file(dest_dir.join("lock"));

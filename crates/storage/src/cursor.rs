@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::catalog::TableKind;
 use crate::composite;
-use crate::node::Node;
+use crate::node::{LeafEntries, Node, decode_large, key_bytes_max};
 use crate::page::PageId;
 use crate::pager::{Bounds, Pager};
 use crate::tree::Tree;
@@ -29,16 +29,32 @@ pub(crate) struct RawCursor<'a> {
     tree: Tree,
     /// The branches above the leaf.
     stack: SmallVec<[Frame<'a>; 6]>,
-    leaf: Option<Frame<'a>>,
-    leaf_count: usize,
-    /// The key of the current entry; the first `prefix_len` bytes are the leaf's prefix.
+    leaf: Option<LeafEntries<'a>>,
+    index: usize,
+    /// The key of the current entry is the first `key_len` bytes; the first `prefix_len` are the leaf's prefix.
     key: Vec<u8>,
     prefix_len: usize,
+    key_len: usize,
+    /// The current value, or where it is if it is large.
+    value: &'a [u8],
+    large: bool,
 }
 
 impl<'a> RawCursor<'a> {
     pub(crate) fn new(pager: &'a Pager, bounds: Bounds, tree: Tree) -> Self {
-        Self { pager, bounds, tree, stack: SmallVec::new(), leaf: None, leaf_count: 0, key: Vec::new(), prefix_len: 0 }
+        Self {
+            pager,
+            bounds,
+            tree,
+            stack: SmallVec::new(),
+            leaf: None,
+            index: 0,
+            key: Vec::new(),
+            prefix_len: 0,
+            key_len: 0,
+            value: &[],
+            large: false,
+        }
     }
 
     pub(crate) fn is_valid(&self) -> bool {
@@ -46,34 +62,36 @@ impl<'a> RawCursor<'a> {
     }
 
     pub(crate) fn page(&self) -> PageId {
-        self.leaf.map_or(self.tree.root, |leaf| crate::page::number_of(leaf.node.bytes()))
+        self.leaf.map_or(self.tree.root, |leaf| crate::page::number_of(leaf.node().bytes()))
     }
 
     /// The key of the current entry; empty when not on one.
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        &self.key
+        &self.key[..self.key_len]
     }
 
     /// The value of the current entry; empty when not on one.
     #[inline]
     pub(crate) fn value(&self) -> Result<&'a [u8]> {
-        match self.leaf {
-            None => Ok(&[]),
-            Some(leaf) => value_bytes(self.pager, self.bounds, leaf.node.payload(leaf.index)),
+        if self.large {
+            return value_bytes(self.pager, self.bounds, decode_large(self.value));
         }
+        Ok(self.value)
     }
 
     /// Splits the current key of a table with many values; the key goes to `out`, the value starts at the result.
     pub(crate) fn split_composite(&self, out: &mut Vec<u8>) -> Result<usize> {
-        composite::decode(&self.key, out)
+        composite::decode(self.key(), out)
             .ok_or(Error::Corrupted { page: self.page(), reason: "a pair of key and value is malformed" })
     }
 
     fn leave(&mut self) -> bool {
         self.stack.clear();
         self.leaf = None;
-        self.key.clear();
+        self.key_len = 0;
+        self.value = &[];
+        self.large = false;
         false
     }
 
@@ -87,11 +105,15 @@ impl<'a> RawCursor<'a> {
             }
             let index = choose(node);
             if node.is_leaf() {
-                self.leaf = Some(Frame { node, index });
-                self.leaf_count = node.count();
-                self.key.clear();
-                self.key.extend_from_slice(node.prefix());
-                self.prefix_len = self.key.len();
+                self.leaf = Some(LeafEntries::new(node));
+                self.index = index;
+                let prefix = node.prefix();
+                self.prefix_len = prefix.len();
+                let room = prefix.len() + key_bytes_max(self.pager.page_size()) + LeafEntries::SPARE;
+                if self.key.len() < room {
+                    self.key.resize(room, 0);
+                }
+                self.key[..prefix.len()].copy_from_slice(prefix);
                 return Ok(());
             }
             self.stack.push(Frame { node, index });
@@ -111,14 +133,17 @@ impl<'a> RawCursor<'a> {
         result.map(|()| true)
     }
 
-    /// Reads the key under the cursor, which stands within its leaf.
+    /// Reads the entry under the cursor, which stands within its leaf.
     #[inline]
-    fn load_key(&mut self) -> bool {
-        if let Some(leaf) = self.leaf {
-            self.key.truncate(self.prefix_len);
-            leaf.node.suffix_onto(leaf.index, &mut self.key);
-        }
-        true
+    fn load(&mut self) -> Result<bool> {
+        let read = self.leaf.and_then(|leaf| leaf.read(self.index, &mut self.key[self.prefix_len..]));
+        let Some((suffix_len, value, large)) = read else {
+            return Err(Error::Corrupted { page: self.page(), reason: "a leaf changed while it was being read" });
+        };
+        self.key_len = self.prefix_len + suffix_len;
+        self.value = value;
+        self.large = large;
+        Ok(true)
     }
 
     pub(crate) fn first(&mut self) -> Result<bool> {
@@ -183,10 +208,10 @@ impl<'a> RawCursor<'a> {
 
     #[inline]
     pub(crate) fn next(&mut self) -> Result<bool> {
-        let Some(leaf) = &mut self.leaf else { return Ok(false) };
-        leaf.index += 1;
-        if leaf.index < self.leaf_count {
-            return Ok(self.load_key());
+        let Some(leaf) = self.leaf else { return Ok(false) };
+        self.index += 1;
+        if self.index < leaf.count() {
+            return self.load();
         }
         self.settle_forward()
     }
@@ -194,7 +219,7 @@ impl<'a> RawCursor<'a> {
     /// If the cursor stands behind the last entry of its leaf, to the first one of the next leaf.
     fn settle_forward(&mut self) -> Result<bool> {
         match self.leaf {
-            Some(leaf) if leaf.index < self.leaf_count => return Ok(self.load_key()),
+            Some(leaf) if self.index < leaf.count() => return self.load(),
             None => return Ok(false),
             _ => {}
         }
@@ -203,7 +228,7 @@ impl<'a> RawCursor<'a> {
             if frame.index < frame.node.count() {
                 self.stack.push(frame);
                 if frame.index + 1 < frame.node.count() {
-                    self.pager.prefetch(frame.node.child(frame.index + 1), self.bounds);
+                    self.pager.prefetch_whole(frame.node.child(frame.index + 1), self.bounds);
                 }
                 return self.enter(frame, |_| 0);
             }
@@ -213,10 +238,12 @@ impl<'a> RawCursor<'a> {
 
     #[inline]
     pub(crate) fn prev(&mut self) -> Result<bool> {
-        let Some(leaf) = &mut self.leaf else { return Ok(false) };
-        if leaf.index > 0 {
-            leaf.index -= 1;
-            return Ok(self.load_key());
+        if self.leaf.is_none() {
+            return Ok(false);
+        }
+        if self.index > 0 {
+            self.index -= 1;
+            return self.load();
         }
         while let Some(mut frame) = self.stack.pop() {
             if frame.index > 0 {
@@ -235,7 +262,7 @@ impl<'a> RawCursor<'a> {
             return Err(e);
         }
         match self.leaf {
-            Some(leaf) if leaf.index < self.leaf_count => Ok(self.load_key()),
+            Some(leaf) if self.index < leaf.count() => self.load(),
             _ => Err(Error::Corrupted { page: self.page(), reason: "a leaf is empty" }),
         }
     }
@@ -315,6 +342,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// To the next entry. From the last one, off the table.
+    #[expect(clippy::should_implement_trait, reason = "the field's word for this move; an entry borrows from the cursor")]
     #[inline]
     pub fn next(&mut self) -> Result<bool> {
         let valid = self.raw.next()?;
@@ -344,7 +372,8 @@ impl<'a> Cursor<'a> {
 
     /// To the last entry whose key is below `key`.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<bool> {
-        let valid = if self.multi { self.raw.seek_before(&composite::first_of(key))? } else { self.raw.seek_before(key)? };
+        let valid =
+            if self.multi { self.raw.seek_before(&composite::first_of(key))? } else { self.raw.seek_before(key)? };
         self.arrive(valid)
     }
 

@@ -164,7 +164,10 @@ impl Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").field("path", &self.0.core.path).field("durability", &self.0.core.durability).finish()
+        f.debug_struct("Database")
+            .field("path", &self.0.core.path)
+            .field("durability", &self.0.core.durability)
+            .finish()
     }
 }
 
@@ -259,12 +262,18 @@ impl Core {
                 Ok(meta) if u64::from(meta.page_count) <= file_pages || meta.clean => metas.push((meta, slot)),
                 Ok(_) => fault = "the file is shorter than its meta page says",
                 Err(MetaFault::Newer(found)) => {
-                    return Err(Error::NewerFormat { path: self.pager.disk().path().into(), found, supported: FORMAT_VERSION });
+                    return Err(Error::NewerFormat {
+                        path: self.pager.disk().path().into(),
+                        found,
+                        supported: FORMAT_VERSION,
+                    });
                 }
                 Err(_) => {}
             }
         }
-        metas.retain(|(meta, _)| u64::from(meta.page_count) <= file_pages && meta.page_size as usize == self.pager.page_size());
+        metas.retain(|(meta, _)| {
+            u64::from(meta.page_count) <= file_pages && meta.page_size as usize == self.pager.page_size()
+        });
         metas.sort_by_key(|(meta, _)| std::cmp::Reverse(meta.txn));
         let whole = |meta: &Meta| {
             let bounds = Bounds { page_count: meta.page_count, steady: meta.txn };
@@ -291,7 +300,8 @@ impl Core {
             return Err(Error::ReadOnly);
         }
         self.ensure_usable()?;
-        let mut guard = if wait { self.workspace.lock_arc() } else { self.workspace.try_lock_arc().ok_or(Error::Busy)? };
+        let mut guard =
+            if wait { self.workspace.lock_arc() } else { self.workspace.try_lock_arc().ok_or(Error::Busy)? };
         let current = self.shared.lock_writer(wait)?;
         let ready = self.ensure_usable().and_then(|()| if current { Ok(()) } else { self.take_over(&mut guard) });
         match ready {
@@ -323,13 +333,14 @@ impl Core {
             let page_count = root.page_count.max(meta.page_count);
             let bounds = Bounds { page_count, steady: meta.txn };
             let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.catalog, &root.catalog)?;
-            space.adopt(root.txn, page_count, &difference.live, difference.freed);
+            space.adopt(root.txn, page_count, &difference.live, &difference.freed);
         }
         self.shared.set_steady(meta.txn);
         if root.txn < meta.txn {
             // The last writer died between making its commit durable and publishing it.
             self.shared.publish(Root { txn: meta.txn, catalog: meta.catalog, page_count: meta.page_count });
         }
+        space.populate_ahead(self.durability != Durability::Sync);
         work.space = space;
         *self.last_meta.lock() = (meta, slot);
         Ok(())
@@ -478,7 +489,11 @@ fn find_or_create(dir: &Path, data_path: &Path, options: &Options) -> Result<Fou
                 return Err(Error::NotFound { path: dir.into() });
             }
             create(dir, data_path, options)?;
-            File::options().read(true).write(true).open(data_path).map_err(|e| Error::io("cannot open", data_path, e))?
+            File::options()
+                .read(true)
+                .write(true)
+                .open(data_path)
+                .map_err(|e| Error::io("cannot open", data_path, e))?
         }
         Err(e) => return Err(Error::io("cannot open", data_path, e)),
     };

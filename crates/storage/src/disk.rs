@@ -32,6 +32,8 @@ pub(crate) trait Disk: Send + Sync {
     fn refresh(&self) -> Result<()>;
     /// Backs at least so many bytes with disk space.
     fn grow(&self, bytes: u64) -> Result<()>;
+    /// Brings a range that is backed by disk space into memory, ready for writing. A hint.
+    fn populate(&self, offset: u64, bytes: u64);
     /// Gives back the space behind so many bytes.
     fn shrink(&self, bytes: u64) -> Result<()>;
     /// Writes beside the map: for meta pages.
@@ -67,7 +69,9 @@ impl FileDisk {
         let base = loop {
             let bytes = usize::try_from(reserved).unwrap_or(usize::MAX);
             // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
-            let mapped = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED | MapFlags::NORESERVE, &file, 0) };
+            let mapped = unsafe {
+                mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED | MapFlags::NORESERVE, &file, 0)
+            };
             match mapped {
                 Ok(base) => break base,
                 Err(Errno::NOMEM) if reserved / 2 >= length.max(1 << 30) => reserved /= 2,
@@ -118,6 +122,15 @@ impl Disk for FileDisk {
         })?;
         self.allocated.store(bytes, Ordering::Release);
         Ok(())
+    }
+
+    fn populate(&self, offset: u64, bytes: u64) {
+        if bytes > 0 && offset + bytes <= self.allocated().min(self.reserved) {
+            // SAFETY: the range lies within the mapping and the file; populating it does not change its contents.
+            let _ = unsafe {
+                madvise(self.base.add(offset as usize).as_ptr().cast(), bytes as usize, Advice::LinuxPopulateWrite)
+            };
+        }
     }
 
     fn shrink(&self, bytes: u64) -> Result<()> {

@@ -84,10 +84,7 @@ pub struct LoadReport {
 /// page cannot be read, and then the text ends without `DATA=END`.
 pub fn dump(snapshot: &Snapshot, tables: Option<&[&str]>, out: &mut dyn Write) -> Result<()> {
     let tables = match tables {
-        Some(names) => names
-            .iter()
-            .map(|name| snapshot.table(name))
-            .collect::<Result<Vec<_>>>()?,
+        Some(names) => names.iter().map(|name| snapshot.table(name)).collect::<Result<Vec<_>>>()?,
         None => snapshot.tables()?,
     };
     let map_bytes = map_bytes_for(snapshot, &tables)?;
@@ -113,17 +110,9 @@ pub fn load(db: &Database, input: &mut dyn BufRead, options: &LoadOptions) -> Re
     // start or no dump at all.
     let mut next = parser.next_header()?;
     if next.is_none() {
-        return Err(Error::InvalidDump {
-            line: 1,
-            reason: "the input is empty: nothing was loaded".to_owned(),
-        });
+        return Err(Error::InvalidDump { line: 1, reason: "the input is empty: nothing was loaded".to_owned() });
     }
-    let mut loader = Loader {
-        txn: db.write()?,
-        options,
-        names: BTreeSet::new(),
-        report: LoadReport::default(),
-    };
+    let mut loader = Loader { txn: db.write()?, options, names: BTreeSet::new(), report: LoadReport::default() };
     while let Some(header) = next {
         loader.load_section(&header, &mut parser)?;
         next = parser.next_header()?;
@@ -146,14 +135,8 @@ fn map_bytes_for(snapshot: &Snapshot, tables: &[Table]) -> Result<u64> {
     Ok(pages * u64::from(snapshot.page_size()) * 2 + MAP_BYTES_SPARE)
 }
 
-fn dump_table(
-    snapshot: &Snapshot,
-    table: &Table,
-    map_bytes: u64,
-    out: &mut dyn Write,
-) -> Result<()> {
-    out.write_all(header_of(table, map_bytes).as_bytes())
-        .map_err(write_failed)?;
+fn dump_table(snapshot: &Snapshot, table: &Table, map_bytes: u64, out: &mut dyn Write) -> Result<()> {
+    out.write_all(header_of(table, map_bytes).as_bytes()).map_err(write_failed)?;
     let mut text = Vec::new();
     for entry in snapshot.view(table)?.range(..)? {
         let (mut key, value) = entry?;
@@ -185,9 +168,7 @@ fn escape_name(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for character in name.chars() {
         match character {
-            '\\' | '\0'..='\x1f' | '\x7f' => {
-                text.push_str(&format!("\\{:02x}", u32::from(character)))
-            }
+            '\\' | '\0'..='\x1f' | '\x7f' => text.push_str(&format!("\\{:02x}", u32::from(character))),
             _ => text.push(character),
         }
     }
@@ -197,12 +178,7 @@ fn escape_name(name: &str) -> String {
 fn push_hex_line(bytes: &[u8], text: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     text.push(b' ');
-    text.extend(bytes.iter().flat_map(|byte| {
-        [
-            DIGITS[usize::from(byte >> 4)],
-            DIGITS[usize::from(byte & 15)],
-        ]
-    }));
+    text.extend(bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]));
     text.push(b'\n');
 }
 
@@ -221,16 +197,12 @@ impl Loader<'_> {
             (None, None) => TABLE_DEFAULT,
         };
         let kind = kind_of(header);
-        let table = self
-            .txn
-            .create_table(name, kind)
-            .map_err(|error| match error {
-                Error::TableExists { .. } => Error::InvalidDump {
-                    line: header.line,
-                    reason: format!("{error}, but is {kind} in the dump"),
-                },
-                error => at_line(error, header.line),
-            })?;
+        let table = self.txn.create_table(name, kind).map_err(|error| match error {
+            Error::TableExists { .. } => {
+                Error::InvalidDump { line: header.line, reason: format!("{error}, but is {kind} in the dump") }
+            }
+            error => at_line(error, header.line),
+        })?;
         self.note_order(header, name);
 
         let integer_key = header.integer_key || kind == TableKind::Integer;
@@ -253,8 +225,7 @@ impl Loader<'_> {
             } else if header.name.is_none() && looks_like_sub_database(&value, header.map_bytes) {
                 sub_databases += 1;
             }
-            self.add(&table, &key, &value, &mut append)
-                .map_err(|error| at_line(error, line_key))?;
+            self.add(&table, &key, &value, &mut append).map_err(|error| at_line(error, line_key))?;
             self.report.entries += 1;
         }
         self.note_sub_databases(sub_databases, name);
@@ -300,15 +271,9 @@ impl Loader<'_> {
 
 fn kind_of(header: &Header) -> TableKind {
     match header {
-        Header {
-            kind: Some(kind), ..
-        } => *kind,
-        Header {
-            duplicates: true, ..
-        } => TableKind::Multi,
-        Header {
-            integer_key: true, ..
-        } => TableKind::Integer,
+        Header { kind: Some(kind), .. } => *kind,
+        Header { duplicates: true, .. } => TableKind::Multi,
+        Header { integer_key: true, .. } => TableKind::Integer,
         _ => TableKind::Plain,
     }
 }
@@ -320,10 +285,7 @@ fn integer_of(key: &[u8], line: u64) -> Result<u64> {
     } else if let Ok(bytes) = <[u8; 4]>::try_from(key) {
         Ok(u64::from(u32::from_le_bytes(bytes)))
     } else {
-        let reason = format!(
-            "an integer key has 4 or 8 bytes; this one has {}",
-            key.len()
-        );
+        let reason = format!("an integer key has 4 or 8 bytes; this one has {}", key.len());
         Err(Error::InvalidDump { line, reason })
     }
 }
@@ -331,10 +293,7 @@ fn integer_of(key: &[u8], line: u64) -> Result<u64> {
 fn out_of_order(line: u64) -> Error {
     let reason = "integer keys must ascend, read as little-endian numbers; a dump from a big-endian machine cannot be \
                   loaded";
-    Error::InvalidDump {
-        line,
-        reason: reason.to_owned(),
-    }
+    Error::InvalidDump { line, reason: reason.to_owned() }
 }
 
 /// Whether `value` can be the record LMDB keeps of a named database in the main one. It is dumped like data.
@@ -351,19 +310,11 @@ fn looks_like_sub_database(value: &[u8], map_bytes: Option<u64>) -> bool {
         return false;
     };
     let field = |at: usize, bytes: usize| {
-        record[at..at + bytes]
-            .iter()
-            .rev()
-            .fold(0, |number, &byte| number << 8 | u64::from(byte))
+        record[at..at + bytes].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
     };
     let (flags, depth) = (field(4, 2), field(6, 2));
-    let (branches, leaves, overflows, entries, root) = (
-        field(8, 8),
-        field(16, 8),
-        field(24, 8),
-        field(32, 8),
-        field(40, 8),
-    );
+    let (branches, leaves, overflows, entries, root) =
+        (field(8, 8), field(16, 8), field(24, 8), field(32, 8), field(40, 8));
     if flags & !PERSISTENT_FLAGS != 0 {
         return false;
     }
@@ -375,23 +326,17 @@ fn looks_like_sub_database(value: &[u8], map_bytes: Option<u64>) -> bool {
         && leaves >= 1
         && entries >= 1
         && root >= 2
-        && [branches, leaves, overflows, root]
-            .iter()
-            .all(|&pages| pages < pages_max)
+        && [branches, leaves, overflows, root].iter().all(|&pages| pages < pages_max)
 }
 
 /// Adds the line to an error that is about the input rather than the database.
 fn at_line(error: Error, line: u64) -> Error {
     match error {
-        Error::KeyTooLong { .. } => Error::InvalidDump {
-            line,
-            reason: format!("{error}; a database with larger pages takes longer keys"),
-        },
+        Error::KeyTooLong { .. } => {
+            Error::InvalidDump { line, reason: format!("{error}; a database with larger pages takes longer keys") }
+        }
         Error::KeyEmpty | Error::ValueTooLong { .. } | Error::NotAnIntegerKey { .. } => {
-            Error::InvalidDump {
-                line,
-                reason: error.to_string(),
-            }
+            Error::InvalidDump { line, reason: error.to_string() }
         }
         other => other,
     }

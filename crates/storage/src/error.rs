@@ -66,7 +66,9 @@ pub enum Error {
         supported: u32,
     },
     /// The page size asked for is not the one the database was created with.
-    #[error("the database has pages of {found} bytes, but {wanted} were asked for (leave Options::page_size out to accept it)")]
+    #[error(
+        "the database has pages of {found} bytes, but {wanted} were asked for (leave Options::page_size out to accept it)"
+    )]
     PageSizeMismatch {
         /// The page size on disk, in bytes.
         found: u32,

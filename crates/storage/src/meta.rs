@@ -129,8 +129,8 @@ impl Meta {
         let toggles_len = get_u32(bytes, AT_TOGGLES_LEN) as usize;
         let manifest_len = get_u32(bytes, AT_MANIFEST_LEN) as usize;
         let page_size = get_u32(bytes, AT_PAGE_SIZE);
-        let page_size_ok =
-            page_size.is_power_of_two() && (crate::options::PAGE_SIZE_MIN..=crate::options::PAGE_SIZE_MAX).contains(&page_size);
+        let page_size_ok = page_size.is_power_of_two()
+            && (crate::options::PAGE_SIZE_MIN..=crate::options::PAGE_SIZE_MAX).contains(&page_size);
         let page_count = get_u32(bytes, AT_PAGE_COUNT);
         if toggles_len > TOGGLES_MAX || manifest_len > MANIFEST_MAX || !page_size_ok || page_count < 2 {
             return Err(MetaFault::Damaged("a field of the meta page is out of range"));

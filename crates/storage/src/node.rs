@@ -21,6 +21,7 @@
 //! Not here: which page is where (`tree`), who may write (`space`).
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, get_u16, get_u32, put_u16, put_u32};
 
@@ -190,7 +191,7 @@ impl<'a> Node<'a> {
     }
 
     #[inline]
-    fn slot_bytes(self) -> usize {
+    pub(crate) fn slot_bytes(self) -> usize {
         if self.is_leaf() { LEAF_SLOT_BYTES } else { BRANCH_SLOT_BYTES }
     }
 
@@ -245,6 +246,11 @@ impl<'a> Node<'a> {
         self.bytes.len() - self.heap_len() - self.slots_at() - self.count() * self.slot_bytes()
     }
 
+    /// The parts of the page that hold something: from the start, and up to the end.
+    pub(crate) fn parts(self) -> (usize, usize) {
+        (self.slots_at() + self.count() * self.slot_bytes(), self.bytes.len() - self.heap_len())
+    }
+
     /// Whether so little is left that merging with a neighbour is worth trying.
     pub(crate) fn is_underfull(self) -> bool {
         self.used_bytes() < self.bytes.len() / 3
@@ -271,6 +277,15 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Bytes of an entry's cell on a page with a prefix of so many bytes. The first child of a branch has none.
+    pub(crate) fn cell_bytes(self, index: usize, prefix_len: usize) -> usize {
+        if index == 0 && !self.is_leaf() {
+            return 0;
+        }
+        let suffix_len = self.cell(index).suffix_len;
+        self.payload(index).cell_bytes((self.prefix_len() + suffix_len).saturating_sub(prefix_len))
+    }
+
     #[inline]
     pub(crate) fn payload(self, index: usize) -> Payload<'a> {
         if !self.is_leaf() {
@@ -278,7 +293,7 @@ impl<'a> Node<'a> {
         }
         let cell = self.cell(index);
         if cell.large && cell.value.len() == LARGE_BYTES {
-            return Payload::Large { page: PageId(get_u32(cell.value, 0)), bytes: get_u32(cell.value, 4) };
+            return decode_large(cell.value);
         }
         Payload::Inline(cell.value)
     }
@@ -391,11 +406,15 @@ impl<'a> Node<'a> {
             } else if index > first {
                 let before = self.cell(index - 1);
                 let order = self.head(index - 1).cmp(&self.head(index));
-                if order.then(before.rest.cmp(cell.rest)).then(before.suffix_len.cmp(&cell.suffix_len)) != Ordering::Less {
+                if order.then(before.rest.cmp(cell.rest)).then(before.suffix_len.cmp(&cell.suffix_len))
+                    != Ordering::Less
+                {
                     return Err("keys are out of order");
                 }
             }
-            if cell.suffix_len < HEAD_BYTES && self.head(index).trailing_zeros() < 8 * (HEAD_BYTES - cell.suffix_len) as u32 {
+            if cell.suffix_len < HEAD_BYTES
+                && self.head(index).trailing_zeros() < 8 * (HEAD_BYTES - cell.suffix_len) as u32
+            {
                 return Err("a key head has bytes that its key has not");
             }
         }
@@ -406,20 +425,79 @@ impl<'a> Node<'a> {
     }
 }
 
-/// First index whose head is not below `head`; the loop has no branch that depends on the data.
+/// A leaf laid open for reading one entry after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct LeafEntries<'a> {
+    bytes: &'a [u8],
+    heads: &'a [[u8; 4]],
+    places: &'a [[u8; 2]],
+}
+
+/// How far a key's rest is copied at once, whatever its length.
+const REST_STEP: usize = 16;
+
+impl<'a> LeafEntries<'a> {
+    pub(crate) fn new(node: Node<'a>) -> Self {
+        let places_at = node.slots_at() + 4 * node.count();
+        let places = node.bytes[places_at..places_at + 2 * node.count()].as_chunks().0;
+        Self { bytes: node.bytes, heads: node.heads(), places }
+    }
+
+    pub(crate) fn node(self) -> Node<'a> {
+        Node::new(self.bytes)
+    }
+
+    #[inline]
+    pub(crate) fn count(self) -> usize {
+        self.heads.len()
+    }
+
+    /// Writes the suffix of an entry to `out`, which has room for the longest and for [`Self::SPARE`] bytes more; gives its
+    /// length, the value's bytes, and whether these refer to a large value. `None` if the page changed underfoot.
+    #[inline]
+    pub(crate) fn read(self, index: usize, out: &mut [u8]) -> Option<(usize, &'a [u8], bool)> {
+        let head = u32::from_le_bytes(*self.heads.get(index)?).to_be_bytes();
+        let place = usize::from(u16::from_le_bytes(*self.places.get(index)?));
+        let cell = self.bytes.get(self.bytes.len().checked_sub(place)?..)?;
+        let (suffix_len, cell) = take_len(cell)?;
+        let (value_len, cell) = take_len(cell)?;
+        let large = value_len & 1 == 1;
+        let value_len = if large { LARGE_BYTES } else { value_len >> 1 };
+        *out.first_chunk_mut::<HEAD_BYTES>()? = head;
+        let rest_len = suffix_len.saturating_sub(HEAD_BYTES);
+        // Copying a fixed number of bytes, some of them too many, is one instruction; a copy of exact length is a call.
+        match (cell.first_chunk::<REST_STEP>(), out.get_mut(HEAD_BYTES..)?.first_chunk_mut::<REST_STEP>()) {
+            (Some(from), Some(to)) if rest_len <= REST_STEP => *to = *from,
+            _ => out.get_mut(HEAD_BYTES..HEAD_BYTES + rest_len)?.copy_from_slice(cell.get(..rest_len)?),
+        }
+        Some((suffix_len, cell.get(rest_len..)?.get(..value_len)?, large))
+    }
+
+    /// Bytes that `read` may write behind a suffix.
+    pub(crate) const SPARE: usize = HEAD_BYTES + REST_STEP;
+}
+
+/// The page and the length of a large value, from a leaf cell.
+pub(crate) fn decode_large(value: &[u8]) -> Payload<'_> {
+    Payload::Large { page: PageId(get_u32(value, 0)), bytes: get_u32(value, 4) }
+}
+
+/// So many heads are compared one by one, in parallel: they are few cache lines, and all of them load at once.
+const SCAN_MAX: usize = 64;
+
+/// First index whose head is not below `head`. Nothing here branches on what the heads are.
 #[inline]
 fn lower_bound(heads: &[[u8; 4]], head: u32) -> usize {
-    let mut base = 0;
-    let mut size = heads.len();
-    if size == 0 {
-        return 0;
+    let mut rest = heads;
+    let mut skipped = 0;
+    while rest.len() > SCAN_MAX {
+        let (low, high) = rest.split_at(rest.len() / 2);
+        let below = u32::from_le_bytes(high[0]) < head;
+        skipped = select_unpredictable(below, skipped + low.len(), skipped);
+        rest = select_unpredictable(below, high, low);
     }
-    while size > 1 {
-        let half = size / 2;
-        base = if u32::from_le_bytes(heads[base + half - 1]) < head { base + half } else { base };
-        size -= half;
-    }
-    base + usize::from(u32::from_le_bytes(heads[base]) < head)
+    let below: u32 = rest.iter().map(|&other| u32::from(u32::from_le_bytes(other) < head)).sum();
+    skipped + below as usize
 }
 
 /// First index whose head is above `head`.
@@ -519,9 +597,9 @@ pub(crate) fn node_bytes(leaf: bool, prefix_len: usize, count: usize, cells_byte
     HEADER_BYTES + prefix_len.next_multiple_of(4) + count * slot + pad + cells_bytes
 }
 
-/// Bytes of the cell of a key with a prefix of so many bytes taken off.
-pub(crate) fn cell_bytes(key: &[u8], prefix_len: usize, payload: Payload<'_>) -> usize {
-    payload.cell_bytes(key.len().saturating_sub(prefix_len))
+/// Bytes of the cell of a key of so many bytes with a prefix of so many bytes taken off.
+pub(crate) fn cell_bytes(key_len: usize, prefix_len: usize, payload: Payload<'_>) -> usize {
+    payload.cell_bytes(key_len.saturating_sub(prefix_len))
 }
 
 /// What became of an attempt to insert into a page.
@@ -618,11 +696,16 @@ impl<'a> NodeMut<'a> {
         }
     }
 
+    /// Gives up the bytes of a cell: at once if it is the one written last, else as dead bytes.
     fn bury_cell(&mut self, index: usize) {
         let node = self.node();
         let cell_len = node.payload(index).cell_bytes(node.cell(index).suffix_len);
-        let dead = node.dead() + cell_len;
-        put_u16(self.bytes, AT_DEAD, dead as u16);
+        let (heap_len, dead) = (node.heap_len(), node.dead());
+        if cell_len > 0 && node.place(index) == heap_len {
+            put_u16(self.bytes, AT_HEAP_LEN, (heap_len - cell_len) as u16);
+        } else {
+            put_u16(self.bytes, AT_DEAD, (dead + cell_len) as u16);
+        }
     }
 
     /// Replaces a value by one that takes the same bytes; `false` if it does not.

@@ -145,7 +145,10 @@ impl Options {
         if let Some(size) = self.page_size
             && !(size.is_power_of_two() && (PAGE_SIZE_MIN..=PAGE_SIZE_MAX).contains(&size))
         {
-            return Err(Error::InvalidOption { option: "page_size", reason: "must be a power of two from 4096 to 65536" });
+            return Err(Error::InvalidOption {
+                option: "page_size",
+                reason: "must be a power of two from 4096 to 65536",
+            });
         }
         if self.size_max < u64::from(PAGE_SIZE_MAX) * 4 {
             return Err(Error::InvalidOption { option: "size_max", reason: "must be at least 262144 bytes" });

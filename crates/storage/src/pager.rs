@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::disk::Disk;
 use crate::node::Node;
-use crate::options::Checksums;
+use crate::options::{Checksums, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::{Error, Result};
 
@@ -81,7 +81,12 @@ impl Pager {
         debug_assert!(u64::from(id.0) + u64::from(pages) <= u64::from(self.pages_max));
         // SAFETY: callers keep the run below a page count that is allocated and mapped (invariant 1), and its
         // contents do not change while a snapshot pins them (invariant 2).
-        unsafe { std::slice::from_raw_parts(self.base.add(id.index() << self.page_shift), (pages as usize) << self.page_shift) }
+        unsafe {
+            std::slice::from_raw_parts(
+                self.base.add(id.index() << self.page_shift),
+                (pages as usize) << self.page_shift,
+            )
+        }
     }
 
     /// A tree page or the first page of a run, verified the first time.
@@ -106,16 +111,29 @@ impl Pager {
     /// Starts loading the part of a page that searching it touches first.
     #[inline]
     pub(crate) fn prefetch(&self, id: PageId, bounds: Bounds) {
+        self.prefetch_lines(id, bounds, 6);
+    }
+
+    /// Starts loading a whole page.
+    #[inline]
+    pub(crate) fn prefetch_whole(&self, id: PageId, bounds: Bounds) {
+        self.prefetch_lines(id, bounds, self.page_size.min(PAGE_SIZE_MIN as usize) / 64);
+    }
+
+    #[inline]
+    fn prefetch_lines(&self, id: PageId, bounds: Bounds, lines: usize) {
         #[cfg(target_arch = "x86_64")]
         if id.0 < bounds.page_count {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            for line in 0..6 {
+            for line in 0..lines {
                 // SAFETY: prefetching has no effect on memory, and the address lies within the map.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.base.add((id.index() << self.page_shift) + line * 64).cast()) };
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(self.base.add((id.index() << self.page_shift) + line * 64).cast())
+                };
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (id, bounds);
+        let _ = (id, bounds, lines);
     }
 
     /// The content of a large value.
@@ -166,7 +184,9 @@ impl Pager {
         if pages == 0 || u64::from(id.0) + u64::from(pages) > u64::from(bounds.page_count) {
             return Err("its run lies beyond the end of the file");
         }
-        if kind.heads_run() && page::run_pages_for(u64::from(page::run_bytes_of(head)), self.page_size) != u64::from(pages) {
+        if kind.heads_run()
+            && page::run_pages_for(u64::from(page::run_bytes_of(head)), self.page_size) != u64::from(pages)
+        {
             return Err("its run has another length than its content");
         }
         let sealed = page::txn_of(head) <= bounds.steady;
@@ -214,7 +234,8 @@ impl Pager {
         let checksum = page::compute_checksum(self.bytes(id, pages));
         // SAFETY: the header's first eight bytes are aligned, within the map, and not read by anybody else before the
         // steady point that this is part of (invariant 2).
-        unsafe { &*self.base.add(id.index() << self.page_shift).cast::<AtomicU64>() }.store(checksum.to_le(), Ordering::Release);
+        unsafe { &*self.base.add(id.index() << self.page_shift).cast::<AtomicU64>() }
+            .store(checksum.to_le(), Ordering::Release);
         checksum
     }
 
@@ -227,20 +248,25 @@ impl Pager {
         assert!(u64::from(id.0) + u64::from(pages) <= u64::from(self.pages_max));
         // SAFETY: the run lies within the map and below the allocated length; nobody else refers to it (see above).
         unsafe {
-            std::slice::from_raw_parts_mut(self.base.add(id.index() << self.page_shift), (pages as usize) << self.page_shift)
+            std::slice::from_raw_parts_mut(
+                self.base.add(id.index() << self.page_shift),
+                (pages as usize) << self.page_shift,
+            )
         }
     }
 
     /// A tree page for writing; see [`Self::bytes_mut`].
-    #[expect(clippy::mut_from_ref, reason = "as for bytes_mut")]
     pub(crate) fn page_mut(&self, id: PageId) -> &mut [u8] {
         self.bytes_mut(id, 1)
     }
 
-    /// Copies a page to a page that the caller owns.
-    pub(crate) fn copy_page(&self, from: PageId, to: PageId) {
+    /// Copies what a tree page holds to a page that the caller owns; the gap in between keeps what was there.
+    pub(crate) fn copy_node(&self, from: PageId, to: PageId) {
         assert!(from != to);
-        self.page_mut(to).copy_from_slice(self.bytes(from, 1));
+        let (from, to) = (self.bytes(from, 1), self.page_mut(to));
+        let (start, end) = Node::new(from).parts();
+        to[..start].copy_from_slice(&from[..start]);
+        to[end..].copy_from_slice(&from[end..]);
     }
 
     /// Raw bytes of a range of pages, for copying a file whose snapshot is pinned.

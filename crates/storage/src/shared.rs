@@ -209,14 +209,18 @@ impl Shared {
             .open(path)
             .map_err(|e| Error::io("cannot open", path, e))?;
         range_lock(&file, libc::F_WRLCK, GATE_BYTE, 1, true).map_err(|e| Error::io("cannot lock", path, e))?;
-        let alone = !range_is_locked(&file, FIRST_PROCESS_BYTE, i64::from(PROCESSES_MAX)).map_err(|e| Error::io("cannot lock", path, e))?;
+        let alone = !range_is_locked(&file, FIRST_PROCESS_BYTE, i64::from(PROCESSES_MAX))
+            .map_err(|e| Error::io("cannot lock", path, e))?;
         let mut readers_max = readers_max;
         let length = file.metadata().map_err(|e| Error::io("cannot read the size of", path, e))?.len();
         let existing = existing_readers_max(&file, length);
         match existing {
             Some(existing) if !alone => readers_max = existing,
             None if !alone => {
-                return Err(Error::NotADatabase { path: path.into(), reason: "the lock file in use has another layout" });
+                return Err(Error::NotADatabase {
+                    path: path.into(),
+                    reason: "the lock file in use has another layout",
+                });
             }
             Some(_) => {}
             None => file.set_len(0).map_err(|e| Error::io("cannot reset", path, e))?,
@@ -224,8 +228,10 @@ impl Shared {
         let bytes = size_of::<Header>() + readers_max as usize * size_of::<ReaderSlot>();
         crate::disk::allocate(&file, 0, bytes as u64).map_err(|e| Error::io("cannot grow", path, e))?;
         // SAFETY: a new shared mapping of the file, which is at least as long as the mapping.
-        let base = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0) }
-            .map_err(|e| Error::io("cannot map", path, e))?;
+        let base = unsafe {
+            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)
+        }
+        .map_err(|e| Error::io("cannot map", path, e))?;
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
         let mut shared = Self { base, bytes, file: Some(file), path: path.into(), slot: 0, incarnation: 0 };
         let attached = if alone { Attached::First(shared.reset(identity, readers_max)) } else { Attached::Joined };
@@ -237,8 +243,10 @@ impl Shared {
     pub(crate) fn private(path: &Path, identity: Identity, readers_max: u32) -> Result<Self> {
         let bytes = size_of::<Header>() + readers_max as usize * size_of::<ReaderSlot>();
         // SAFETY: a new anonymous mapping.
-        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }
-            .map_err(|e| Error::io("cannot map", path, e))?;
+        let base = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+        }
+        .map_err(|e| Error::io("cannot map", path, e))?;
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
         let shared = Self { base, bytes, file: None, path: path.into(), slot: 0, incarnation: 1 };
         shared.reset(identity, readers_max);
@@ -303,7 +311,8 @@ impl Shared {
                     header.processes[slot as usize].pid.store(std::process::id(), Ordering::Relaxed);
                     // A process that died with the writer's lock gave it back by dying.
                     let _ = header.writer.compare_exchange(slot + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
-                    let _ = header.writer.compare_exchange((slot + 1) | WAITERS, 0, Ordering::AcqRel, Ordering::Relaxed);
+                    let _ =
+                        header.writer.compare_exchange((slot + 1) | WAITERS, 0, Ordering::AcqRel, Ordering::Relaxed);
                     self.incarnation = incarnation;
                     return Ok(());
                 }

@@ -30,6 +30,9 @@ const GROWTH_BYTES: std::ops::Range<u64> = (256 << 10)..(64 << 20);
 /// The file grows by this fraction of its size.
 const GROWTH_DIVISOR: u64 = 16;
 
+/// Memory is asked for in steps of so many bytes.
+const POPULATE_BYTES: u64 = 256 << 10;
+
 /// A set of page numbers as a bitmap.
 #[derive(Default, Clone)]
 pub(crate) struct PageSet {
@@ -131,6 +134,9 @@ struct Pending {
 /// Free space of one database, as its writer knows it.
 pub(crate) struct Space {
     page_count: u32,
+    /// Whether to ask for the memory of pages to come before they are touched, and how far that was done.
+    ahead: bool,
+    populated: u32,
     ready: PageSet,
     /// Ready pages, freshest last. Pages that left `ready` another way are skipped when met.
     stack: Vec<PageId>,
@@ -172,6 +178,8 @@ impl Space {
     pub(crate) fn empty() -> Self {
         Self {
             page_count: 2,
+            ahead: false,
+            populated: 0,
             ready: PageSet::default(),
             stack: Vec::new(),
             pending: VecDeque::new(),
@@ -212,7 +220,10 @@ impl Space {
         let mut link = meta.free_log;
         while link != PageId::NONE {
             if space.log.len() as u32 >= meta.free_log_pages {
-                return Err(Error::Corrupted { page: link, reason: "the free map's chain is longer than the meta page says" });
+                return Err(Error::Corrupted {
+                    page: link,
+                    reason: "the free map's chain is longer than the meta page says",
+                });
             }
             let bytes = pager.free_map_run(link, PageKind::FreeLog, bounds)?;
             let count = get_u32(bytes, HEADER_BYTES + 4) as usize;
@@ -281,6 +292,12 @@ impl Space {
         }
     }
 
+    /// Asks for the memory of new pages in steps, where commits do not flush.
+    pub(crate) fn populate_ahead(&mut self, ahead: bool) {
+        self.ahead = ahead;
+        self.populated = self.page_count;
+    }
+
     /// Makes sure that `pages` single pages can be taken without growing the file, so that a change that has begun
     /// cannot fail for lack of room.
     pub(crate) fn reserve(&mut self, pager: &Pager, pages: u32) -> Result<()> {
@@ -303,6 +320,19 @@ impl Space {
         disk.grow(roomy).or_else(|_| disk.grow(needed))
     }
 
+    /// Asks for the memory behind the pages to come in one go: a fault for each costs ten times as much. Not where
+    /// every commit flushes, because what is populated is dirty.
+    fn populate(&mut self, pager: &Pager) {
+        if self.ahead && self.page_count > self.populated {
+            let step = (POPULATE_BYTES / pager.page_size() as u64) as u32;
+            let allocated = pager.disk().allocated() / pager.page_size() as u64;
+            let end = u64::from(self.page_count + step).min(allocated) as u32;
+            let page_size = pager.page_size() as u64;
+            pager.disk().populate(u64::from(self.page_count) * page_size, u64::from(end - self.page_count) * page_size);
+            self.populated = end;
+        }
+    }
+
     /// Takes a run of pages for a transaction.
     pub(crate) fn take(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
         let page = match self.take_ready(pages) {
@@ -311,6 +341,7 @@ impl Space {
                 let page = PageId(self.page_count);
                 self.grow(pager, u64::from(self.page_count) + u64::from(pages))?;
                 self.page_count += pages;
+                self.populate(pager);
                 page
             }
         };
@@ -350,15 +381,15 @@ impl Space {
     }
 
     /// Notes what a transaction freed, as it commits.
-    pub(crate) fn commit(&mut self, txn: TxnId, runs: Vec<Freed>) {
-        for run in &runs {
+    pub(crate) fn commit(&mut self, txn: TxnId, runs: &[Freed]) {
+        for run in runs {
             self.pending_pages += u64::from(run.pages);
             if !self.born.remove(run.page.0) {
                 self.freed_steady.push((run.page, run.pages));
             }
         }
         if !runs.is_empty() {
-            self.pending.push_back(Pending { txn, blocker: None, runs });
+            self.pending.push_back(Pending { txn, blocker: None, runs: runs.to_vec() });
         }
     }
 
@@ -399,20 +430,15 @@ impl Space {
     /// Joins neighbouring groups that wait for the same pin: no pin lies between them, and none will come to. So
     /// there are never more groups than pins.
     fn join_pending(&mut self) {
-        let mut joined: VecDeque<Pending> = VecDeque::new();
-        if self.pending.iter().zip(self.pending.iter().skip(1)).all(|(a, b)| a.blocker != b.blocker) {
-            return;
-        }
-        for mut group in self.pending.drain(..) {
-            match joined.back_mut() {
-                Some(last) if last.blocker == group.blocker => {
-                    last.txn = group.txn;
-                    last.runs.append(&mut group.runs);
-                }
-                _ => joined.push_back(group),
+        for index in (1..self.pending.len()).rev() {
+            if self.pending[index].blocker == self.pending[index - 1].blocker
+                && let Some(mut newer) = self.pending.remove(index)
+            {
+                let older = &mut self.pending[index - 1];
+                older.txn = newer.txn;
+                older.runs.append(&mut newer.runs);
             }
         }
-        self.pending = joined;
     }
 
     // ---- steady points ----
@@ -543,7 +569,7 @@ impl Space {
 
     /// Takes over from another process: `live` are the runs newer than the steady point that the newest state or
     /// the free map uses, `freed` those of the steady point that it does not use any more.
-    pub(crate) fn adopt(&mut self, txn: TxnId, page_count: u32, live: &[(PageId, u32)], freed: Vec<Freed>) {
+    pub(crate) fn adopt(&mut self, txn: TxnId, page_count: u32, live: &[(PageId, u32)], freed: &[Freed]) {
         let before = self.page_count;
         self.page_count = page_count;
         let mut used = PageSet::default();

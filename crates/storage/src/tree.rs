@@ -12,7 +12,7 @@ use std::ops::Bound;
 use smallvec::SmallVec;
 
 use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
-use crate::page::{PageId, get_u32, get_u64, put_u32, put_u64};
+use crate::page::{PageId, get_u64, put_u64};
 use crate::pager::{Bounds, Pager};
 use crate::workspace::Workspace;
 use crate::{Error, Result};
@@ -60,24 +60,35 @@ impl Tree {
     /// Bytes of a tree in the meta page and in the catalogue.
     pub(crate) const BYTES: usize = 40;
 
+    /// ```text
+    /// 0      4       8         16           24             32               40
+    /// | root | depth | entries | leaf pages | branch pages | overflow pages |
+    /// ```
+    pub(crate) fn to_words(self) -> [u64; Self::BYTES / 8] {
+        let start = u64::from(self.root.0) | u64::from(self.depth) << 32;
+        [start, self.entries, self.leaf_pages, self.branch_pages, self.overflow_pages]
+    }
+
+    pub(crate) fn from_words(words: [u64; Self::BYTES / 8]) -> Self {
+        let [start, entries, leaf_pages, branch_pages, overflow_pages] = words;
+        Self {
+            root: PageId(start as u32),
+            depth: (start >> 32) as u32,
+            entries,
+            leaf_pages,
+            branch_pages,
+            overflow_pages,
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut [u8]) {
-        put_u32(out, 0, self.root.0);
-        put_u32(out, 4, self.depth);
-        put_u64(out, 8, self.entries);
-        put_u64(out, 16, self.leaf_pages);
-        put_u64(out, 24, self.branch_pages);
-        put_u64(out, 32, self.overflow_pages);
+        for (i, word) in self.to_words().into_iter().enumerate() {
+            put_u64(out, 8 * i, word);
+        }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Self {
-        Self {
-            root: PageId(get_u32(bytes, 0)),
-            depth: get_u32(bytes, 4),
-            entries: get_u64(bytes, 8),
-            leaf_pages: get_u64(bytes, 16),
-            branch_pages: get_u64(bytes, 24),
-            overflow_pages: get_u64(bytes, 32),
-        }
+        Self::from_words(std::array::from_fn(|i| get_u64(bytes, 8 * i)))
     }
 
     // ---- reading ----
@@ -160,7 +171,8 @@ impl Tree {
             let index = node.child_index(key);
             path.push((id, index));
             id = node.child(index);
-            pager.prefetch(id, bounds);
+            // The page is about to be copied: better to wait for all of it at once.
+            pager.prefetch_whole(id, bounds);
             levels = below(levels, id)?;
         }
     }
@@ -191,7 +203,14 @@ impl Tree {
     }
 
     /// Puts an entry. The value is inline if it fits, else in pages of its own.
-    pub(crate) fn put(&mut self, pager: &Pager, work: &mut Workspace, key: &[u8], value: &[u8], mode: PutMode) -> Result<Put> {
+    pub(crate) fn put(
+        &mut self,
+        pager: &Pager,
+        work: &mut Workspace,
+        key: &[u8],
+        value: &[u8],
+        mode: PutMode,
+    ) -> Result<Put> {
         if self.depth == 0 {
             let payload = self.store(pager, work, key, value, 1)?;
             let id = work.take_node(pager, 0)?;
@@ -240,7 +259,14 @@ impl Tree {
     }
 
     /// Brings a value where it belongs, and makes sure that `room` more pages can be taken.
-    fn store<'v>(&mut self, pager: &Pager, work: &mut Workspace, key: &[u8], value: &'v [u8], room: u32) -> Result<Payload<'v>> {
+    fn store<'v>(
+        &mut self,
+        pager: &Pager,
+        work: &mut Workspace,
+        key: &[u8],
+        value: &'v [u8],
+        room: u32,
+    ) -> Result<Payload<'v>> {
         if node::fits_inline(key.len(), value.len(), pager.page_size()) {
             work.reserve(pager, room)?;
             return Ok(Payload::Inline(value));
@@ -260,7 +286,14 @@ impl Tree {
     }
 
     /// Inserts at the end of a path that the transaction owns, splitting upwards as needed.
-    fn insert_at(&mut self, pager: &Pager, work: &mut Workspace, path: &Path, key: &[u8], payload: Payload<'_>) -> Result<()> {
+    fn insert_at(
+        &mut self,
+        pager: &Pager,
+        work: &mut Workspace,
+        path: &Path,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> Result<()> {
         let mut separator: Vec<u8> = Vec::new();
         let mut child = PageId::NONE;
         for (level, &(id, index)) in path.iter().enumerate().rev() {
@@ -376,7 +409,13 @@ impl Tree {
     }
 
     /// Merges child `index` of an owned branch with a neighbour if both fit one page comfortably.
-    fn merge_with_neighbour(&mut self, pager: &Pager, work: &mut Workspace, parent: PageId, index: usize) -> Result<bool> {
+    fn merge_with_neighbour(
+        &mut self,
+        pager: &Pager,
+        work: &mut Workspace,
+        parent: PageId,
+        index: usize,
+    ) -> Result<bool> {
         let count = pager.node(parent, work.bounds())?.count();
         let pairs = [(index + 1 < count).then_some((index, index + 1)), index.checked_sub(1).map(|left| (left, index))];
         for (left_index, right_index) in pairs.into_iter().flatten() {
@@ -411,7 +450,13 @@ impl Tree {
     }
 
     /// Removes everything between two bounds; how many entries that were.
-    pub(crate) fn delete_range(&mut self, pager: &Pager, work: &mut Workspace, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<u64> {
+    pub(crate) fn delete_range(
+        &mut self,
+        pager: &Pager,
+        work: &mut Workspace,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+    ) -> Result<u64> {
         let count = self.count(pager, work.bounds(), low, high)?;
         if count == 0 {
             return Ok(0);
@@ -439,7 +484,14 @@ impl Tree {
         Ok(count)
     }
 
-    fn verify_range(&self, pager: &Pager, work: &Workspace, id: PageId, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<()> {
+    fn verify_range(
+        &self,
+        pager: &Pager,
+        work: &Workspace,
+        id: PageId,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+    ) -> Result<()> {
         let node = pager.node(id, work.bounds())?;
         if !node.is_leaf() {
             for index in covered(node, low, high) {
@@ -450,7 +502,14 @@ impl Tree {
     }
 
     /// Cuts a range out of a subtree that keeps at least one entry; returns the page that takes its place.
-    fn trim(&mut self, pager: &Pager, work: &mut Workspace, id: PageId, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<PageId> {
+    fn trim(
+        &mut self,
+        pager: &Pager,
+        work: &mut Workspace,
+        id: PageId,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+    ) -> Result<PageId> {
         let id = work.own(pager, id)?;
         let node = pager.node(id, work.bounds())?;
         let range = covered(node, low, high);
@@ -464,7 +523,12 @@ impl Tree {
                 continue;
             }
             let child = node.child(index);
-            let subtree = Self { root: child, entries: node.child_count(index), depth: u32::from(node.level()), ..Self::default() };
+            let subtree = Self {
+                root: child,
+                entries: node.child_count(index),
+                depth: u32::from(node.level()),
+                ..Self::default()
+            };
             let gone = subtree.count(pager, work.bounds(), low, high)?;
             if gone == subtree.entries {
                 self.free_subtree(pager, work, child)?;
@@ -546,7 +610,14 @@ fn covered(node: Node<'_>, low: Bound<&[u8]>, high: Bound<&[u8]>) -> std::ops::R
 }
 
 /// Builds a node over a fresh page from `count` entries; `first` and `last` are its outermost keys.
-fn build(pager: &Pager, id: PageId, count: usize, first: &[u8], mut fill: impl FnMut(&mut Builder<'_>, usize), last: &[u8]) {
+fn build(
+    pager: &Pager,
+    id: PageId,
+    count: usize,
+    first: &[u8],
+    mut fill: impl FnMut(&mut Builder<'_>, usize),
+    last: &[u8],
+) {
     let prefix = &first[..common_prefix(first, last)];
     let mut builder = Builder::new(pager.page_mut(id), prefix, count);
     for index in 0..count {
@@ -603,18 +674,18 @@ impl Grown<'_> {
         }
     }
 
-    /// Bytes of a node with the entries of a range, of which the first loses its key if `headless`.
-    fn bytes(&self, range: std::ops::Range<usize>, prefix_len: usize, headless: bool) -> usize {
-        let mut key = Vec::new();
-        let cells = range
-            .clone()
-            .map(|index| {
-                self.key_into(index, &mut key);
-                let key = if headless && index == range.start { &[][..] } else { &key };
-                node::cell_bytes(key, prefix_len, self.payload(index))
-            })
-            .sum();
-        node::node_bytes(self.node.is_leaf(), prefix_len, range.len(), cells)
+    fn cell_bytes(&self, index: usize, prefix_len: usize) -> usize {
+        match index.cmp(&self.index) {
+            std::cmp::Ordering::Less => self.node.cell_bytes(index, prefix_len),
+            std::cmp::Ordering::Equal => node::cell_bytes(self.key.len(), prefix_len, self.payload),
+            std::cmp::Ordering::Greater => self.node.cell_bytes(index - 1, prefix_len),
+        }
+    }
+
+    /// Bytes of a node with all the entries.
+    fn bytes(&self, prefix_len: usize) -> usize {
+        let cells = (0..self.count()).map(|index| self.cell_bytes(index, prefix_len)).sum();
+        node::node_bytes(self.node.is_leaf(), prefix_len, self.count(), cells)
     }
 
     /// Writes the entries of a range to a page, the first without its key if the node is a branch.
@@ -637,15 +708,10 @@ impl Grown<'_> {
     /// Where to cut so that both sides hold about the same bytes.
     fn middle(&self) -> usize {
         let prefix_len = self.node.prefix().len();
-        let mut key = Vec::new();
-        let mut sizes = Vec::with_capacity(self.count());
-        for index in 0..self.count() {
-            self.key_into(index, &mut key);
-            sizes.push(node::cell_bytes(&key, prefix_len, self.payload(index)) + 8);
-        }
-        let total: usize = sizes.iter().sum();
+        let total = self.bytes(prefix_len);
         let mut left = 0;
-        for (index, size) in sizes.iter().enumerate() {
+        for index in 0..self.count() {
+            let size = self.cell_bytes(index, prefix_len) + self.node.slot_bytes();
             // The entry that crosses the middle goes to whichever side it burdens less.
             if left + size / 2 >= total / 2 {
                 return index.clamp(1, self.count() - 1);
@@ -681,7 +747,7 @@ fn insert_or_split(
     let mut cut = None;
     if fit == Fit::Rebuild {
         grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
-        if grown.bytes(all.clone(), prefix.len(), !leaf) > pager.page_size() {
+        if grown.bytes(prefix.len()) > pager.page_size() {
             // Only a key at either end can shorten the prefix; alone on its side, it leaves the prefix of the rest.
             cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
         }
@@ -755,13 +821,10 @@ impl Pair<'_> {
 
     fn bytes_merged(&self) -> usize {
         let prefix_len = self.prefix().len();
-        let mut key = Vec::new();
-        let cells = (0..self.count())
-            .map(|index| {
-                self.key_into(index, &mut key);
-                node::cell_bytes(&key, prefix_len, self.payload(index))
-            })
-            .sum();
+        let left: usize = (0..self.left.count()).map(|index| self.left.cell_bytes(index, prefix_len)).sum();
+        let right: usize = (0..self.right.count()).map(|index| self.right.cell_bytes(index, prefix_len)).sum();
+        // The separator comes down as the key of the right branch's first child.
+        let cells = left + right + if self.left.is_leaf() { 0 } else { self.separator.len() + 2 };
         node::node_bytes(self.left.is_leaf(), prefix_len, self.count(), cells)
     }
 
@@ -835,7 +898,14 @@ impl<'t> Appender<'t> {
     }
 
     /// Hangs a new rightmost page of a level into the level above.
-    fn grow(&mut self, pager: &Pager, work: &mut Workspace, level: usize, separator: Vec<u8>, right: PageId) -> Result<()> {
+    fn grow(
+        &mut self,
+        pager: &Pager,
+        work: &mut Workspace,
+        level: usize,
+        separator: Vec<u8>,
+        right: PageId,
+    ) -> Result<()> {
         let left = std::mem::replace(&mut self.spine[level], right);
         let right_count = pager.node(right, work.bounds())?.entries();
         if level + 1 == self.spine.len() {

@@ -85,7 +85,10 @@ impl WriteTxn {
     fn open(&mut self, table: &Table) -> Result<usize> {
         if let Some(index) = self.find_opened(table) {
             if self.opened[index].table.kind() != table.kind() {
-                return Err(Error::TableExists { name: table.name().to_owned(), kind: self.opened[index].table.kind() });
+                return Err(Error::TableExists {
+                    name: table.name().to_owned(),
+                    kind: self.opened[index].table.kind(),
+                });
             }
             return Ok(index);
         }
@@ -137,7 +140,11 @@ impl WriteTxn {
     }
 
     /// Runs a change of a table's tree.
-    fn change<T>(&mut self, table: &Table, run: impl FnOnce(&mut Tree, &Core, &mut WorkspaceGuard) -> Result<T>) -> Result<T> {
+    fn change<T>(
+        &mut self,
+        table: &Table,
+        run: impl FnOnce(&mut Tree, &Core, &mut WorkspaceGuard) -> Result<T>,
+    ) -> Result<T> {
         let index = self.open(table)?;
         let opened = &mut self.opened[index];
         let work = self.work.as_mut().expect("the transaction has not ended while somebody can call it");

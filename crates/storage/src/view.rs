@@ -190,7 +190,13 @@ impl<'a> View<'a> {
 
 /// The value of a key.
 #[inline]
-pub(crate) fn get<'a>(pager: &'a Pager, bounds: Bounds, tree: &Tree, table: &Table, key: &[u8]) -> Result<Option<&'a [u8]>> {
+pub(crate) fn get<'a>(
+    pager: &'a Pager,
+    bounds: Bounds,
+    tree: &Tree,
+    table: &Table,
+    key: &[u8],
+) -> Result<Option<&'a [u8]>> {
     table.expect_kind(&[TableKind::Plain, TableKind::Integer], "get")?;
     match tree.get(pager, bounds, key)? {
         None => Ok(None),
@@ -263,9 +269,10 @@ impl<'a> Range<'a> {
         self.left -= 1;
         let result = match moved {
             Ok(true) => item(cursor, self.kind, &mut self.key),
-            Ok(false) => {
-                Err(Error::Corrupted { page: self.front.page(), reason: "a subtree has fewer entries than its branch says" })
-            }
+            Ok(false) => Err(Error::Corrupted {
+                page: self.front.page(),
+                reason: "a subtree has fewer entries than its branch says",
+            }),
             Err(e) => Err(e),
         };
         if result.is_err() {

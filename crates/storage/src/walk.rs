@@ -19,7 +19,12 @@ pub(crate) enum Visit {
 
 /// Calls `visit` for every page of a catalogue and of its tables: tree pages before what is below them, and
 /// large values with the pages of their run.
-pub(crate) fn walk(pager: &Pager, bounds: Bounds, catalog: &Tree, visit: &mut dyn FnMut(PageId, u32) -> Result<Visit>) -> Result<()> {
+pub(crate) fn walk(
+    pager: &Pager,
+    bounds: Bounds,
+    catalog: &Tree,
+    visit: &mut dyn FnMut(PageId, u32) -> Result<Visit>,
+) -> Result<()> {
     if catalog.depth == 0 {
         return Ok(());
     }

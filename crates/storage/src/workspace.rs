@@ -29,6 +29,8 @@ pub(crate) struct Workspace {
     txn: TxnId,
     steady: TxnId,
     levels: Vec<Level>,
+    /// The lists of the last transaction, empty, for the next.
+    spare: Level,
     /// Copies of pages that are being rewritten.
     pub(crate) scratch: [Vec<u8>; 2],
     pub(crate) key: Vec<u8>,
@@ -38,7 +40,16 @@ pub(crate) struct Workspace {
 
 impl Workspace {
     pub(crate) fn new(space: Space) -> Self {
-        Self { space, txn: TxnId(0), steady: TxnId(0), levels: Vec::new(), scratch: [Vec::new(), Vec::new()], key: Vec::new(), snapshots: Vec::new() }
+        Self {
+            space,
+            txn: TxnId(0),
+            steady: TxnId(0),
+            levels: Vec::new(),
+            spare: Level::default(),
+            scratch: [Vec::new(), Vec::new()],
+            key: Vec::new(),
+            snapshots: Vec::new(),
+        }
     }
 
     /// Starts a transaction.
@@ -46,7 +57,7 @@ impl Workspace {
         debug_assert!(self.levels.is_empty());
         self.txn = txn;
         self.steady = steady;
-        self.levels.push(Level::default());
+        self.levels.push(std::mem::take(&mut self.spare));
     }
 
     /// Whether a transaction, or a level of one, is under way.
@@ -81,7 +92,11 @@ impl Workspace {
         level.taken.extend(inner.taken);
         let mut unseen = Vec::new();
         for run in inner.freed {
-            let owned = if outermost { run.birth == self.txn } else { self.levels.last_mut().is_some_and(|l| l.owned.remove(&run.page)) };
+            let owned = if outermost {
+                run.birth == self.txn
+            } else {
+                self.levels.last_mut().is_some_and(|l| l.owned.remove(&run.page))
+            };
             if owned { unseen.push(run) } else { self.level().freed.push(run) }
         }
         self.level().owned.extend(inner.owned);
@@ -104,9 +119,12 @@ impl Workspace {
 
     /// Ends the transaction; what it freed waits until nobody sees it.
     pub(crate) fn commit(&mut self) {
-        let level = self.levels.pop().expect("the outermost level was begun");
+        let mut level = self.levels.pop().expect("the outermost level was begun");
         debug_assert!(self.levels.is_empty());
-        self.space.commit(self.txn, level.freed);
+        self.space.commit(self.txn, &level.freed);
+        level.freed.clear();
+        level.taken.clear();
+        self.spare = level;
     }
 
     /// Makes sure that a change that takes up to so many single pages cannot fail half way.
@@ -147,7 +165,8 @@ impl Workspace {
 
     #[inline]
     fn owns(&self, id: PageId, birth: TxnId) -> bool {
-        birth == self.txn && (self.levels.len() == 1 || self.levels.last().is_some_and(|level| level.owned.contains(&id)))
+        birth == self.txn
+            && (self.levels.len() == 1 || self.levels.last().is_some_and(|level| level.owned.contains(&id)))
     }
 
     /// The page to write to in place of `id`: itself, or a copy.
@@ -158,7 +177,7 @@ impl Workspace {
             return Ok(id);
         }
         let copy = self.take(pager, 1)?;
-        pager.copy_page(id, copy);
+        pager.copy_node(id, copy);
         page::set_owner(pager.page_mut(copy), copy, self.txn);
         self.level().freed.push(Freed { page: id, pages: 1, birth });
         Ok(copy)

@@ -2,6 +2,8 @@
 //! reopenings, snapshots that stay what they were; `check` after each round. A failure prints its seed; set
 //! `COLIBRI_SEED` to run just that one.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
@@ -27,7 +29,10 @@ impl History {
     fn key(&mut self, kind: TableKind) -> Vec<u8> {
         let n = self.rng.random_range(0..self.key_space);
         if kind == TableKind::Integer {
-            return u64::from(n).wrapping_mul(if n.is_multiple_of(3) { 1 } else { 0x9e37_79b9_7f4a_7c15 }).to_be_bytes().to_vec();
+            return u64::from(n)
+                .wrapping_mul(if n.is_multiple_of(3) { 1 } else { 0x9e37_79b9_7f4a_7c15 })
+                .to_be_bytes()
+                .to_vec();
         }
         let mut key = format!("{}", n % 7).into_bytes();
         match n % 5 {

@@ -105,18 +105,8 @@ impl Plan {
         let sync_n = args.sync_n.unwrap_or(SYNC_N_DEFAULT.min(args.n));
         check_range("--n", args.n, 1, 1 << 40)?;
         check_range("--sync-n", sync_n, 1, 1 << 40)?;
-        check_range(
-            "--key-size",
-            args.key_size as u64,
-            KEY_BYTES_MIN as u64,
-            KEY_BYTES_MAX as u64,
-        )?;
-        check_range(
-            "--value-size",
-            args.value_size as u64,
-            0,
-            VALUE_BYTES_MAX as u64,
-        )?;
+        check_range("--key-size", args.key_size as u64, KEY_BYTES_MIN as u64, KEY_BYTES_MAX as u64)?;
+        check_range("--value-size", args.value_size as u64, 0, VALUE_BYTES_MAX as u64)?;
         check_range("--rounds", args.rounds.into(), 1, 1_000)?;
         check_range("--batch", args.batch.into(), 1, 1_000_000)?;
         check_range("--readers", args.readers.into(), 0, THREADS_MAX.into())?;
@@ -138,9 +128,7 @@ impl Plan {
         let targets = without_repeats(&args.targets);
         let modes = without_repeats(&args.modes);
         if targets.is_empty() || modes.is_empty() {
-            return Err(Error::usage(
-                "--targets and --modes need at least one name each",
-            ));
+            return Err(Error::usage("--targets and --modes need at least one name each"));
         }
         for name in &targets {
             targets::require_compiled_in(*name)?;
@@ -173,14 +161,14 @@ fn passes(args: &KvArgs) -> Result<Vec<Pass>> {
     };
     let passes = workload::passes(&workloads, args.readers, args.writers);
     for named in &args.workloads {
-        let runs = passes
-            .iter()
-            .flatten()
-            .any(|step| step.read == Some(*named) || step.write == Some(*named));
+        let runs = passes.iter().flatten().any(|step| step.read == Some(*named) || step.write == Some(*named));
         if !runs {
             return Err(Error::usage(match mixed {
-                true => "with --readers and --writers, --workloads needs a read (iterate, get) and a write workload".to_owned(),
-                false if named.is_read() => format!("workload {named} reads, but there are --writers only: add --readers"),
+                true => "with --readers and --writers, --workloads needs a read (iterate, get) and a write workload"
+                    .to_owned(),
+                false if named.is_read() => {
+                    format!("workload {named} reads, but there are --writers only: add --readers")
+                }
                 false => format!("workload {named} writes, but there are --readers only: add --writers"),
             }));
         }
@@ -192,9 +180,7 @@ fn check_range(flag: &str, value: u64, min: u64, max: u64) -> Result<()> {
     if (min..=max).contains(&value) {
         return Ok(());
     }
-    Err(Error::usage(format!(
-        "{flag} is {value}, but must be from {min} to {max}"
-    )))
+    Err(Error::usage(format!("{flag} is {value}, but must be from {min} to {max}")))
 }
 
 fn without_repeats<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
@@ -235,13 +221,7 @@ mod tests {
     fn the_defaults_are_those_of_ioarena() {
         let plan = plan("").unwrap();
         assert_eq!(
-            (
-                plan.n,
-                plan.sync_n,
-                plan.batch,
-                plan.key_bytes,
-                plan.value_bytes
-            ),
+            (plan.n, plan.sync_n, plan.batch, plan.key_bytes, plan.value_bytes),
             (1_000_000, 10_000, 500, 16, 32)
         );
         assert_eq!(plan.targets, [TargetName::Colibri]);
@@ -251,9 +231,7 @@ mod tests {
 
     #[test]
     fn lists_are_split_and_repeats_dropped() {
-        let plan =
-            plan("--targets null,colibri,null --modes sync,nosync --workloads get,crud --n 100")
-                .unwrap();
+        let plan = plan("--targets null,colibri,null --modes sync,nosync --workloads get,crud --n 100").unwrap();
         assert_eq!(plan.targets, [TargetName::Null, TargetName::Colibri]);
         assert_eq!(plan.modes, [Mode::Sync, Mode::Nosync]);
         assert_eq!(plan.passes.concat().len(), 2);
@@ -271,10 +249,7 @@ mod tests {
         check_error("--page-size 5000", "power of two");
         check_error("--readers 2 --workloads crud", "--writers");
         check_error("--writers 2 --workloads get", "--readers");
-        check_error(
-            "--readers 2 --writers 2 --workloads get",
-            "a write workload",
-        );
+        check_error("--readers 2 --writers 2 --workloads get", "a write workload");
         check_error("--readers 1000", "--readers is 1000");
     }
 

@@ -80,20 +80,14 @@ pub(crate) fn disk_bytes(dir: &Path) -> std::io::Result<u64> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() {
-            disk_bytes(&entry.path())?
-        } else {
-            metadata.blocks() * 512
-        };
+        bytes += if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.blocks() * 512 };
     }
     Ok(bytes)
 }
 
 /// The number after `name` at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
-    text.lines()
-        .find_map(|line| line.strip_prefix(name))
-        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+    text.lines().find_map(|line| line.strip_prefix(name)).and_then(|rest| rest.split_whitespace().next()?.parse().ok())
 }
 
 #[cfg(test)]
@@ -113,10 +107,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("inner")).unwrap();
         fs::write(dir.path().join("inner/data"), vec![1; 100_000]).unwrap();
-        fs::File::create(dir.path().join("hole"))
-            .unwrap()
-            .set_len(1 << 30)
-            .unwrap();
+        fs::File::create(dir.path().join("hole")).unwrap().set_len(1 << 30).unwrap();
         let file = fs::File::open(dir.path().join("inner/data")).unwrap();
         file.sync_all().unwrap();
         let bytes = disk_bytes(dir.path()).unwrap();

@@ -73,10 +73,7 @@ struct Spaces {
 impl Spaces {
     fn of_writer(writer: u32, n: u64) -> Self {
         let a = 1 + 2 * u64::from(writer);
-        Self {
-            a_first: a * n,
-            b_first: (a + 1) * n,
-        }
+        Self { a_first: a * n, b_first: (a + 1) * n }
     }
 }
 
@@ -104,13 +101,7 @@ pub(crate) fn run_step(
         && target.keeps_records()
     {
         for writer in 0..step.writers {
-            write.faults += audit(
-                target,
-                plan,
-                mode,
-                write.workload,
-                Spaces::of_writer(writer, plan.n),
-            )?;
+            write.faults += audit(target, plan, mode, write.workload, Spaces::of_writer(writer, plan.n))?;
         }
     }
     Ok(outcome)
@@ -160,11 +151,7 @@ struct Counts {
 
 impl Counts {
     fn new() -> Self {
-        Self {
-            ops: 0,
-            faults: 0,
-            latency_ns: latency_histogram(),
-        }
+        Self { ops: 0, faults: 0, latency_ns: latency_histogram() }
     }
 }
 
@@ -189,9 +176,7 @@ fn run_threads(target: &dyn Target, plan: &Plan, mode: Mode, step: &Step) -> Res
                     };
                     let first = plan.n / u64::from(step.readers) * u64::from(reader);
                     timed(target, barrier, |session, counts| match workload {
-                        Workload::Iterate => {
-                            iterate(session, plan, until, counts, target.keeps_records())
-                        }
+                        Workload::Iterate => iterate(session, plan, until, counts, target.keeps_records()),
                         _ => get(session, plan, until, first, counts),
                     })
                 })
@@ -204,9 +189,7 @@ fn run_threads(target: &dyn Target, plan: &Plan, mode: Mode, step: &Step) -> Res
                     let workload = step.write.expect("writers have a write workload");
                     let ops = write_ops(plan, mode, workload);
                     let quad = Quad::new(plan, Spaces::of_writer(writer, plan.n));
-                    timed(target, barrier, |session, counts| {
-                        write(session, workload, ops, plan.batch, quad, counts)
-                    })
+                    timed(target, barrier, |session, counts| write(session, workload, ops, plan.batch, quad, counts))
                 })
             })
             .collect();
@@ -215,14 +198,10 @@ fn run_threads(target: &dyn Target, plan: &Plan, mode: Mode, step: &Step) -> Res
         cost::reset_memory_peak();
         let before = Meter::now();
         barrier.wait();
-        let join =
-            |threads: Vec<std::thread::ScopedJoinHandle<'_, Result<Tally>>>| -> Result<Vec<Tally>> {
-                let results: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
-                results
-                    .into_iter()
-                    .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                    .collect()
-            };
+        let join = |threads: Vec<std::thread::ScopedJoinHandle<'_, Result<Tally>>>| -> Result<Vec<Tally>> {
+            let results: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+            results.into_iter().map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        };
         let writes = join(writers);
         (before, join(readers), writes)
     });
@@ -264,35 +243,21 @@ fn timed(
     let start = Instant::now();
     work(session.as_mut(), &mut counts)?;
     let end = Instant::now();
-    let Counts {
-        ops,
-        faults,
-        latency_ns,
-    } = counts;
-    Ok(Tally {
-        ops,
-        faults,
-        latency_ns,
-        start,
-        end,
-    })
+    let Counts { ops, faults, latency_ns } = counts;
+    Ok(Tally { ops, faults, latency_ns, start, end })
 }
 
 fn combine(workload: Workload, tallies: &[Tally]) -> Outcome {
     let mut latency_ns = latency_histogram();
     for tally in tallies {
-        latency_ns
-            .add(&tally.latency_ns)
-            .expect("all histograms have the same bounds");
+        latency_ns.add(&tally.latency_ns).expect("all histograms have the same bounds");
     }
     let start = tallies.iter().map(|tally| tally.start).min();
     let end = tallies.iter().map(|tally| tally.end).max();
     Outcome {
         workload,
         ops: tallies.iter().map(|tally| tally.ops).sum(),
-        elapsed: start
-            .zip(end)
-            .map_or(Duration::ZERO, |(start, end)| end - start),
+        elapsed: start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start),
         latency_ns,
         faults: tallies.iter().map(|tally| tally.faults).sum(),
     }
@@ -312,11 +277,7 @@ impl Until<'_> {
     fn next(self, done: u64, most: u64) -> u64 {
         match self {
             Self::Ops(ops) => most.min(ops.saturating_sub(done)),
-            Self::WritersEnd(writers_left)
-                if done > 0 && writers_left.load(Ordering::Relaxed) == 0 =>
-            {
-                0
-            }
+            Self::WritersEnd(writers_left) if done > 0 && writers_left.load(Ordering::Relaxed) == 0 => 0,
             Self::WritersEnd(_) => most,
         }
     }
@@ -326,21 +287,13 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn get(
-    session: &mut dyn Session,
-    plan: &Plan,
-    until: Until<'_>,
-    first: u64,
-    counts: &mut Counts,
-) -> Result<()> {
+fn get(session: &mut dyn Session, plan: &Plan, until: Until<'_>, first: u64, counts: &mut Counts) -> Result<()> {
     let mut serials = Stride::new(plan.n, first);
     let mut key = vec![0; plan.key_bytes];
     let mut get_one = |session: &mut dyn Session, counts: &mut Counts| -> Result<()> {
         plan.keys.write_key(serials.next(), &mut key);
         let mut right = false;
-        session.get(&key, &mut |value| {
-            right = keys::is_value_of(&key, value, plan.value_bytes)
-        })?;
+        session.get(&key, &mut |value| right = keys::is_value_of(&key, value, plan.value_bytes))?;
         counts.faults += u64::from(!right);
         counts.ops += 1;
         Ok(())
@@ -352,22 +305,14 @@ fn get(
         }
         let start = Instant::now();
         get_one(session, counts)?;
-        counts
-            .latency_ns
-            .saturating_record(nanoseconds(start.elapsed()));
+        counts.latency_ns.saturating_record(nanoseconds(start.elapsed()));
         for _ in 1..ops {
             get_one(session, counts)?;
         }
     }
 }
 
-fn iterate(
-    session: &mut dyn Session,
-    plan: &Plan,
-    until: Until<'_>,
-    counts: &mut Counts,
-    ordered: bool,
-) -> Result<()> {
+fn iterate(session: &mut dyn Session, plan: &Plan, until: Until<'_>, counts: &mut Counts, ordered: bool) -> Result<()> {
     let mut restarts = 0_u64;
     let mut last_key = Vec::with_capacity(plan.key_bytes);
     let mut left = until.next(0, ITERATE_BLOCK);
@@ -381,9 +326,7 @@ fn iterate(
             return true;
         }
         let now = Instant::now();
-        counts
-            .latency_ns
-            .saturating_record_n(nanoseconds(now - start) / block, block);
+        counts.latency_ns.saturating_record_n(nanoseconds(now - start) / block, block);
         start = now;
         restarts += u64::from(key < last_key.as_slice());
         last_key.clear();
@@ -412,36 +355,25 @@ struct Quad<'a> {
 impl<'a> Quad<'a> {
     fn new(plan: &'a Plan, spaces: Spaces) -> Self {
         let key = vec![0; plan.key_bytes];
-        Self {
-            keys: &plan.keys,
-            spaces,
-            key_a: key.clone(),
-            key_b: key,
-            value: vec![0; plan.value_bytes],
-            faults: 0,
-        }
+        Self { keys: &plan.keys, spaces, key_a: key.clone(), key_b: key, value: vec![0; plan.value_bytes], faults: 0 }
     }
 
     /// SET b, SET a, DELETE b, GET a.
     fn apply(&mut self, serial: u64, txn: &mut dyn WriteOps) -> Result<()> {
-        self.keys
-            .write_key(self.spaces.b_first + serial, &mut self.key_b);
+        self.keys.write_key(self.spaces.b_first + serial, &mut self.key_b);
         keys::write_value(&self.key_b, &mut self.value);
         txn.set(&self.key_b, &self.value)?;
         self.prepare_a(serial);
         txn.set(&self.key_a, &self.value)?;
         let deleted = txn.delete(&self.key_b)?;
         let mut right = false;
-        txn.get(&self.key_a, &mut |value| {
-            right = keys::is_value_of(&self.key_a, value, self.value.len())
-        })?;
+        txn.get(&self.key_a, &mut |value| right = keys::is_value_of(&self.key_a, value, self.value.len()))?;
         self.faults += u64::from(!deleted) + u64::from(!right);
         Ok(())
     }
 
     fn prepare_a(&mut self, serial: u64) {
-        self.keys
-            .write_key(self.spaces.a_first + serial, &mut self.key_a);
+        self.keys.write_key(self.spaces.a_first + serial, &mut self.key_a);
         keys::write_value(&self.key_a, &mut self.value);
     }
 }
@@ -454,11 +386,7 @@ fn write(
     mut quad: Quad<'_>,
     counts: &mut Counts,
 ) -> Result<()> {
-    let per_txn = if workload == Workload::Batch {
-        u64::from(batch)
-    } else {
-        1
-    };
+    let per_txn = if workload == Workload::Batch { u64::from(batch) } else { 1 };
     let mut previous = Instant::now();
     for first in (0..ops).step_by(usize::try_from(per_txn).expect("a batch fits memory")) {
         let last = (first + per_txn).min(ops);
@@ -468,21 +396,18 @@ fn write(
                 session.set(&quad.key_a, &quad.value)?;
             }
             Workload::Delete => {
-                quad.keys
-                    .write_key(quad.spaces.a_first + first, &mut quad.key_a);
+                quad.keys.write_key(quad.spaces.a_first + first, &mut quad.key_a);
                 counts.faults += u64::from(!session.delete(&quad.key_a)?);
             }
             Workload::Crud => session.transact(&mut |txn| quad.apply(first, txn))?,
-            Workload::Batch => session.transact(&mut |txn| {
-                (first..last).try_for_each(|serial| quad.apply(serial, txn))
-            })?,
+            Workload::Batch => {
+                session.transact(&mut |txn| (first..last).try_for_each(|serial| quad.apply(serial, txn)))?
+            }
             Workload::Get | Workload::Iterate => return Err(Error::usage("writers do not read")),
         }
         counts.ops += last - first;
         let now = Instant::now();
-        counts
-            .latency_ns
-            .saturating_record(nanoseconds(now - previous));
+        counts.latency_ns.saturating_record(nanoseconds(now - previous));
         previous = now;
     }
     counts.faults += quad.faults;
@@ -490,13 +415,7 @@ fn write(
 }
 
 /// Looks up some of a writer's records after its workload; answers how many are not as they should be.
-fn audit(
-    target: &dyn Target,
-    plan: &Plan,
-    mode: Mode,
-    workload: Workload,
-    spaces: Spaces,
-) -> Result<u64> {
+fn audit(target: &dyn Target, plan: &Plan, mode: Mode, workload: Workload, spaces: Spaces) -> Result<u64> {
     let mut session = target.session()?;
     let ops = write_ops(plan, mode, workload);
     let mut serials = Stride::new(ops, 0);
@@ -505,9 +424,7 @@ fn audit(
     let mut look_up = |serial: u64, expected: bool| -> Result<()> {
         plan.keys.write_key(serial, &mut key);
         let mut right = false;
-        let found = session.get(&key, &mut |value| {
-            right = keys::is_value_of(&key, value, plan.value_bytes)
-        })?;
+        let found = session.get(&key, &mut |value| right = keys::is_value_of(&key, value, plan.value_bytes))?;
         faults += u64::from(found != expected || found && !right);
         Ok(())
     };
@@ -530,26 +447,14 @@ mod tests {
         for latency in latencies_ns {
             latency_ns.saturating_record(*latency);
         }
-        Tally {
-            ops: latencies_ns.len() as u64,
-            faults: 1,
-            latency_ns,
-            start,
-            end,
-        }
+        Tally { ops: latencies_ns.len() as u64, faults: 1, latency_ns, start, end }
     }
 
     #[test]
     fn threads_are_combined_over_the_whole_time_and_all_samples() {
         let zero = Instant::now();
         let at = |seconds| zero + Duration::from_secs(seconds);
-        let outcome = combine(
-            Workload::Set,
-            &[
-                tally(&[10, 20], at(1), at(3)),
-                tally(&[5_000], at(2), at(6)),
-            ],
-        );
+        let outcome = combine(Workload::Set, &[tally(&[10, 20], at(1), at(3)), tally(&[5_000], at(2), at(6))]);
         assert_eq!((outcome.ops, outcome.faults), (3, 2));
         assert_eq!(outcome.elapsed, Duration::from_secs(5));
         assert_eq!(outcome.latency_ns.len(), 3);

@@ -34,11 +34,7 @@ impl Environment {
             commit: commit().unwrap_or_else(unknown),
             cpu: cpu().unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
-            kernel: format!(
-                "{} {}",
-                uname.sysname().to_string_lossy(),
-                uname.release().to_string_lossy()
-            ),
+            kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
             fs: file_system(dir).unwrap_or_else(unknown),
         }
     }
@@ -54,24 +50,12 @@ fn commit() -> Option<String> {
         return Some(commit.to_owned());
     }
     let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(env!("CARGO_MANIFEST_DIR"))
-            .args(arguments)
-            .output()
-            .ok()?;
-        output
-            .status
-            .success()
-            .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        let output = Command::new("git").arg("-C").arg(env!("CARGO_MANIFEST_DIR")).args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
     let clean = git(&["status", "--porcelain"])?.is_empty();
-    Some(if clean {
-        commit
-    } else {
-        format!("{commit}-dirty")
-    })
+    Some(if clean { commit } else { format!("{commit}-dirty") })
 }
 
 fn cpu() -> Option<String> {
@@ -108,18 +92,9 @@ mod tests {
     #[test]
     fn the_innermost_mount_is_the_file_system() {
         let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/b /tmp/disk xfs rw 0 0\n";
-        assert_eq!(
-            file_system_of(mounts, Path::new("/tmp/disk/x")).as_deref(),
-            Some("xfs")
-        );
-        assert_eq!(
-            file_system_of(mounts, Path::new("/tmp/diskette")).as_deref(),
-            Some("tmpfs")
-        );
-        assert_eq!(
-            file_system_of(mounts, Path::new("/home")).as_deref(),
-            Some("ext4")
-        );
+        assert_eq!(file_system_of(mounts, Path::new("/tmp/disk/x")).as_deref(), Some("xfs"));
+        assert_eq!(file_system_of(mounts, Path::new("/tmp/diskette")).as_deref(), Some("tmpfs"));
+        assert_eq!(file_system_of(mounts, Path::new("/home")).as_deref(), Some("ext4"));
     }
 
     #[test]

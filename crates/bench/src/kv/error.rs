@@ -55,30 +55,14 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn usage(reason: impl Into<String>) -> Self {
-        Self::Usage {
-            reason: reason.into(),
-        }
+        Self::Usage { reason: reason.into() }
     }
 
-    pub(crate) fn engine(
-        target: TargetName,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Self {
-        Self::Engine {
-            target,
-            source: source.into(),
-        }
+    pub(crate) fn engine(target: TargetName, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Engine { target, source: source.into() }
     }
 
-    pub(crate) fn io(
-        action: &'static str,
-        path: impl Into<PathBuf>,
-        source: std::io::Error,
-    ) -> Self {
-        Self::Io {
-            action,
-            path: path.into(),
-            source,
-        }
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Io { action, path: path.into(), source }
     }
 }

@@ -37,17 +37,9 @@ pub(crate) struct KeySpace {
 impl KeySpace {
     /// Keys of `key_bytes` (from [`KEY_BYTES_MIN`] to [`KEY_BYTES_MAX`]); another seed gives another order.
     pub(crate) fn new(key_bytes: usize, seed: u64) -> Self {
-        assert!(
-            (KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key_bytes),
-            "the plan checks the key size"
-        );
-        let width_bits = u32::try_from(key_bytes)
-            .map_or(u64::BITS, |bytes| (bytes * CHARACTER_BITS).min(u64::BITS));
-        Self {
-            key_bytes,
-            width_bits,
-            seed: mix(seed),
-        }
+        assert!((KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&key_bytes), "the plan checks the key size");
+        let width_bits = u32::try_from(key_bytes).map_or(u64::BITS, |bytes| (bytes * CHARACTER_BITS).min(u64::BITS));
+        Self { key_bytes, width_bits, seed: mix(seed) }
     }
 
     /// How many different keys there are: serial numbers are below this.
@@ -83,11 +75,7 @@ impl KeySpace {
         let mask = u64::MAX >> (u64::BITS - self.width_bits);
         let half = self.width_bits / 2;
         let mut x = serial.wrapping_add(self.seed) & mask;
-        for multiplier in [
-            0xbf58_476d_1ce4_e5b9,
-            0x94d0_49bb_1331_11eb,
-            0x9e37_79b9_7f4a_7c15,
-        ] {
+        for multiplier in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb, 0x9e37_79b9_7f4a_7c15] {
             x ^= x >> half;
             x = x.wrapping_mul(multiplier) & mask;
         }
@@ -119,11 +107,7 @@ fn mix(mut x: u64) -> u64 {
 fn fingerprint(key: &[u8]) -> u64 {
     let (head, tail) = match (key.first_chunk::<8>(), key.last_chunk::<8>()) {
         (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
-        _ => (
-            key.iter()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte)),
-            0,
-        ),
+        _ => (key.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0),
     };
     mix(head ^ tail.rotate_left(29))
 }
@@ -165,20 +149,12 @@ pub(crate) struct Stride {
 impl Stride {
     /// Starts at `start`, so that several readers of one key space are at different places.
     pub(crate) fn new(count: u64, start: u64) -> Self {
-        assert!(
-            count > 0,
-            "the plan checks that there is at least one record"
-        );
-        let golden = u64::try_from(u128::from(count) * 618_033_989 / 1_000_000_000)
-            .expect("less than count");
+        assert!(count > 0, "the plan checks that there is at least one record");
+        let golden = u64::try_from(u128::from(count) * 618_033_989 / 1_000_000_000).expect("less than count");
         let step = (golden.max(1)..)
             .find(|step| greatest_common_divisor(*step, count) == 1)
             .expect("1 or a prime is in reach");
-        Self {
-            at: start % count,
-            step: step % count,
-            count,
-        }
+        Self { at: start % count, step: step % count, count }
     }
 
     /// The next serial number.
@@ -186,11 +162,7 @@ impl Stride {
     pub(crate) fn next(&mut self) -> u64 {
         let serial = self.at;
         let room = self.count - self.step;
-        self.at = if self.at >= room {
-            self.at - room
-        } else {
-            self.at + self.step
-        };
+        self.at = if self.at >= room { self.at - room } else { self.at + self.step };
         serial
     }
 }
@@ -216,10 +188,7 @@ mod tests {
 
     #[test]
     fn all_keys_of_a_small_space_differ() {
-        let space = KeySpace {
-            width_bits: 16,
-            ..KeySpace::new(4, 7)
-        };
+        let space = KeySpace { width_bits: 16, ..KeySpace::new(4, 7) };
         let seen: HashSet<u64> = (0..1 << 16).map(|serial| space.scramble(serial)).collect();
         assert_eq!(seen.len(), 1 << 16);
         assert!(seen.iter().all(|x| *x < 1 << 16));
@@ -233,17 +202,10 @@ mod tests {
             let mut seen = HashSet::new();
             let mut stride = Stride::new(last, 0);
             let spread = (0..2_000).map(|_| stride.next());
-            for serial in (0..2_000)
-                .chain(spread)
-                .chain(last - 999..=last)
-                .collect::<HashSet<_>>()
-            {
+            for serial in (0..2_000).chain(spread).chain(last - 999..=last).collect::<HashSet<_>>() {
                 let key = key(&space, serial);
                 assert_eq!(key.len(), key_bytes);
-                assert!(
-                    key.iter().all(|byte| (b'0'..=b'o').contains(byte)),
-                    "{key:?}"
-                );
+                assert!(key.iter().all(|byte| (b'0'..=b'o').contains(byte)), "{key:?}");
                 assert!(seen.insert(key), "size {key_bytes}, serial {serial}");
             }
         }
@@ -253,9 +215,7 @@ mod tests {
     fn the_characters_beyond_the_width_are_filler_not_identity() {
         let long = KeySpace::new(64, 1);
         let short = KeySpace::new(11, 1);
-        let heads: HashSet<_> = (0..50_000)
-            .map(|serial| key(&long, serial)[..11].to_vec())
-            .collect();
+        let heads: HashSet<_> = (0..50_000).map(|serial| key(&long, serial)[..11].to_vec()).collect();
         assert_eq!(heads.len(), 50_000);
         assert_eq!(key(&long, 3)[..11], key(&short, 3)[..]);
     }
@@ -263,9 +223,7 @@ mod tests {
     #[test]
     fn key_order_is_not_insertion_order() {
         let space = KeySpace::new(16, 42);
-        let ascents = (0..10_000)
-            .filter(|serial| key(&space, *serial) < key(&space, serial + 1))
-            .count();
+        let ascents = (0..10_000).filter(|serial| key(&space, *serial) < key(&space, serial + 1)).count();
         assert!((4_700..5_300).contains(&ascents), "{ascents}");
     }
 

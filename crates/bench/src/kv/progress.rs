@@ -31,10 +31,7 @@ impl Progress {
     /// Shows nothing: for tests.
     #[cfg(test)]
     pub(crate) fn silent() -> Self {
-        Self {
-            bar: None,
-            silent: true,
-        }
+        Self { bar: None, silent: true }
     }
 
     /// A run begins.

@@ -102,29 +102,10 @@ pub(crate) struct Measurement {
 
 impl RowKey {
     /// The rows that a step gives: one for the readers, one for the writers.
-    pub(crate) fn of_step(
-        target: TargetName,
-        mode: Mode,
-        step: &Step,
-    ) -> impl Iterator<Item = Self> {
-        let Step {
-            read,
-            readers,
-            write,
-            writers,
-        } = *step;
-        let row = move |workload, beside| Self {
-            target,
-            workload,
-            mode,
-            readers,
-            writers,
-            beside,
-        };
-        write
-            .map(|write| row(write, read))
-            .into_iter()
-            .chain(read.map(|read| row(read, write)))
+    pub(crate) fn of_step(target: TargetName, mode: Mode, step: &Step) -> impl Iterator<Item = Self> {
+        let Step { read, readers, write, writers } = *step;
+        let row = move |workload, beside| Self { target, workload, mode, readers, writers, beside };
+        write.map(|write| row(write, read)).into_iter().chain(read.map(|read| row(read, write)))
     }
 }
 
@@ -136,12 +117,7 @@ impl Measurement {
         disk_bytes: Option<u64>,
         engine_notes: &str,
     ) -> Self {
-        let ops_of_step: u64 = step
-            .read
-            .iter()
-            .chain(&step.write)
-            .map(|side| side.ops)
-            .sum();
+        let ops_of_step: u64 = step.read.iter().chain(&step.write).map(|side| side.ops).sum();
         let per_op = |amount: u64| amount as f64 / ops_of_step.max(1) as f64;
         let mut problems = Vec::new();
         if outcome.faults > 0 {
@@ -180,11 +156,7 @@ impl Measurement {
     }
 
     pub(crate) fn ops_per_s(&self) -> f64 {
-        if self.seconds > 0.0 {
-            self.ops as f64 / self.seconds
-        } else {
-            0.0
-        }
+        if self.seconds > 0.0 { self.ops as f64 / self.seconds } else { 0.0 }
     }
 }
 
@@ -203,11 +175,7 @@ impl Latency {
 }
 
 /// Puts the rounds of each row together, in the order in which rows first appeared.
-pub(crate) fn rows(
-    measurements: &[Measurement],
-    plan: &Plan,
-    environment: &Environment,
-) -> Vec<Row> {
+pub(crate) fn rows(measurements: &[Measurement], plan: &Plan, environment: &Environment) -> Vec<Row> {
     let mut keys: Vec<RowKey> = Vec::new();
     for measurement in measurements {
         if !keys.contains(&measurement.key) {
@@ -216,10 +184,7 @@ pub(crate) fn rows(
     }
     keys.iter()
         .map(|key| {
-            let rounds: Vec<_> = measurements
-                .iter()
-                .filter(|measurement| measurement.key == *key)
-                .collect();
+            let rounds: Vec<_> = measurements.iter().filter(|measurement| measurement.key == *key).collect();
             row(&rounds, plan, environment)
         })
         .collect()
@@ -261,22 +226,12 @@ fn notes(rounds: &[&Measurement], plan: &Plan, environment: &Environment) -> Str
     let key = rounds[0].key;
     let mut notes: Vec<String> = Vec::new();
     for (round, measurement) in rounds.iter().enumerate() {
-        notes.extend(
-            measurement
-                .problems
-                .iter()
-                .map(|problem| format!("INVALID, round {}: {problem}", round + 1)),
-        );
+        notes.extend(measurement.problems.iter().map(|problem| format!("INVALID, round {}: {problem}", round + 1)));
     }
+    notes.extend(rounds.iter().map(|round| round.engine_notes.clone()).find(|text| !text.is_empty()));
     notes.extend(
-        rounds
-            .iter()
-            .map(|round| round.engine_notes.clone())
-            .find(|text| !text.is_empty()),
+        key.beside.map(|beside| format!("ran beside {beside}; the cost is that of both, per operation of both")),
     );
-    notes.extend(key.beside.map(|beside| {
-        format!("ran beside {beside}; the cost is that of both, per operation of both")
-    }));
     notes.extend(how_to_read(key.workload, plan));
     notes.extend(doubts(environment).map(str::to_owned));
     notes.join("; ")
@@ -285,10 +240,9 @@ fn notes(rounds: &[&Measurement], plan: &Plan, environment: &Environment) -> Str
 /// What the numbers of a workload count, where that is not one operation timed by itself.
 fn how_to_read(workload: Workload, plan: &Plan) -> Option<String> {
     match workload {
-        Workload::Batch => Some(format!(
-            "a latency sample is a transaction of {} quads, an operation is a quad",
-            plan.batch
-        )),
+        Workload::Batch => {
+            Some(format!("a latency sample is a transaction of {} quads, an operation is a quad", plan.batch))
+        }
         Workload::Get => Some(format!("latency of every {GET_SAMPLE_EVERY}th operation")),
         Workload::Iterate => Some(format!("latency over blocks of {ITERATE_BLOCK} entries")),
         Workload::Set | Workload::Crud | Workload::Delete => None,
@@ -303,49 +257,22 @@ fn doubts(environment: &Environment) -> impl Iterator<Item = &'static str> {
 }
 
 /// The notes of all rows for people: what several rows share is said once.
-pub(crate) fn footnotes(
-    measurements: &[Measurement],
-    plan: &Plan,
-    environment: &Environment,
-) -> Vec<String> {
+pub(crate) fn footnotes(measurements: &[Measurement], plan: &Plan, environment: &Environment) -> Vec<String> {
     let problems = measurements.iter().flat_map(|measurement| {
-        let RowKey {
-            target,
-            mode,
-            workload,
-            ..
-        } = measurement.key;
-        measurement
-            .problems
-            .iter()
-            .map(move |problem| format!("INVALID {target} {mode} {workload}: {problem}"))
+        let RowKey { target, mode, workload, .. } = measurement.key;
+        measurement.problems.iter().map(move |problem| format!("INVALID {target} {mode} {workload}: {problem}"))
     });
-    let engines = measurements
-        .iter()
-        .filter(|measurement| !measurement.engine_notes.is_empty())
-        .map(|measurement| {
-            format!(
-                "{} {}: {}",
-                measurement.key.target, measurement.key.mode, measurement.engine_notes
-            )
-        });
+    let engines = measurements.iter().filter(|measurement| !measurement.engine_notes.is_empty()).map(|measurement| {
+        format!("{} {}: {}", measurement.key.target, measurement.key.mode, measurement.engine_notes)
+    });
     let workloads = measurements.iter().filter_map(|measurement| {
         let workload = measurement.key.workload;
         how_to_read(workload, plan).map(|text| format!("{workload}: {text}"))
     });
-    let mixed = measurements
-        .iter()
-        .any(|measurement| measurement.key.beside.is_some());
-    let mixed = mixed.then(|| {
-        "readers beside writers: the cost is that of both, per operation of both".to_owned()
-    });
+    let mixed = measurements.iter().any(|measurement| measurement.key.beside.is_some());
+    let mixed = mixed.then(|| "readers beside writers: the cost is that of both, per operation of both".to_owned());
     let mut notes = Vec::new();
-    for note in problems
-        .chain(engines)
-        .chain(workloads)
-        .chain(mixed)
-        .chain(doubts(environment).map(str::to_owned))
-    {
+    for note in problems.chain(engines).chain(workloads).chain(mixed).chain(doubts(environment).map(str::to_owned)) {
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -362,24 +289,13 @@ pub(crate) fn table(rows: &[Row], targets: &[TargetName]) -> String {
     if compared {
         headings.push(&ratio_heading);
     }
-    headings.extend([
-        "p50 µs",
-        "p99 µs",
-        "max µs",
-        "cpu µs/op",
-        "written B/op",
-        "memory MB",
-        "disk MB",
-        "",
-    ]);
+    headings.extend(["p50 µs", "p99 µs", "max µs", "cpu µs/op", "written B/op", "memory MB", "disk MB", ""]);
 
     let mut cells: Vec<Vec<String>> = vec![headings.into_iter().map(str::to_owned).collect()];
     let mut order: Vec<&Row> = rows.iter().collect();
     order.sort_by_key(|row| rows.iter().position(|first| is_rival(first, row)));
     for row in order {
-        let reference = rows
-            .iter()
-            .find(|other| other.target == first && is_rival(other, row));
+        let reference = rows.iter().find(|other| other.target == first && is_rival(other, row));
         let mut line = vec![
             row.mode.clone(),
             row.workload.clone(),
@@ -397,20 +313,12 @@ pub(crate) fn table(rows: &[Row], targets: &[TargetName]) -> String {
         }
         line.extend([row.latency_us.p50, row.latency_us.p99, row.latency_us.max].map(significant));
         line.push(significant(row.cost.cpu_us_per_op));
-        line.push(
-            row.cost
-                .written_bytes_per_op
-                .map_or("-".to_owned(), significant),
-        );
+        line.push(row.cost.written_bytes_per_op.map_or("-".to_owned(), significant));
         line.extend(
             [row.cost.memory_bytes, row.cost.disk_bytes]
                 .map(|bytes| bytes.map_or("-".to_owned(), |b| significant(b as f64 / 1e6))),
         );
-        line.push(if row.valid {
-            String::new()
-        } else {
-            "INVALID".to_owned()
-        });
+        line.push(if row.valid { String::new() } else { "INVALID".to_owned() });
         cells.push(line);
     }
     align(&cells)
@@ -418,14 +326,7 @@ pub(crate) fn table(rows: &[Row], targets: &[TargetName]) -> String {
 
 /// Whether two rows differ in nothing but the target.
 fn is_rival(a: &Row, b: &Row) -> bool {
-    let what = |row: &Row| {
-        (
-            row.workload.clone(),
-            row.mode.clone(),
-            row.readers,
-            row.writers,
-        )
-    };
+    let what = |row: &Row| (row.workload.clone(), row.mode.clone(), row.readers, row.writers);
     what(a) == what(b)
 }
 
@@ -434,12 +335,7 @@ fn align(cells: &[Vec<String>]) -> String {
     const NAME_COLUMNS: usize = 4;
     let columns = cells.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
-        cells
-            .iter()
-            .filter_map(|line| line.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
-            .unwrap_or(0)
+        cells.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
@@ -491,14 +387,7 @@ mod tests {
     use super::*;
 
     fn measurement(target: TargetName, ops: u64, problem: Option<&str>) -> Measurement {
-        let key = RowKey {
-            target,
-            workload: Workload::Set,
-            mode: Mode::Lazy,
-            readers: 0,
-            writers: 1,
-            beside: None,
-        };
+        let key = RowKey { target, workload: Workload::Set, mode: Mode::Lazy, readers: 0, writers: 1, beside: None };
         let mut measurement = Measurement::failed(key, String::new());
         measurement.problems = problem.map(str::to_owned).into_iter().collect();
         measurement.ops = ops;
@@ -529,9 +418,7 @@ mod tests {
     #[test]
     fn footnotes_say_what_rows_share_once() {
         let mut rounds = [1, 2].map(|ops| measurement(TargetName::Null, ops, None));
-        rounds
-            .iter_mut()
-            .for_each(|round| round.engine_notes = "no engine".to_owned());
+        rounds.iter_mut().for_each(|round| round.engine_notes = "no engine".to_owned());
         let notes = footnotes(&rounds, &plan(), &environment());
         let engine = notes.iter().filter(|note| note.contains("no engine"));
         assert_eq!(engine.count(), 1, "{notes:?}");
@@ -542,14 +429,7 @@ mod tests {
         let rounds = [30, 10, 20].map(|ops| measurement(TargetName::Null, ops, None));
         let rows = report(&rounds);
         assert_eq!(rows.len(), 1);
-        assert_eq!(
-            (
-                rows[0].ops_per_s,
-                rows[0].ops_per_s_min,
-                rows[0].ops_per_s_max
-            ),
-            (20.0, 10.0, 30.0)
-        );
+        assert_eq!((rows[0].ops_per_s, rows[0].ops_per_s_min, rows[0].ops_per_s_max), (20.0, 10.0, 30.0));
         assert_eq!(rows[0].rounds, [30.0, 10.0, 20.0]);
         assert!(rows[0].valid);
     }
@@ -562,25 +442,15 @@ mod tests {
         ];
         let rows = report(&rounds);
         assert!(!rows[0].valid);
-        assert!(
-            rows[0].notes.contains("round 2: 3 records missing"),
-            "{}",
-            rows[0].notes
-        );
+        assert!(rows[0].notes.contains("round 2: 3 records missing"), "{}", rows[0].notes);
         assert!(table(&rows, &[TargetName::Null]).contains("INVALID"));
     }
 
     #[test]
     fn rivals_are_compared_with_the_first_target() {
-        let rounds = [
-            measurement(TargetName::Colibri, 200, None),
-            measurement(TargetName::Null, 500, None),
-        ];
+        let rounds = [measurement(TargetName::Colibri, 200, None), measurement(TargetName::Null, 500, None)];
         let table = table(&report(&rounds), &[TargetName::Colibri, TargetName::Null]);
-        assert!(
-            table.contains("vs colibri") && table.contains("2.50x"),
-            "{table}"
-        );
+        assert!(table.contains("vs colibri") && table.contains("2.50x"), "{table}");
     }
 
     #[test]
@@ -593,15 +463,9 @@ mod tests {
                 assert!(value.get(name).is_some(), "{name} is missing in {value}");
             }
         };
-        check(
-            row,
-            "bench target workload mode readers writers n seconds ops_per_s latency_us cost valid notes env",
-        );
+        check(row, "bench target workload mode readers writers n seconds ops_per_s latency_us cost valid notes env");
         check(&row["latency_us"], "mean p50 p90 p99 p999 max");
-        check(
-            &row["cost"],
-            "cpu_us_per_op written_bytes_per_op read_bytes_per_op memory_bytes disk_bytes",
-        );
+        check(&row["cost"], "cpu_us_per_op written_bytes_per_op read_bytes_per_op memory_bytes disk_bytes");
         check(&row["env"], "commit cpu cores kernel fs");
         assert_eq!(row["bench"], "kv");
     }

@@ -94,11 +94,7 @@ pub(crate) struct Checked {
 impl Checked {
     /// "clean", or what is wrong.
     pub(crate) fn verdict(&self) -> String {
-        let CheckSummary {
-            entries,
-            pages,
-            problems,
-        } = &self.summary;
+        let CheckSummary { entries, pages, problems } = &self.summary;
         match problems.first() {
             None => format!("clean, {entries} entries in {pages} pages"),
             Some(first) => format!("{} problems, the first: {first}", problems.len()),
@@ -115,10 +111,7 @@ pub(crate) struct Measured {
 
 /// How many runs [`run`] makes.
 pub(crate) fn run_count(plan: &Plan) -> u64 {
-    plan.modes.len() as u64
-        * plan.passes.len() as u64
-        * u64::from(plan.rounds)
-        * plan.targets.len() as u64
+    plan.modes.len() as u64 * plan.passes.len() as u64 * u64::from(plan.rounds) * plan.targets.len() as u64
 }
 
 /// Runs everything in `plan`.
@@ -129,13 +122,7 @@ pub(crate) fn run(plan: &Plan, workplace: &Workplace, progress: &Progress) -> Re
             for round in 0..plan.rounds {
                 for turn in 0..plan.targets.len() {
                     let name = plan.targets[(turn + round as usize) % plan.targets.len()];
-                    let run = Run {
-                        plan,
-                        name,
-                        mode: *mode,
-                        pass,
-                        round,
-                    };
+                    let run = Run { plan, name, mode: *mode, pass, round };
                     run.in_fresh_directory(workplace, progress, &mut measured)?;
                     progress.advance();
                 }
@@ -155,56 +142,24 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn in_fresh_directory(
-        &self,
-        workplace: &Workplace,
-        progress: &Progress,
-        measured: &mut Measured,
-    ) -> Result<()> {
-        let what: Vec<_> = self
-            .pass
-            .iter()
-            .flat_map(|step| step.write.into_iter().chain(step.read))
-            .map(|w| w.to_string())
-            .collect();
+    fn in_fresh_directory(&self, workplace: &Workplace, progress: &Progress, measured: &mut Measured) -> Result<()> {
+        let what: Vec<_> =
+            self.pass.iter().flat_map(|step| step.write.into_iter().chain(step.read)).map(|w| w.to_string()).collect();
         let what = what.join("+");
-        let dir = workplace.make(&format!(
-            "{}-{}-{what}-{}",
-            self.name,
-            self.mode,
-            self.round + 1
-        ))?;
+        let dir = workplace.make(&format!("{}-{}-{what}-{}", self.name, self.mode, self.round + 1))?;
         let started = Instant::now();
-        progress.begin(&format!(
-            "{} {} {what}, round {}",
-            self.name,
-            self.mode,
-            self.round + 1
-        ));
+        progress.begin(&format!("{} {} {what}, round {}", self.name, self.mode, self.round + 1));
 
         let done = measured.measurements.len();
         let checked = self.steps(&dir, progress, measured);
         match checked {
             Ok(None) => {}
             Ok(Some(summary)) => {
-                let checked = Checked {
-                    target: self.name,
-                    mode: self.mode,
-                    what,
-                    summary,
-                };
-                progress.line(&format!(
-                    "{} {} {}: check: {}",
-                    self.name,
-                    self.mode,
-                    checked.what,
-                    checked.verdict()
-                ));
+                let checked = Checked { target: self.name, mode: self.mode, what, summary };
+                progress.line(&format!("{} {} {}: check: {}", self.name, self.mode, checked.what, checked.verdict()));
                 if !checked.summary.problems.is_empty() {
                     for measurement in &mut measured.measurements[done..] {
-                        measurement
-                            .problems
-                            .push(format!("check: {}", checked.verdict()));
+                        measurement.problems.push(format!("check: {}", checked.verdict()));
                     }
                 }
                 measured.checks.push(checked);
@@ -220,11 +175,7 @@ impl Run<'_> {
             }
         }
         let last_round = self.round + 1 == self.plan.rounds;
-        if self.plan.keep && last_round {
-            Ok(())
-        } else {
-            workplace.remove(&dir)
-        }
+        if self.plan.keep && last_round { Ok(()) } else { workplace.remove(&dir) }
     }
 
     /// Every result that this run owes becomes an invalid one.
@@ -232,25 +183,14 @@ impl Run<'_> {
         for measurement in &mut measured.measurements[done..] {
             measurement.problems.push(error.to_string());
         }
-        let reported: Vec<RowKey> = measured.measurements[done..]
-            .iter()
-            .map(|measurement| measurement.key)
-            .collect();
+        let reported: Vec<RowKey> = measured.measurements[done..].iter().map(|measurement| measurement.key).collect();
         for step in self.pass {
-            let missing =
-                RowKey::of_step(self.name, self.mode, step).filter(|key| !reported.contains(key));
-            measured
-                .measurements
-                .extend(missing.map(|key| Measurement::failed(key, error.to_string())));
+            let missing = RowKey::of_step(self.name, self.mode, step).filter(|key| !reported.contains(key));
+            measured.measurements.extend(missing.map(|key| Measurement::failed(key, error.to_string())));
         }
     }
 
-    fn steps(
-        &self,
-        dir: &Path,
-        progress: &Progress,
-        measured: &mut Measured,
-    ) -> Result<Option<CheckSummary>> {
+    fn steps(&self, dir: &Path, progress: &Progress, measured: &mut Measured) -> Result<Option<CheckSummary>> {
         let plan = self.plan;
         let config = Config {
             mode: self.mode,
@@ -261,18 +201,12 @@ impl Run<'_> {
         let target: Box<dyn Target> = targets::open(self.name, dir, &config)?;
         let mut readers_loaded = false;
         for step in self.pass {
-            let outcome =
-                drive::run_step(target.as_ref(), plan, self.mode, step, &mut readers_loaded)?;
+            let outcome = drive::run_step(target.as_ref(), plan, self.mode, step, &mut readers_loaded)?;
             let disk_bytes = cost::disk_bytes(dir).ok();
             for key in RowKey::of_step(self.name, self.mode, step) {
-                let side = if key.workload.is_read() {
-                    &outcome.read
-                } else {
-                    &outcome.write
-                };
+                let side = if key.workload.is_read() { &outcome.read } else { &outcome.write };
                 let side = side.as_ref().expect("a step measures what it runs");
-                let measurement =
-                    Measurement::new(key, side, &outcome, disk_bytes, &target.notes());
+                let measurement = Measurement::new(key, side, &outcome, disk_bytes, &target.notes());
                 progress.line(&format!(
                     "{} {} {}, round {}: {} ops/s in {}",
                     self.name,
@@ -319,11 +253,6 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         let file = outer.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(
-            Workplace::new(&file, false)
-                .unwrap_err()
-                .to_string()
-                .contains("cannot create")
-        );
+        assert!(Workplace::new(&file, false).unwrap_err().to_string().contains("cannot create"));
     }
 }

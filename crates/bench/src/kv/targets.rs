@@ -159,10 +159,7 @@ pub(crate) fn require_compiled_in(name: TargetName) -> Result<()> {
     };
     match missing_feature {
         None => Ok(()),
-        Some(feature) => Err(Error::NotCompiledIn {
-            target: name,
-            feature,
-        }),
+        Some(feature) => Err(Error::NotCompiledIn { target: name, feature }),
     }
 }
 

@@ -30,14 +30,7 @@ pub enum Workload {
 
 impl Workload {
     /// All workloads, in the order in which they run.
-    pub const ALL: [Self; 6] = [
-        Self::Set,
-        Self::Batch,
-        Self::Crud,
-        Self::Delete,
-        Self::Iterate,
-        Self::Get,
-    ];
+    pub const ALL: [Self; 6] = [Self::Set, Self::Batch, Self::Crud, Self::Delete, Self::Iterate, Self::Get];
 
     /// Whether readers run it; writers run the others.
     #[must_use]
@@ -97,36 +90,15 @@ pub(crate) type Pass = Vec<Step>;
 /// The passes for these workloads and threads, in ioarena's order. No threads at all means one thread, which runs
 /// each workload in turn.
 pub(crate) fn passes(workloads: &[Workload], readers: u32, writers: u32) -> Vec<Pass> {
-    let chosen = |read: bool| {
-        Workload::ALL
-            .into_iter()
-            .filter(move |w| w.is_read() == read && workloads.contains(w))
-    };
+    let chosen = |read: bool| Workload::ALL.into_iter().filter(move |w| w.is_read() == read && workloads.contains(w));
     let alone = readers == 0 && writers == 0;
     let (readers, writers) = if alone { (1, 1) } else { (readers, writers) };
-    let write_step = |write| Step {
-        read: None,
-        readers: 0,
-        write: Some(write),
-        writers,
-    };
-    let read_step = |read| Step {
-        read: Some(read),
-        readers,
-        write: None,
-        writers: 0,
-    };
+    let write_step = |write| Step { read: None, readers: 0, write: Some(write), writers };
+    let read_step = |read| Step { read: Some(read), readers, write: None, writers: 0 };
     if !alone && readers > 0 && writers > 0 {
         return chosen(false)
             .flat_map(|write| {
-                chosen(true).map(move |read| {
-                    vec![Step {
-                        read: Some(read),
-                        readers,
-                        write: Some(write),
-                        writers,
-                    }]
-                })
+                chosen(true).map(move |read| vec![Step { read: Some(read), readers, write: Some(write), writers }])
             })
             .collect();
     }
@@ -148,31 +120,17 @@ mod tests {
     #[test]
     fn one_thread_runs_everything_in_order_and_reads_share_a_database() {
         let passes = passes(&Workload::ALL, 0, 0);
-        let order: Vec<_> = passes
-            .iter()
-            .flatten()
-            .map(|step| step.read.or(step.write).unwrap())
-            .collect();
+        let order: Vec<_> = passes.iter().flatten().map(|step| step.read.or(step.write).unwrap()).collect();
         assert_eq!(order, Workload::ALL);
         assert_eq!(passes.len(), 5);
-        assert!(
-            passes
-                .iter()
-                .flatten()
-                .all(|step| step.readers + step.writers == 1)
-        );
+        assert!(passes.iter().flatten().all(|step| step.readers + step.writers == 1));
     }
 
     #[test]
     fn readers_and_writers_together_run_each_pair() {
         let passes = passes(&[Workload::Get, Workload::Crud, Workload::Set], 2, 1);
         assert_eq!(passes.len(), 2);
-        assert!(
-            passes
-                .iter()
-                .flatten()
-                .all(|step| step.readers == 2 && step.writers == 1)
-        );
+        assert!(passes.iter().flatten().all(|step| step.readers == 2 && step.writers == 1));
         assert_eq!(passes[0][0].write, Some(Workload::Set));
         assert_eq!(passes[1][0].read, Some(Workload::Get));
     }

@@ -65,11 +65,7 @@ pub(super) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     pub(super) fn new(input: &'a mut dyn BufRead) -> Self {
-        Self {
-            input,
-            line: 0,
-            text: Vec::new(),
-        }
+        Self { input, line: 0, text: Vec::new() }
     }
 
     /// Number of the last line read.
@@ -87,20 +83,15 @@ impl<'a> Parser<'a> {
             }
         }
         if !self.text.starts_with(b"VERSION=") {
-            return Err(self.invalid(
-                "a dump starts with VERSION=3; is this the output of `colibri dump` or `mdb_dump`?",
-            ));
+            return Err(
+                self.invalid("a dump starts with VERSION=3; is this the output of `colibri dump` or `mdb_dump`?")
+            );
         }
         self.read_header().map(Some)
     }
 
     /// The next entry of the section into `key` and `value`; `false` at its end.
-    pub(super) fn next_entry(
-        &mut self,
-        header: &Header,
-        key: &mut Vec<u8>,
-        value: &mut Vec<u8>,
-    ) -> Result<bool> {
+    pub(super) fn next_entry(&mut self, header: &Header, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         if let Line::End = self.read_line(DATA_LINE_BYTES_MAX)? {
             return Err(self.ends_early("DATA=END is missing"));
         }
@@ -149,32 +140,24 @@ impl<'a> Parser<'a> {
         let text = std::str::from_utf8(&self.text)
             .map_err(|_| self.invalid("a header line is not UTF-8: table names must be"))?;
         let Some((name, value)) = text.split_once('=') else {
-            return Err(
-                self.invalid("a header line reads name=value, and the header ends with HEADER=END")
-            );
+            return Err(self.invalid("a header line reads name=value, and the header ends with HEADER=END"));
         };
         let on = value != "0";
         match name {
             "VERSION" if value != "3" => {
-                return Err(self.invalid(format!(
-                    "dump version {value:?} is not supported: only 3 is"
-                )));
+                return Err(self.invalid(format!("dump version {value:?} is not supported: only 3 is")));
             }
             "format" => {
                 header.format = match value {
                     "bytevalue" => Format::ByteValue,
                     "print" => Format::Print,
                     _ => {
-                        return Err(self.invalid(format!(
-                            "format {value:?} is not supported: bytevalue and print are"
-                        )));
+                        return Err(self.invalid(format!("format {value:?} is not supported: bytevalue and print are")));
                     }
                 };
             }
             "type" if value != "btree" => {
-                return Err(self.invalid(format!(
-                    "database type {value:?} is not supported: btree is"
-                )));
+                return Err(self.invalid(format!("database type {value:?} is not supported: btree is")));
             }
             "database" => header.name = Some(value.to_owned()),
             "colibri" => header.kind = Some(self.kind_named(value)?),
@@ -195,9 +178,7 @@ impl<'a> Parser<'a> {
             "plain" => Ok(TableKind::Plain),
             "multi" => Ok(TableKind::Multi),
             "integer" => Ok(TableKind::Integer),
-            _ => Err(self.invalid(format!(
-                "table kind {value:?} is not known to this build: use a newer Colibri"
-            ))),
+            _ => Err(self.invalid(format!("table kind {value:?} is not known to this build: use a newer Colibri"))),
         }
     }
 
@@ -211,9 +192,7 @@ impl<'a> Parser<'a> {
     fn decode(&self, format: Format, what: &str, bytes: &mut Vec<u8>) -> Result<()> {
         bytes.clear();
         let Some(text) = self.text.strip_prefix(b" ") else {
-            return Err(self.invalid(format!(
-                "expected {what}, which starts with one space, or DATA=END"
-            )));
+            return Err(self.invalid(format!("expected {what}, which starts with one space, or DATA=END")));
         };
         match format {
             Format::ByteValue => decode_hex(text, bytes),
@@ -228,9 +207,7 @@ impl<'a> Parser<'a> {
         self.text.clear();
         // A line's end may have up to two characters more than the text.
         let mut limited = (&mut *self.input).take(bytes_max + 2);
-        limited
-            .read_until(b'\n', &mut self.text)
-            .map_err(|source| Error::io("cannot read", "the dump", source))?;
+        limited.read_until(b'\n', &mut self.text).map_err(|source| Error::io("cannot read", "the dump", source))?;
         if self.text.is_empty() {
             return Ok(Line::End);
         }
@@ -241,29 +218,20 @@ impl<'a> Parser<'a> {
                 self.text.pop();
             }
         } else if self.text.len() as u64 > bytes_max {
-            return Err(self.invalid(format!(
-                "the line is longer than {bytes_max} bytes: this is not a dump"
-            )));
+            return Err(self.invalid(format!("the line is longer than {bytes_max} bytes: this is not a dump")));
         } else if self.text != b"DATA=END" {
             // Half a line could still decode, to wrong bytes.
-            return Err(
-                self.invalid("the input ends in the middle of a line: the dump is truncated")
-            );
+            return Err(self.invalid("the input ends in the middle of a line: the dump is truncated"));
         }
         Ok(Line::Text)
     }
 
     pub(super) fn invalid(&self, reason: impl Into<String>) -> Error {
-        Error::InvalidDump {
-            line: self.line,
-            reason: reason.into(),
-        }
+        Error::InvalidDump { line: self.line, reason: reason.into() }
     }
 
     fn ends_early(&self, missing: &str) -> Error {
-        self.invalid(format!(
-            "the input ends after this line, and {missing}: the dump is truncated"
-        ))
+        self.invalid(format!("the input ends after this line, and {missing}: the dump is truncated"))
     }
 }
 
@@ -286,10 +254,7 @@ fn decode_hex(text: &[u8], bytes: &mut Vec<u8>) -> std::result::Result<(), &'sta
 fn decode_print(text: &[u8], bytes: &mut Vec<u8>) -> std::result::Result<(), &'static str> {
     let mut rest = text;
     loop {
-        let plain = rest
-            .iter()
-            .position(|&byte| byte == b'\\')
-            .unwrap_or(rest.len());
+        let plain = rest.iter().position(|&byte| byte == b'\\').unwrap_or(rest.len());
         bytes.extend_from_slice(&rest[..plain]);
         match &rest[plain..] {
             [] => return Ok(()),
@@ -336,10 +301,7 @@ mod tests {
         match parse(text) {
             Err(Error::InvalidDump { line, reason }) => {
                 assert_eq!(line, line_expected, "{reason}");
-                assert!(
-                    reason.contains(reason_expected),
-                    "{reason:?} does not say {reason_expected:?}"
-                );
+                assert!(reason.contains(reason_expected), "{reason:?} does not say {reason_expected:?}");
             }
             other => panic!("expected an error on line {line_expected}, got {other:?}"),
         }
@@ -348,36 +310,20 @@ mod tests {
     #[track_caller]
     fn check_entries(text: &str, expected: &[(&[u8], &[u8])]) {
         let sections = parse(text).expect("a valid dump");
-        let entries: Vec<_> = sections[0]
-            .1
-            .iter()
-            .map(|(key, value)| (&key[..], &value[..]))
-            .collect();
+        let entries: Vec<_> = sections[0].1.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         assert_eq!(entries, expected);
     }
 
     #[test]
     fn hexadecimal_and_printable_text_give_the_same_bytes() {
-        check_entries(
-            "VERSION=3\nformat=bytevalue\nHEADER=END\n 6b\n 00fF5C\nDATA=END\n",
-            &[(b"k", b"\x00\xff\\")],
-        );
-        check_entries(
-            "VERSION=3\nformat=print\nHEADER=END\n k\n \\00\\Ff\\5c\nDATA=END\n",
-            &[(b"k", b"\x00\xff\\")],
-        );
-        check_entries(
-            "VERSION=3\nformat=print\nHEADER=END\n  \n a\\\\b\nDATA=END\n",
-            &[(b" ", b"a\\b")],
-        );
+        check_entries("VERSION=3\nformat=bytevalue\nHEADER=END\n 6b\n 00fF5C\nDATA=END\n", &[(b"k", b"\x00\xff\\")]);
+        check_entries("VERSION=3\nformat=print\nHEADER=END\n k\n \\00\\Ff\\5c\nDATA=END\n", &[(b"k", b"\x00\xff\\")]);
+        check_entries("VERSION=3\nformat=print\nHEADER=END\n  \n a\\\\b\nDATA=END\n", &[(b" ", b"a\\b")]);
     }
 
     #[test]
     fn empty_values_carriage_returns_and_a_missing_last_newline_are_read() {
-        check_entries(
-            "VERSION=3\r\nformat=print\r\nHEADER=END\r\n a\r\n \r\nDATA=END",
-            &[(b"a", b"")],
-        );
+        check_entries("VERSION=3\r\nformat=print\r\nHEADER=END\r\n a\r\n \r\nDATA=END", &[(b"a", b"")]);
     }
 
     #[test]
@@ -388,42 +334,20 @@ mod tests {
              VERSION=3\nreversekey=1\nintegerdup=1\nHEADER=END\nDATA=END\n",
         )
         .expect("valid");
-        let [(first, _), (second, _)] = &sections[..] else {
-            panic!("{sections:?}")
-        };
+        let [(first, _), (second, _)] = &sections[..] else { panic!("{sections:?}") };
         assert_eq!(first.name.as_deref(), Some("a=b c"));
         assert_eq!(first.map_bytes, Some(1 << 20));
-        assert!(
-            first.duplicates
-                && first.integer_key
-                && !first.reverse_key
-                && !first.foreign_value_order
-        );
+        assert!(first.duplicates && first.integer_key && !first.reverse_key && !first.foreign_value_order);
         assert_eq!((second.line, &second.name, second.kind), (14, &None, None));
-        assert!(
-            !second.duplicates
-                && !second.integer_key
-                && second.reverse_key
-                && second.foreign_value_order
-        );
+        assert!(!second.duplicates && !second.integer_key && second.reverse_key && second.foreign_value_order);
     }
 
     #[test]
     fn names_are_escaped_in_our_own_dumps_only() {
         let name = |text: &str| parse(text).expect("valid")[0].0.name.clone();
-        assert_eq!(
-            name("VERSION=3\ndatabase=a\\0ab\nHEADER=END\nDATA=END\n").as_deref(),
-            Some("a\\0ab")
-        );
-        assert_eq!(
-            name("VERSION=3\ndatabase=a\\0ab\ncolibri=plain\nHEADER=END\nDATA=END\n").as_deref(),
-            Some("a\nb")
-        );
-        check_fails(
-            "VERSION=3\ncolibri=plain\ndatabase=a\\fe\nHEADER=END\nDATA=END\n",
-            4,
-            "not UTF-8",
-        );
+        assert_eq!(name("VERSION=3\ndatabase=a\\0ab\nHEADER=END\nDATA=END\n").as_deref(), Some("a\\0ab"));
+        assert_eq!(name("VERSION=3\ndatabase=a\\0ab\ncolibri=plain\nHEADER=END\nDATA=END\n").as_deref(), Some("a\nb"));
+        check_fails("VERSION=3\ncolibri=plain\ndatabase=a\\fe\nHEADER=END\nDATA=END\n", 4, "not UTF-8");
     }
 
     #[test]
@@ -435,11 +359,7 @@ mod tests {
         check_fails("VERSION=3\ncolibri=ring\n", 2, "newer");
         check_fails("VERSION=3\nformat=print\n", 2, "HEADER=END is missing");
         check_fails("VERSION=3\n 6b\n 76\nDATA=END\n", 2, "HEADER=END");
-        check_fails(
-            &format!("VERSION=3\ndatabase={}\n", "x".repeat(70_000)),
-            2,
-            "longer than",
-        );
+        check_fails(&format!("VERSION=3\ndatabase={}\n", "x".repeat(70_000)), 2, "longer than");
     }
 
     #[test]
@@ -454,22 +374,13 @@ mod tests {
         check_fails(&with(" 6x\n 76\nDATA=END\n"), 3, "hexadecimal");
         check_fails(&with("6b\n 76\nDATA=END\n"), 3, "one space");
         check_fails(&with("DATA=END\ntrailing\n"), 4, "VERSION=3");
-        check_fails(
-            "VERSION=3\nformat=print\nHEADER=END\n k\n C:\\dir\nDATA=END\n",
-            5,
-            "backslash",
-        );
-        check_fails(
-            "VERSION=3\nformat=print\nHEADER=END\n k\n end\\\nDATA=END\n",
-            5,
-            "backslash",
-        );
+        check_fails("VERSION=3\nformat=print\nHEADER=END\n k\n C:\\dir\nDATA=END\n", 5, "backslash");
+        check_fails("VERSION=3\nformat=print\nHEADER=END\n k\n end\\\nDATA=END\n", 5, "backslash");
     }
 
     #[test]
     fn every_truncation_of_a_dump_is_noticed() {
-        let text =
-            "VERSION=3\nformat=print\ndatabase=birds\nHEADER=END\n a\n 1\n b\n 2\nDATA=END\n";
+        let text = "VERSION=3\nformat=print\ndatabase=birds\nHEADER=END\n a\n 1\n b\n 2\nDATA=END\n";
         for bytes in 1..text.len() - 1 {
             assert!(parse(&text[..bytes]).is_err(), "cut after {bytes} bytes");
         }

@@ -8,8 +8,7 @@ use std::path::Path;
 use colibri::{Database, Durability, Options, Table, TableKind, WriteTxn};
 
 use crate::kv::targets::{
-    CheckSummary, Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor,
-    WriteOps,
+    CheckSummary, Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps,
 };
 use crate::kv::{Error, Mode, Result};
 
@@ -29,26 +28,17 @@ pub(super) fn open(dir: &Path, config: &Config) -> Result<Box<dyn Target>> {
         Mode::Lazy => Durability::LAZY,
         Mode::Nosync => Durability::NoSync,
     };
-    let options = Options::new()
-        .page_size(config.page_bytes)
-        .durability(durability);
+    let options = Options::new().page_size(config.page_bytes).durability(durability);
     let database = Database::open(dir, &options).map_err(failed)?;
     let mut txn = database.write().map_err(failed)?;
     let table = txn.create_table("kv", TableKind::Plain).map_err(failed)?;
     txn.commit().map_err(failed)?;
-    Ok(Box::new(Colibri {
-        database,
-        table,
-        mode: config.mode,
-    }))
+    Ok(Box::new(Colibri { database, table, mode: config.mode }))
 }
 
 impl Target for Colibri {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(ColibriSession {
-            database: &self.database,
-            table: &self.table,
-        }))
+        Ok(Box::new(ColibriSession { database: &self.database, table: &self.table }))
     }
 
     fn sync(&self) -> Result<()> {
@@ -57,11 +47,7 @@ impl Target for Colibri {
 
     fn check(&self) -> Result<Option<CheckSummary>> {
         let report = self.database.check().map_err(failed)?;
-        Ok(Some(CheckSummary {
-            entries: report.entries,
-            pages: report.pages_reached,
-            problems: report.problems,
-        }))
+        Ok(Some(CheckSummary { entries: report.entries, pages: report.pages_reached, problems: report.problems }))
     }
 
     fn notes(&self) -> String {
@@ -81,10 +67,7 @@ struct ColibriSession<'a> {
 
 impl Session for ColibriSession<'_> {
     fn transact(&mut self, body: TxnBody<'_>) -> Result<()> {
-        let mut ops = ColibriOps {
-            txn: self.database.write().map_err(failed)?,
-            table: self.table,
-        };
+        let mut ops = ColibriOps { txn: self.database.write().map_err(failed)?, table: self.table };
         body(&mut ops)?;
         ops.txn.commit().map_err(failed)?;
         Ok(())

@@ -23,9 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-use crate::kv::targets::{
-    Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps,
-};
+use crate::kv::targets::{Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps};
 use crate::kv::{Error, Mode, Result};
 
 mod lmdb;
@@ -68,10 +66,7 @@ unsafe trait Api: 'static {
     ///
     /// # Safety
     /// Invariant 5: `path` is not open in this process.
-    unsafe fn env_open(
-        path: &CString,
-        config: &Config,
-    ) -> std::result::Result<*mut Self::Env, c_int>;
+    unsafe fn env_open(path: &CString, config: &Config) -> std::result::Result<*mut Self::Env, c_int>;
     /// # Safety
     /// The environment is open, and no transaction is.
     unsafe fn env_close(env: *mut Self::Env);
@@ -110,32 +105,19 @@ unsafe trait Api: 'static {
     unsafe fn cursor_open(txn: *mut Self::Txn, dbi: Dbi, cursor: &mut *mut Self::Cursor) -> c_int;
     /// # Safety
     /// The cursor is open and its transaction active; the bytes live as long as that.
-    unsafe fn cursor_get<'t>(
-        cursor: *mut Self::Cursor,
-        key: &mut &'t [u8],
-        value: &mut &'t [u8],
-        op: u32,
-    ) -> c_int;
+    unsafe fn cursor_get<'t>(cursor: *mut Self::Cursor, key: &mut &'t [u8], value: &mut &'t [u8], op: u32) -> c_int;
     /// # Safety
     /// The cursor is open; it is gone afterwards.
     unsafe fn cursor_close(cursor: *mut Self::Cursor);
 }
 
 fn check<A: Api>(code: c_int) -> Result<()> {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(Error::engine(A::NAME, A::error_text(code)))
-    }
+    if code == 0 { Ok(()) } else { Err(Error::engine(A::NAME, A::error_text(code))) }
 }
 
 /// As [`check`], but a missing key is an answer.
 fn check_found<A: Api>(code: c_int) -> Result<bool> {
-    if code == A::NOT_FOUND {
-        Ok(false)
-    } else {
-        check::<A>(code).map(|()| true)
-    }
+    if code == A::NOT_FOUND { Ok(false) } else { check::<A>(code).map(|()| true) }
 }
 
 struct Mdb<A: Api> {
@@ -150,16 +132,10 @@ unsafe impl<A: Api> Sync for Mdb<A> {}
 
 impl<A: Api> Mdb<A> {
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        let path = CString::new(dir.as_os_str().as_bytes())
-            .map_err(|error| Error::engine(A::NAME, error))?;
+        let path = CString::new(dir.as_os_str().as_bytes()).map_err(|error| Error::engine(A::NAME, error))?;
         // SAFETY: invariant 5, as the harness opens each directory once, when it is new.
-        let env = unsafe { A::env_open(&path, config) }
-            .or_else(|code| check::<A>(code).map(|()| ptr::null_mut()))?;
-        let mut target = Self {
-            env,
-            dbi: 0,
-            mode: config.mode,
-        };
+        let env = unsafe { A::env_open(&path, config) }.or_else(|code| check::<A>(code).map(|()| ptr::null_mut()))?;
+        let mut target = Self { env, dbi: 0, mode: config.mode };
         let write = ActiveWrite::<A>::begin(env)?;
         // SAFETY: the write transaction is active.
         check::<A>(unsafe { A::dbi_open(write.txn, &mut target.dbi) })?;
@@ -241,10 +217,7 @@ impl<A: Api> Drop for MdbSession<'_, A> {
 impl<A: Api> Session for MdbSession<'_, A> {
     fn transact(&mut self, body: TxnBody<'_>) -> Result<()> {
         let write = ActiveWrite::<A>::begin(self.env)?;
-        body(&mut MdbOps::<A> {
-            txn: write.txn,
-            dbi: self.dbi,
-        })?;
+        body(&mut MdbOps::<A> { txn: write.txn, dbi: self.dbi })?;
         write.commit()
     }
 
@@ -260,9 +233,7 @@ impl<A: Api> Session for MdbSession<'_, A> {
         let mut op = A::FIRST;
         loop {
             // SAFETY: the cursor is open and `read` alive; the bytes are visited before either ends.
-            let found = check_found::<A>(unsafe {
-                A::cursor_get(cursor.cursor, &mut key, &mut value, op)
-            })?;
+            let found = check_found::<A>(unsafe { A::cursor_get(cursor.cursor, &mut key, &mut value, op) })?;
             match (found, op == A::FIRST) {
                 (true, _) if !visit(key, value) => return Ok(()),
                 (true, _) => op = A::NEXT,
@@ -294,10 +265,7 @@ impl<'r, A: Api> OpenCursor<'r, A> {
         let mut cursor = ptr::null_mut();
         // SAFETY: an `ActiveRead` is an active transaction.
         check::<A>(unsafe { A::cursor_open(read.0, dbi, &mut cursor) })?;
-        Ok(Self {
-            cursor,
-            read: PhantomData,
-        })
+        Ok(Self { cursor, read: PhantomData })
     }
 }
 

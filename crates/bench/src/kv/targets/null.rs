@@ -15,22 +15,14 @@ struct Null {
 }
 
 pub(super) fn open(config: &Config) -> Box<dyn Target> {
-    Box::new(Null {
-        key_bytes: config.key_bytes,
-        value_bytes: config.value_bytes,
-    })
+    Box::new(Null { key_bytes: config.key_bytes, value_bytes: config.value_bytes })
 }
 
 impl Target for Null {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let mut key = vec![0; self.key_bytes];
         KeySpace::new(self.key_bytes, 0).write_key(0, &mut key);
-        Ok(Box::new(NullSession {
-            key,
-            ops: NullOps {
-                value: vec![0; self.value_bytes],
-            },
-        }))
+        Ok(Box::new(NullSession { key, ops: NullOps { value: vec![0; self.value_bytes] } }))
     }
 
     fn sync(&self) -> Result<()> {

@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
-use crate::kv::targets::{
-    Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps,
-};
+use crate::kv::targets::{Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps};
 use crate::kv::{Error, Mode, Result};
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("kv");
@@ -32,11 +30,7 @@ fn failed(error: impl Into<redb::Error>) -> Error {
 
 pub(super) fn open(dir: &Path, config: &Config) -> Result<Box<dyn Target>> {
     let database = Database::create(dir.join("data.redb")).map_err(failed)?;
-    let target = Redb {
-        database,
-        mode: config.mode,
-        last_durable: Mutex::new(Instant::now()),
-    };
+    let target = Redb { database, mode: config.mode, last_durable: Mutex::new(Instant::now()) };
     target.sync()?;
     Ok(Box::new(target))
 }
@@ -47,10 +41,7 @@ impl Redb {
             Mode::Sync => Durability::Immediate,
             Mode::Nosync => Durability::None,
             Mode::Lazy => {
-                let mut last = self
-                    .last_durable
-                    .lock()
-                    .expect("nothing panics while it is held");
+                let mut last = self.last_durable.lock().expect("nothing panics while it is held");
                 if last.elapsed() < LAZY_PERIOD {
                     return Durability::None;
                 }
@@ -89,11 +80,8 @@ struct RedbSession<'a> {
 impl Session for RedbSession<'_> {
     fn transact(&mut self, body: TxnBody<'_>) -> Result<()> {
         let mut txn = self.target.database.begin_write().map_err(failed)?;
-        txn.set_durability(self.target.durability_now())
-            .map_err(failed)?;
-        body(&mut RedbOps {
-            table: txn.open_table(TABLE).map_err(failed)?,
-        })?;
+        txn.set_durability(self.target.durability_now()).map_err(failed)?;
+        body(&mut RedbOps { table: txn.open_table(TABLE).map_err(failed)? })?;
         txn.commit().map_err(failed)
     }
 

@@ -9,13 +9,11 @@
 use std::path::Path;
 
 use rocksdb::{
-    BlockBasedOptions, Cache, DBPinnableSlice, OptimisticTransactionDB,
-    OptimisticTransactionOptions, Options, Transaction, WaitForCompactOptions, WriteOptions,
+    BlockBasedOptions, Cache, DBPinnableSlice, OptimisticTransactionDB, OptimisticTransactionOptions, Options,
+    Transaction, WaitForCompactOptions, WriteOptions,
 };
 
-use crate::kv::targets::{
-    Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps,
-};
+use crate::kv::targets::{Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps};
 use crate::kv::{Error, Mode, Result};
 
 const CACHE_BYTES: usize = 1 << 30;
@@ -38,14 +36,10 @@ pub(super) fn open(dir: &Path, config: &Config) -> Result<Box<dyn Target>> {
     options.create_if_missing(true);
     options.set_block_based_table_factory(&blocks);
     options.increase_parallelism(
-        std::thread::available_parallelism()
-            .map_or(1, |cores| i32::try_from(cores.get()).unwrap_or(1)),
+        std::thread::available_parallelism().map_or(1, |cores| i32::try_from(cores.get()).unwrap_or(1)),
     );
     let database = OptimisticTransactionDB::open(&options, dir).map_err(failed)?;
-    Ok(Box::new(Rocks {
-        database,
-        mode: config.mode,
-    }))
+    Ok(Box::new(Rocks { database, mode: config.mode }))
 }
 
 impl Target for Rocks {
@@ -53,10 +47,7 @@ impl Target for Rocks {
         let mut write_options = WriteOptions::default();
         write_options.set_sync(self.mode == Mode::Sync);
         write_options.disable_wal(self.mode == Mode::Nosync);
-        Ok(Box::new(RocksSession {
-            database: &self.database,
-            write_options,
-        }))
+        Ok(Box::new(RocksSession { database: &self.database, write_options }))
     }
 
     fn sync(&self) -> Result<()> {
@@ -70,9 +61,7 @@ impl Target for Rocks {
     fn notes(&self) -> String {
         let mode = match self.mode {
             Mode::Sync => "sync=1",
-            Mode::Lazy => {
-                "sync=0 with a log and no bound; a power loss rolls back to what the log holds"
-            }
+            Mode::Lazy => "sync=0 with a log and no bound; a power loss rolls back to what the log holds",
             Mode::Nosync => "no log; a power loss rolls back to the last flush",
         };
         format!(
@@ -92,33 +81,23 @@ fn visited(value: Option<DBPinnableSlice<'_>>, visit: ValueVisitor<'_>) -> bool 
 
 impl Session for RocksSession<'_> {
     fn transact(&mut self, body: TxnBody<'_>) -> Result<()> {
-        let txn = self.database.transaction_opt(
-            &self.write_options,
-            &OptimisticTransactionOptions::default(),
-        );
+        let txn = self.database.transaction_opt(&self.write_options, &OptimisticTransactionOptions::default());
         let mut ops = RocksOps { txn };
         body(&mut ops)?;
         ops.txn.commit().map_err(failed)
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.database
-            .put_opt(key, value, &self.write_options)
-            .map_err(failed)
+        self.database.put_opt(key, value, &self.write_options).map_err(failed)
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool> {
-        self.database
-            .delete_opt(key, &self.write_options)
-            .map_err(failed)?;
+        self.database.delete_opt(key, &self.write_options).map_err(failed)?;
         Ok(true)
     }
 
     fn get(&mut self, key: &[u8], visit: ValueVisitor<'_>) -> Result<bool> {
-        Ok(visited(
-            self.database.get_pinned(key).map_err(failed)?,
-            visit,
-        ))
+        Ok(visited(self.database.get_pinned(key).map_err(failed)?, visit))
     }
 
     fn walk(&mut self, visit: EntryVisitor<'_>) -> Result<()> {

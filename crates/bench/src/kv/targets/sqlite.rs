@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
-use crate::kv::targets::{
-    Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps,
-};
+use crate::kv::targets::{Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps};
 use crate::kv::{Error, Mode, Result};
 
 const SET: &str = "INSERT OR REPLACE INTO kv (k, v) VALUES (?1, ?2)";
@@ -39,15 +37,8 @@ fn failed(error: rusqlite::Error) -> Error {
 pub(super) fn open(dir: &Path, config: &Config) -> Result<Box<dyn Target>> {
     let path = dir.join("data.sqlite");
     let keeper = connect(&path, config.mode, config.page_bytes)?;
-    keeper
-        .execute_batch("CREATE TABLE kv (k BLOB PRIMARY KEY, v BLOB) WITHOUT ROWID")
-        .map_err(failed)?;
-    Ok(Box::new(Sqlite {
-        path,
-        mode: config.mode,
-        page_bytes: config.page_bytes,
-        keeper: Mutex::new(keeper),
-    }))
+    keeper.execute_batch("CREATE TABLE kv (k BLOB PRIMARY KEY, v BLOB) WITHOUT ROWID").map_err(failed)?;
+    Ok(Box::new(Sqlite { path, mode: config.mode, page_bytes: config.page_bytes, keeper: Mutex::new(keeper) }))
 }
 
 fn connect(path: &Path, mode: Mode, page_bytes: u32) -> Result<Connection> {
@@ -68,16 +59,12 @@ fn connect(path: &Path, mode: Mode, page_bytes: u32) -> Result<Connection> {
 
 impl Target for Sqlite {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(SqliteSession {
-            connection: connect(&self.path, self.mode, self.page_bytes)?,
-        }))
+        Ok(Box::new(SqliteSession { connection: connect(&self.path, self.mode, self.page_bytes)? }))
     }
 
     fn sync(&self) -> Result<()> {
         let keeper = self.keeper.lock().expect("nothing panics while it is held");
-        keeper
-            .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
-            .map_err(failed)?;
+        keeper.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").map_err(failed)?;
         if self.mode == Mode::Nosync {
             let file = std::fs::File::open(&self.path).and_then(|file| file.sync_all());
             file.map_err(|error| Error::io("cannot sync", &self.path, error))?;
@@ -107,33 +94,21 @@ struct SqliteSession {
 
 impl Session for SqliteSession {
     fn transact(&mut self, body: TxnBody<'_>) -> Result<()> {
-        let txn = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(failed)?;
+        let txn = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         body(&mut SqliteOps { connection: &txn })?;
         txn.commit().map_err(failed)
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        SqliteOps {
-            connection: &self.connection,
-        }
-        .set(key, value)
+        SqliteOps { connection: &self.connection }.set(key, value)
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool> {
-        SqliteOps {
-            connection: &self.connection,
-        }
-        .delete(key)
+        SqliteOps { connection: &self.connection }.delete(key)
     }
 
     fn get(&mut self, key: &[u8], visit: ValueVisitor<'_>) -> Result<bool> {
-        SqliteOps {
-            connection: &self.connection,
-        }
-        .get(key, visit)
+        SqliteOps { connection: &self.connection }.get(key, visit)
     }
 
     fn walk(&mut self, visit: EntryVisitor<'_>) -> Result<()> {
@@ -143,11 +118,7 @@ impl Session for SqliteSession {
             let mut is_empty = true;
             let mut rows = statement.query(()).map_err(failed)?;
             while let Some(row) = rows.next().map_err(failed)? {
-                let blob = |column| {
-                    row.get_ref(column)?
-                        .as_blob()
-                        .map_err(rusqlite::Error::from)
-                };
+                let blob = |column| row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from);
                 is_empty = false;
                 if !visit(blob(0).map_err(failed)?, blob(1).map_err(failed)?) {
                     return Ok(());
@@ -182,10 +153,6 @@ impl WriteOps for SqliteOps<'_> {
             visit(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?);
             Ok(())
         };
-        Ok(statement
-            .query_row((key,), &mut found)
-            .optional()
-            .map_err(failed)?
-            .is_some())
+        Ok(statement.query_row((key,), &mut found).optional().map_err(failed)?.is_some())
     }
 }

@@ -14,10 +14,7 @@ use crate::kv::targets::{Config, TargetName};
 pub(super) struct Lmdb;
 
 fn lend(bytes: &[u8]) -> ffi::MDB_val {
-    ffi::MDB_val {
-        mv_size: bytes.len(),
-        mv_data: bytes.as_ptr().cast_mut().cast(),
-    }
+    ffi::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr().cast_mut().cast() }
 }
 
 /// # Safety
@@ -30,10 +27,7 @@ unsafe fn borrow<'t>(value: &ffi::MDB_val) -> &'t [u8] {
     unsafe { slice::from_raw_parts(value.mv_data.cast(), value.mv_size) }
 }
 
-const EMPTY: ffi::MDB_val = ffi::MDB_val {
-    mv_size: 0,
-    mv_data: ptr::null_mut(),
-};
+const EMPTY: ffi::MDB_val = ffi::MDB_val { mv_size: 0, mv_data: ptr::null_mut() };
 
 // SAFETY: each function calls LMDB's function of that name, under the same conditions.
 unsafe impl Api for Lmdb {
@@ -47,9 +41,7 @@ unsafe impl Api for Lmdb {
 
     fn error_text(code: c_int) -> String {
         // SAFETY: LMDB answers with a string that ends in zero and lives until the thread's next such call.
-        unsafe { CStr::from_ptr(ffi::mdb_strerror(code)) }
-            .to_string_lossy()
-            .into_owned()
+        unsafe { CStr::from_ptr(ffi::mdb_strerror(code)) }.to_string_lossy().into_owned()
     }
 
     fn notes(mode: Mode) -> &'static str {
@@ -58,9 +50,7 @@ unsafe impl Api for Lmdb {
             Mode::Lazy => {
                 "LMDB NOSYNC|NOMETASYNC: no bound, and a power loss may corrupt the database (not crash-safe)"
             }
-            Mode::Nosync => {
-                "LMDB WRITEMAP|MAPASYNC|NOSYNC: a power loss may corrupt the database (not crash-safe)"
-            }
+            Mode::Nosync => "LMDB WRITEMAP|MAPASYNC|NOSYNC: a power loss may corrupt the database (not crash-safe)",
         }
     }
 
@@ -160,12 +150,7 @@ unsafe impl Api for Lmdb {
         unsafe { ffi::mdb_cursor_open(txn, dbi, cursor) }
     }
 
-    unsafe fn cursor_get<'t>(
-        cursor: *mut Self::Cursor,
-        key: &mut &'t [u8],
-        value: &mut &'t [u8],
-        op: u32,
-    ) -> c_int {
+    unsafe fn cursor_get<'t>(cursor: *mut Self::Cursor, key: &mut &'t [u8], value: &mut &'t [u8], op: u32) -> c_int {
         let (mut found_key, mut data) = (EMPTY, EMPTY);
         // SAFETY: the caller's; FIRST and NEXT fill both.
         unsafe {

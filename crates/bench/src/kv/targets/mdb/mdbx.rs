@@ -19,18 +19,11 @@ pub(super) struct Mdbx;
 
 /// MDBX says with a code of its own that there was nothing to do, which is success.
 fn settled(code: c_int) -> c_int {
-    if code == ffi::MDBX_RESULT_TRUE {
-        0
-    } else {
-        code
-    }
+    if code == ffi::MDBX_RESULT_TRUE { 0 } else { code }
 }
 
 fn lend(bytes: &[u8]) -> ffi::MDBX_val {
-    ffi::MDBX_val {
-        iov_len: bytes.len(),
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-    }
+    ffi::MDBX_val { iov_len: bytes.len(), iov_base: bytes.as_ptr().cast_mut().cast() }
 }
 
 /// # Safety
@@ -43,10 +36,7 @@ unsafe fn borrow<'t>(value: &ffi::MDBX_val) -> &'t [u8] {
     unsafe { slice::from_raw_parts(value.iov_base.cast(), value.iov_len) }
 }
 
-const EMPTY: ffi::MDBX_val = ffi::MDBX_val {
-    iov_len: 0,
-    iov_base: ptr::null_mut(),
-};
+const EMPTY: ffi::MDBX_val = ffi::MDBX_val { iov_len: 0, iov_base: ptr::null_mut() };
 
 // SAFETY: each function calls MDBX's function of that name, under the same conditions.
 unsafe impl Api for Mdbx {
@@ -60,9 +50,7 @@ unsafe impl Api for Mdbx {
 
     fn error_text(code: c_int) -> String {
         // SAFETY: MDBX answers with a string that ends in zero and lives until the thread's next such call.
-        unsafe { CStr::from_ptr(ffi::mdbx_strerror(code)) }
-            .to_string_lossy()
-            .into_owned()
+        unsafe { CStr::from_ptr(ffi::mdbx_strerror(code)) }.to_string_lossy().into_owned()
     }
 
     fn notes(mode: Mode) -> &'static str {
@@ -92,22 +80,15 @@ unsafe impl Api for Mdbx {
                 0 => {}
                 code => return Err(code),
             }
-            let mut code =
-                ffi::mdbx_env_set_geometry(env, -1, -1, MAP_BYTES as isize, -1, -1, page_bytes);
+            let mut code = ffi::mdbx_env_set_geometry(env, -1, -1, MAP_BYTES as isize, -1, -1, page_bytes);
             if code == 0 {
-                code = ffi::mdbx_env_open(
-                    env,
-                    path.as_ptr(),
-                    flags | ffi::MDBX_LIFORECLAIM,
-                    FILE_MODE,
-                );
+                code = ffi::mdbx_env_open(env, path.as_ptr(), flags | ffi::MDBX_LIFORECLAIM, FILE_MODE);
             }
             if code == 0 && config.mode == Mode::Lazy {
                 code = ffi::mdbx_env_set_option(env, ffi::MDBX_opt_sync_bytes, LAZY_BYTES);
             }
             if code == 0 && config.mode == Mode::Lazy {
-                code =
-                    ffi::mdbx_env_set_option(env, ffi::MDBX_opt_sync_period, LAZY_PERIOD_16DOT16);
+                code = ffi::mdbx_env_set_option(env, ffi::MDBX_opt_sync_period, LAZY_PERIOD_16DOT16);
             }
             if code != 0 {
                 ffi::mdbx_env_close_ex(env, true);
@@ -128,11 +109,7 @@ unsafe impl Api for Mdbx {
     }
 
     unsafe fn txn_begin(env: *mut Self::Env, read_only: bool, txn: &mut *mut Self::Txn) -> c_int {
-        let flags = if read_only {
-            ffi::MDBX_TXN_RDONLY
-        } else {
-            ffi::MDBX_TXN_READWRITE
-        };
+        let flags = if read_only { ffi::MDBX_TXN_RDONLY } else { ffi::MDBX_TXN_READWRITE };
         // SAFETY: the caller's.
         unsafe { ffi::mdbx_txn_begin_ex(env, ptr::null_mut(), flags, txn, ptr::null_mut()) }
     }
@@ -191,12 +168,7 @@ unsafe impl Api for Mdbx {
         unsafe { ffi::mdbx_cursor_open(txn, dbi, cursor) }
     }
 
-    unsafe fn cursor_get<'t>(
-        cursor: *mut Self::Cursor,
-        key: &mut &'t [u8],
-        value: &mut &'t [u8],
-        op: u32,
-    ) -> c_int {
+    unsafe fn cursor_get<'t>(cursor: *mut Self::Cursor, key: &mut &'t [u8], value: &mut &'t [u8], op: u32) -> c_int {
         let (mut found_key, mut data) = (EMPTY, EMPTY);
         // SAFETY: the caller's; FIRST and NEXT fill both.
         unsafe {
