@@ -100,6 +100,8 @@ struct TableInner {
 #[derive(Default)]
 struct Found {
     sequence: AtomicU64,
+    /// The opening of the database: two databases, or one before and after a crash, share transaction numbers.
+    opening: AtomicU64,
     /// The transaction, and the words of the tree. Transaction 0 commits nothing, so zeros mean nothing found.
     txn: AtomicU64,
     words: [AtomicU64; Tree::BYTES / 8],
@@ -107,9 +109,10 @@ struct Found {
 
 impl Found {
     #[inline]
-    fn get(&self, txn: TxnId) -> Option<Tree> {
+    fn get(&self, opening: u64, txn: TxnId) -> Option<Tree> {
         let sequence = self.sequence.load(Ordering::Acquire);
-        if sequence & 1 == 1 || self.txn.load(Ordering::Relaxed) != txn.0 {
+        let found = (self.opening.load(Ordering::Relaxed), self.txn.load(Ordering::Relaxed));
+        if sequence & 1 == 1 || found != (opening, txn.0) {
             return None;
         }
         let tree = Tree::from_words(std::array::from_fn(|i| self.words[i].load(Ordering::Relaxed)));
@@ -118,7 +121,7 @@ impl Found {
         (self.sequence.load(Ordering::Relaxed) == sequence && txn.0 > 0).then_some(tree)
     }
 
-    fn set(&self, txn: TxnId, tree: Tree) {
+    fn set(&self, opening: u64, txn: TxnId, tree: Tree) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         let taken = sequence & 1 == 0
             && self.sequence.compare_exchange(sequence, sequence + 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -127,6 +130,7 @@ impl Found {
         }
         // The words must not be seen before the odd number.
         fence(Ordering::Release);
+        self.opening.store(opening, Ordering::Relaxed);
         self.txn.store(txn.0, Ordering::Relaxed);
         for (word, value) in self.words.iter().zip(tree.to_words()) {
             word.store(value, Ordering::Relaxed);
@@ -152,14 +156,14 @@ impl Table {
         self.0.kind
     }
 
-    /// Where the handle last found the table, if that was in this transaction's state.
+    /// Where the handle last found the table, if that was in this transaction's state and through this opening.
     #[inline]
-    pub(crate) fn found_in(&self, txn: TxnId) -> Option<Tree> {
-        self.0.found.get(txn)
+    pub(crate) fn found_in(&self, opening: u64, txn: TxnId) -> Option<Tree> {
+        self.0.found.get(opening, txn)
     }
 
-    pub(crate) fn remember(&self, txn: TxnId, tree: Tree) {
-        self.0.found.set(txn, tree);
+    pub(crate) fn remember(&self, opening: u64, txn: TxnId, tree: Tree) {
+        self.0.found.set(opening, txn, tree);
     }
 
     #[inline]

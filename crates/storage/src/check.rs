@@ -141,8 +141,14 @@ impl Check<'_> {
             let mut last_key = None;
             self.subtree(what, tree.root, tree.depth, &mut last_key, None, &mut seen, on_entry);
         }
-        if seen != *tree {
-            self.report.problem(format!("{what} should be {tree:?}, and is {seen:?}"));
+        let sizes = [
+            ("entries", tree.entries, seen.entries),
+            ("leaf pages", tree.leaf_pages, seen.leaf_pages),
+            ("branch pages", tree.branch_pages, seen.branch_pages),
+            ("overflow pages", tree.overflow_pages, seen.overflow_pages),
+        ];
+        for (unit, described, found) in sizes.into_iter().filter(|(_, described, found)| described != found) {
+            self.report.problem(format!("{what} is described with {described} {unit} and has {found}"));
         }
     }
 

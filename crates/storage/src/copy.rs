@@ -35,14 +35,16 @@ impl Database {
             let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
             return Err(Error::io("cannot copy over the database in", dest_dir, source));
         }
-        let created = !dest_dir.exists();
+        let (dir_is_new, lock_is_new) = (!dest_dir.exists(), !dest_dir.join("lock").exists());
         let snapshot = self.read()?;
         let result =
             if compact { copy_compact(self, &snapshot, dest_dir) } else { copy_pages(self, &snapshot, dest_dir) };
         if result.is_err() {
             let _ = fs::remove_file(dest_dir.join("data"));
-            let _ = fs::remove_file(dest_dir.join("lock"));
-            if created {
+            if lock_is_new {
+                let _ = fs::remove_file(dest_dir.join("lock"));
+            }
+            if dir_is_new {
                 let _ = fs::remove_dir(dest_dir);
             }
         }

@@ -342,7 +342,10 @@ impl<'a> Cursor<'a> {
     }
 
     /// To the next entry. From the last one, off the table.
-    #[expect(clippy::should_implement_trait, reason = "the field's word for this move; an entry borrows from the cursor")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the field's word for this move; an entry borrows from the cursor"
+    )]
     #[inline]
     pub fn next(&mut self) -> Result<bool> {
         let valid = self.raw.next()?;

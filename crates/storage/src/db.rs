@@ -13,7 +13,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
@@ -34,6 +34,8 @@ use crate::{Error, FORMAT_VERSION, Result, walk};
 const DATA_FILE: &str = "data";
 /// The file with the shared state.
 const LOCK_FILE: &str = "lock";
+/// How many times this process has opened a database, and one more.
+static OPENINGS: AtomicU64 = AtomicU64::new(1);
 
 pub(crate) type WorkspaceGuard = ArcMutexGuard<RawMutex, Workspace>;
 
@@ -52,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) pager: Pager,
     pub(crate) shared: Shared,
     pub(crate) durability: Durability,
+    /// Tells this opening from all others of this process.
+    pub(crate) opening: u64,
     path: PathBuf,
     read_only: bool,
     /// What the writer knows. In a read-only database it is never used.
@@ -129,7 +133,9 @@ impl Database {
     /// Live snapshots of all processes.
     #[must_use]
     pub fn readers(&self) -> Vec<ReaderInfo> {
-        self.0.core.shared.reader_infos()
+        let shared = &self.0.core.shared;
+        shared.release_dead_readers();
+        shared.reader_infos()
     }
 
     /// Page size in bytes.
@@ -159,6 +165,22 @@ impl Database {
             true => Ok(()),
             false => core.sync(),
         }
+    }
+}
+
+#[cfg(test)]
+impl Database {
+    /// A database on another disk than a file, in this process alone.
+    pub(crate) fn on_disk(disk: Box<dyn crate::disk::Disk>, options: &Options, page_size: u32) -> Result<Self> {
+        let identity = Identity { boot_id: [0; 2], inode: 0, device: 0 };
+        let shared = Shared::private(disk.path(), identity, options.readers_max)?;
+        let pager = Pager::new(disk, page_size, options.checksums);
+        let core = Arc::new(Core::start(pager, shared, Attached::First(None), Path::new("simulated"), options)?);
+        Ok(Self(Arc::new(Handle { core, flusher: None })))
+    }
+
+    pub(crate) fn image_of_new(page_size: u32) -> Vec<u8> {
+        new_image(page_size)
     }
 }
 
@@ -214,10 +236,16 @@ impl Core {
         };
         let disk = FileDisk::new(found.file, data_path, options.size_max, found.writable)?;
         let pager = Pager::new(Box::new(disk), found.page_size, options.checksums);
+        Self::start(pager, shared, attached, dir, options)
+    }
+
+    /// Puts the parts together, and finds the newest state if nobody else has.
+    fn start(pager: Pager, shared: Shared, attached: Attached, dir: &Path, options: &Options) -> Result<Self> {
         let core = Self {
             pager,
             shared,
             durability: options.durability,
+            opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
             path: dir.to_owned(),
             read_only: options.read_only,
             workspace: Arc::new(Mutex::new(Workspace::new(Space::empty()))),
@@ -236,13 +264,19 @@ impl Core {
     fn recover(&self, left: Option<Root>) -> Result<()> {
         if !self.read_only {
             // What a dead process wrote may be in memory only; what follows relies on it.
-            self.pager.disk().sync()?;
+            self.flush()?;
         }
-        let (meta, slot) = self.newest_meta()?;
+        let (mut meta, slot) = self.newest_meta()?;
+        if !self.read_only {
+            self.mend_other_meta(&mut meta, slot)?;
+        }
         let mut root = Root { txn: meta.txn, catalog: meta.catalog, page_count: meta.page_count };
         if let Some(left) = left.filter(|left| left.txn > meta.txn) {
             let fits = u64::from(left.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated();
-            if fits {
+            // Another file may have been copied over this one since: then the root's page is not there.
+            let there = left.catalog.depth == 0
+                || left.catalog.root.0 < left.page_count && self.pager.birth_and_pages(left.catalog.root).0 == left.txn;
+            if fits && there {
                 root = left;
             }
         }
@@ -252,9 +286,26 @@ impl Core {
         Ok(())
     }
 
+    /// If a crash tore the other meta page, or a steady point that did not make it is there, replaces it: damage found
+    /// later is then damage, and not an old crash.
+    fn mend_other_meta(&self, meta: &mut Meta, slot: u32) -> Result<()> {
+        let other = Meta::decode(self.pager.raw(PageId(1 - slot), 1));
+        if other.is_ok_and(|other| other.txn <= meta.txn) {
+            return Ok(());
+        }
+        // The pages of the manifest were found whole, and flushed just now.
+        meta.manifest.clear();
+        self.write_meta(meta, 1 - slot)?;
+        self.flush()
+    }
+
     /// The newest meta page that holds a whole steady point.
     fn newest_meta(&self) -> Result<(Meta, u32)> {
-        let file_pages = self.pager.disk().allocated() / self.pager.page_size() as u64;
+        let page_size = self.pager.page_size() as u64;
+        let file_pages = self.pager.disk().allocated() / page_size;
+        if file_pages < 2 {
+            return Err(Error::Corrupted { page: PageId(1), reason: "the file ends before its second meta page" });
+        }
         let mut metas: Vec<(Meta, u32)> = Vec::new();
         let mut fault = "both meta pages are damaged";
         for slot in 0..2 {
@@ -274,12 +325,25 @@ impl Core {
         metas.retain(|(meta, _)| {
             u64::from(meta.page_count) <= file_pages && meta.page_size as usize == self.pager.page_size()
         });
+        for (meta, _) in &metas {
+            self.ensure_mapped(meta.page_count)?;
+        }
         metas.sort_by_key(|(meta, _)| std::cmp::Reverse(meta.txn));
         let whole = |meta: &Meta| {
-            let bounds = Bounds { page_count: meta.page_count, steady: meta.txn };
+            let bounds = Bounds { page_count: meta.page_count, newest: meta.txn, steady: meta.txn };
             meta.manifest.iter().all(|&(page, checksum)| self.pager.was_written(page, checksum, bounds))
         };
         metas.into_iter().find(|(meta, _)| whole(meta)).ok_or(Error::Corrupted { page: PageId(0), reason: fault })
+    }
+
+    /// Refuses a state that another process, with more room, made larger than this one can map.
+    #[inline]
+    pub(crate) fn ensure_mapped(&self, page_count: u32) -> Result<()> {
+        if page_count > self.pager.pages_max() {
+            let size_max = u64::from(self.pager.pages_max()) * self.pager.page_size() as u64;
+            return Err(Error::DatabaseFull { size_max });
+        }
+        Ok(())
     }
 
     pub(crate) fn ensure_usable(&self) -> Result<()> {
@@ -307,7 +371,6 @@ impl Core {
         match ready {
             Ok(()) => Ok(guard),
             Err(e) => {
-                self.shared.forget_writer();
                 self.shared.unlock_writer();
                 Err(e)
             }
@@ -325,15 +388,19 @@ impl Core {
         self.shared.wait_for_steady();
         let disk = self.pager.disk();
         disk.refresh()?;
-        disk.sync()?;
+        self.flush()?;
         let (meta, slot) = self.newest_meta()?;
         let root = self.shared.root();
+        self.ensure_mapped(root.page_count)?;
         let mut space = Space::load(&self.pager, &meta)?;
+        let snapshots = self.snapshots_that_live(meta.txn);
         if root.txn > meta.txn {
             let page_count = root.page_count.max(meta.page_count);
-            let bounds = Bounds { page_count, steady: meta.txn };
+            let bounds = Bounds { page_count, newest: root.txn, steady: meta.txn };
             let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.catalog, &root.catalog)?;
-            space.adopt(root.txn, page_count, &difference.live, &difference.freed);
+            space.adopt(root.txn, page_count, &difference.live, &difference.freed, &snapshots);
+        } else if snapshots.iter().any(|&pin| pin < meta.txn) {
+            space.adopt(meta.txn, meta.page_count, &[], &[], &snapshots);
         }
         self.shared.set_steady(meta.txn);
         if root.txn < meta.txn {
@@ -343,7 +410,20 @@ impl Core {
         space.populate_ahead(self.durability != Durability::Sync);
         work.space = space;
         *self.last_meta.lock() = (meta, slot);
+        self.shared.wrote();
         Ok(())
+    }
+
+    /// The transactions that live snapshots see; some may be older than `steady`, but not only because their
+    /// processes died.
+    fn snapshots_that_live(&self, steady: TxnId) -> Vec<TxnId> {
+        let mut snapshots = Vec::new();
+        self.shared.pinned(&mut snapshots);
+        if snapshots.iter().any(|&pin| pin < steady) && self.shared.release_dead_readers() {
+            snapshots.clear();
+            self.shared.pinned(&mut snapshots);
+        }
+        snapshots
     }
 
     /// Brings `Workspace::space` up to date with the snapshots that live, before a transaction.
@@ -351,8 +431,21 @@ impl Core {
         let mut snapshots = std::mem::take(&mut work.snapshots);
         snapshots.clear();
         self.shared.pinned(&mut snapshots);
+        let pinned = !snapshots.is_empty();
         work.space.reclaim(&mut snapshots);
+        // Ever more pages wait for readers: do those live?
+        if pinned && work.space.waits_for_much() && self.shared.release_dead_readers() {
+            snapshots.clear();
+            self.shared.pinned(&mut snapshots);
+            work.space.reclaim(&mut snapshots);
+        }
         work.snapshots = snapshots;
+    }
+
+    /// Flushes the disk. After a failed flush nobody knows what is there, and trying again does not tell: nothing is
+    /// written any more.
+    fn flush(&self) -> Result<()> {
+        self.pager.disk().sync().inspect_err(|_| self.poison())
     }
 
     // ---- steady points ----
@@ -385,12 +478,14 @@ impl Core {
         self.shared.begin_steady();
         self.unlock_writer(guard);
         let result = self.make_steady(plan, root.catalog, root.txn, false);
-        let mut guard = self.workspace.lock_arc();
         if result.is_ok() {
-            guard.space.end_steady();
-            self.shared.set_steady(root.txn);
+            self.shared.raise_steady(root.txn);
         }
+        // Before the workspace is asked for: who has it may wait for a process that waits for this steady point.
         self.shared.end_steady();
+        if result.is_ok() {
+            self.workspace.lock().space.end_steady();
+        }
         result
     }
 
@@ -400,7 +495,7 @@ impl Core {
         root.page_count = work.space.page_count();
         self.make_steady(plan, root.catalog, root.txn, true)?;
         work.space.end_steady();
-        self.shared.set_steady(root.txn);
+        self.shared.raise_steady(root.txn);
         Ok(())
     }
 
@@ -423,11 +518,11 @@ impl Core {
             }
         }
         let slot = 1 - last.1;
-        let written = if one_flush { Ok(()) } else { self.pager.disk().sync() }
-            .and_then(|()| self.write_meta(&meta, slot))
-            .and_then(|()| self.pager.disk().sync());
-        // After a failed flush nobody knows what is on disk, and trying again does not tell.
-        written.inspect_err(|_| self.poison())?;
+        if !one_flush {
+            self.flush()?;
+        }
+        self.write_meta(&meta, slot).inspect_err(|_| self.poison())?;
+        self.flush()?;
         *last = (meta, slot);
         Ok(())
     }
@@ -454,7 +549,7 @@ impl Core {
         let slot = last.1;
         for slot in [1 - slot, slot] {
             self.write_meta(&last.0, slot)?;
-            self.pager.disk().sync()?;
+            self.flush()?;
         }
         self.pager.disk().shrink(u64::from(last.0.page_count) * self.pager.page_size() as u64)?;
         drop(gate);
@@ -557,17 +652,24 @@ fn write_new(path: &Path, options: &Options) -> Result<()> {
         .truncate(true)
         .open(path)
         .map_err(|e| Error::io("cannot create", path, e))?;
-    let meta = Meta { page_size, page_count: 2, database_id: random_id(), clean: true, ..Meta::default() };
     let bytes = options.size_initial.max(2 * u64::from(page_size)).next_multiple_of(u64::from(page_size));
     crate::disk::allocate(&file, 0, bytes).map_err(|e| match rustix::io::Errno::from_io_error(&e) {
         Some(rustix::io::Errno::NOSPC) => Error::DiskFull { path: path.into(), bytes_wanted: bytes },
         _ => Error::io("cannot allocate", path, e),
     })?;
-    for slot in 0..2_u32 {
-        file.write_all_at(&meta.encode(slot), u64::from(slot) * u64::from(page_size))
-            .map_err(|e| Error::io("cannot write", path, e))?;
-    }
+    file.write_all_at(&new_image(page_size), 0).map_err(|e| Error::io("cannot write", path, e))?;
     file.sync_all().map_err(|e| Error::io("cannot flush", path, e))
+}
+
+/// The two meta pages of a database with nothing in it.
+fn new_image(page_size: u32) -> Vec<u8> {
+    let meta = Meta { page_size, page_count: 2, database_id: random_id(), clean: true, ..Meta::default() };
+    let mut image = vec![0; 2 * page_size as usize];
+    for slot in 0..2 {
+        let at = slot as usize * page_size as usize;
+        image[at..at + META_BYTES].copy_from_slice(&meta.encode(slot));
+    }
+    image
 }
 
 pub(crate) fn random_id() -> [u8; 16] {

@@ -19,6 +19,8 @@ mod catalog;
 mod check;
 mod composite;
 mod copy;
+#[cfg(test)]
+mod crash;
 mod cursor;
 mod db;
 mod disk;

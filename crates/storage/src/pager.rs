@@ -24,6 +24,8 @@ use crate::{Error, Result};
 pub(crate) struct Bounds {
     /// Pages below this number belong to the snapshot's file.
     pub(crate) page_count: u32,
+    /// The transaction that the snapshot sees, or that is under way: no page of it is newer.
+    pub(crate) newest: TxnId,
     /// Pages of transactions up to this one are sealed.
     pub(crate) steady: TxnId,
 }
@@ -188,6 +190,9 @@ impl Pager {
             && page::run_pages_for(u64::from(page::run_bytes_of(head)), self.page_size) != u64::from(pages)
         {
             return Err("its run has another length than its content");
+        }
+        if page::txn_of(head) > bounds.newest {
+            return Err("it is newer than the state that refers to it");
         }
         let sealed = page::txn_of(head) <= bounds.steady;
         if sealed && self.checksums != Checksums::Never {

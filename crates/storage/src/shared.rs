@@ -26,6 +26,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::thread::futex;
 
@@ -154,6 +155,8 @@ pub(crate) struct Shared {
     path: PathBuf,
     slot: u32,
     incarnation: u64,
+    /// Taken before the gate: the gate's lock is the file's, and so does not keep out threads that share the file.
+    threads: Mutex<()>,
 }
 
 // SAFETY: everything behind `base` is atomics; the mapping lives until drop.
@@ -161,14 +164,15 @@ unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// Held while a process attaches or leaves.
-pub(crate) struct Gate<'a>(&'a Shared);
+/// Held while a process attaches or leaves, and while what the dead left behind is cleared away.
+pub(crate) struct Gate<'a> {
+    shared: &'a Shared,
+    _threads: MutexGuard<'a, ()>,
+}
 
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
-        if let Some(file) = &self.0.file {
-            let _ = range_lock(file, libc::F_UNLCK, GATE_BYTE, 1, false);
-        }
+        self.shared.open_gate();
     }
 }
 
@@ -233,7 +237,8 @@ impl Shared {
         }
         .map_err(|e| Error::io("cannot map", path, e))?;
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
-        let mut shared = Self { base, bytes, file: Some(file), path: path.into(), slot: 0, incarnation: 0 };
+        let threads = Mutex::new(());
+        let mut shared = Self { base, bytes, file: Some(file), path: path.into(), slot: 0, incarnation: 0, threads };
         let attached = if alone { Attached::First(shared.reset(identity, readers_max)) } else { Attached::Joined };
         shared.take_process_slot()?;
         Ok((shared, attached))
@@ -248,7 +253,8 @@ impl Shared {
         }
         .map_err(|e| Error::io("cannot map", path, e))?;
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
-        let shared = Self { base, bytes, file: None, path: path.into(), slot: 0, incarnation: 1 };
+        let threads = Mutex::new(());
+        let shared = Self { base, bytes, file: None, path: path.into(), slot: 0, incarnation: 1, threads };
         shared.reset(identity, readers_max);
         Ok(shared)
     }
@@ -313,6 +319,8 @@ impl Shared {
                     let _ = header.writer.compare_exchange(slot + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
                     let _ =
                         header.writer.compare_exchange((slot + 1) | WAITERS, 0, Ordering::AcqRel, Ordering::Relaxed);
+                    // Nor does it finish the steady point it was making.
+                    let _ = header.steady_maker.compare_exchange(slot + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
                     self.incarnation = incarnation;
                     return Ok(());
                 }
@@ -325,15 +333,18 @@ impl Shared {
 
     /// Lets others attach.
     pub(crate) fn open_gate(&self) {
-        drop(Gate(self));
+        if let Some(file) = &self.file {
+            let _ = range_lock(file, libc::F_UNLCK, GATE_BYTE, 1, false);
+        }
     }
 
     /// Keeps others from attaching, until the gate is dropped.
     pub(crate) fn close_gate(&self) -> Result<Gate<'_>> {
+        let threads = self.threads.lock();
         if let Some(file) = &self.file {
             range_lock(file, libc::F_WRLCK, GATE_BYTE, 1, true).map_err(|e| Error::io("cannot lock", &self.path, e))?;
         }
-        Ok(Gate(self))
+        Ok(Gate { shared: self, _threads: threads })
     }
 
     /// Whether another process, or another handle of this one, has the database open.
@@ -388,8 +399,14 @@ impl Shared {
         TxnId(self.header().steady.load(Ordering::Acquire))
     }
 
+    /// Starts over with what the files say.
     pub(crate) fn set_steady(&self, txn: TxnId) {
         self.header().steady.store(txn.0, Ordering::Release);
+    }
+
+    /// A steady point is on disk. Another that was begun later may have been faster.
+    pub(crate) fn raise_steady(&self, txn: TxnId) {
+        self.header().steady.fetch_max(txn.0, Ordering::AcqRel);
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {
@@ -524,7 +541,7 @@ impl Shared {
     // ---- the writer's lock ----
 
     /// Takes the writer's lock between processes. Returns whether this process also wrote last, so that what it
-    /// knows of free space still holds.
+    /// knows of free space still holds; else it calls [`Self::wrote`] once it has learnt what the files say.
     pub(crate) fn lock_writer(&self, wait: bool) -> Result<bool> {
         let word = &self.header().writer;
         let mine = self.slot + 1;
@@ -533,7 +550,11 @@ impl Shared {
         loop {
             match word.compare_exchange(0, value, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => break,
-                Err(_) if !wait => return Err(Error::Busy),
+                Err(held) if !wait => {
+                    if self.is_alive((held & !WAITERS) - 1) || !self.release_dead_writer() {
+                        return Err(Error::Busy);
+                    }
+                }
                 Err(held) => {
                     let holder = (held & !WAITERS) - 1;
                     value = mine | WAITERS;
@@ -545,13 +566,29 @@ impl Shared {
                     let timeout = futex::Timespec { tv_sec: 0, tv_nsec: HOLDER_CHECK_PERIOD_MS * 1_000_000 };
                     let slept = futex::wait(word, futex::Flags::empty(), held | WAITERS, Some(&timeout));
                     if slept == Err(rustix::io::Errno::TIMEDOUT) && !self.is_alive(holder) {
-                        // The holder died; its transaction was never published.
-                        let _ = word.compare_exchange(held | WAITERS, 0, Ordering::AcqRel, Ordering::Relaxed);
+                        self.release_dead_writer();
                     }
                 }
             }
         }
-        Ok(self.header().last_writer.swap(self.incarnation, Ordering::AcqRel) == self.incarnation)
+        Ok(self.header().last_writer.load(Ordering::Acquire) == self.incarnation)
+    }
+
+    /// Frees the writer's lock if its holder is no more: its transaction was never published. Returns whether the lock
+    /// is worth trying for.
+    fn release_dead_writer(&self) -> bool {
+        // With the gate closed no process slot found dead can come to life under another owner.
+        let Ok(_gate) = self.close_gate() else { return false };
+        let word = &self.header().writer;
+        let held = word.load(Ordering::Relaxed);
+        let Some(holder) = (held & !WAITERS).checked_sub(1) else { return true };
+        !self.is_alive(holder) && word.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// This process is the last writer from now on. Whoever dies before has changed nothing, so that what the last
+    /// writer knows still holds.
+    pub(crate) fn wrote(&self) {
+        self.header().last_writer.store(self.incarnation, Ordering::Release);
     }
 
     /// Announces a steady point that is flushed without the writer's lock, so that no other process writes meanwhile.
@@ -572,11 +609,6 @@ impl Shared {
             }
             std::thread::sleep(Duration::from_micros(200));
         }
-    }
-
-    /// Makes the next writer, even of this process, take over from the files.
-    pub(crate) fn forget_writer(&self) {
-        self.header().last_writer.store(0, Ordering::Release);
     }
 
     pub(crate) fn unlock_writer(&self) {

@@ -53,7 +53,12 @@ impl<'db> Snapshot<'db> {
         }
         // Read before any page is: a page this number admits was sealed before it was stored.
         let steady = core.shared.steady();
-        Ok(Self { bounds: Bounds { page_count: root.page_count, steady }, owner, reader, root })
+        if let Err(e) = core.ensure_mapped(root.page_count) {
+            core.shared.unpin(reader);
+            return Err(e);
+        }
+        let bounds = Bounds { page_count: root.page_count, newest: root.txn, steady };
+        Ok(Self { bounds, owner, reader, root })
     }
 
     #[inline]
@@ -89,7 +94,7 @@ impl<'db> Snapshot<'db> {
         let found = Description::find(&self.core().pager, self.bounds, &self.root.catalog, name)?;
         let found = found.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
         let table = Table::new(name, found.kind);
-        table.remember(self.txn(), found.tree);
+        table.remember(self.core().opening, self.txn(), found.tree);
         Ok(table)
     }
 
@@ -100,12 +105,13 @@ impl<'db> Snapshot<'db> {
 
     #[inline]
     fn tree(&self, table: &Table) -> Result<Tree> {
-        if let Some(tree) = table.found_in(self.txn()) {
+        let opening = self.core().opening;
+        if let Some(tree) = table.found_in(opening, self.txn()) {
             return Ok(tree);
         }
         let found = Description::find(&self.core().pager, self.bounds, &self.root.catalog, table.name())?;
         let tree = resolve(table, found)?;
-        table.remember(self.txn(), tree);
+        table.remember(opening, self.txn(), tree);
         Ok(tree)
     }
 

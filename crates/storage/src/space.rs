@@ -30,6 +30,9 @@ const GROWTH_BYTES: std::ops::Range<u64> = (256 << 10)..(64 << 20);
 /// The file grows by this fraction of its size.
 const GROWTH_DIVISOR: u64 = 16;
 
+/// So many waiting pages are no reason to look after those who hold them.
+const PENDING_PAGES_FEW: u64 = 64;
+
 /// Memory is asked for in steps of so many bytes.
 const POPULATE_BYTES: u64 = 256 << 10;
 
@@ -142,6 +145,8 @@ pub(crate) struct Space {
     stack: Vec<PageId>,
     pending: VecDeque<Pending>,
     pending_pages: u64,
+    /// `pending_pages` when it was last found to be much.
+    pending_noted: u64,
 
     /// First pages of runs in use that are newer than the last steady point.
     born: PageSet,
@@ -184,6 +189,7 @@ impl Space {
             stack: Vec::new(),
             pending: VecDeque::new(),
             pending_pages: 0,
+            pending_noted: 0,
             born: PageSet::default(),
             born_list: Vec::new(),
             born_listed: PageSet::default(),
@@ -201,7 +207,7 @@ impl Space {
 
     /// Reads the free pages of a steady point. All of them are ready: nobody sees an older state.
     pub(crate) fn load(pager: &Pager, meta: &Meta) -> Result<Self> {
-        let bounds = Bounds { page_count: meta.page_count, steady: meta.txn };
+        let bounds = Bounds { page_count: meta.page_count, newest: meta.txn, steady: meta.txn };
         let mut space = Self::empty();
         space.page_count = meta.page_count;
         space.persisted_count = meta.page_count;
@@ -269,6 +275,11 @@ impl Space {
     /// Whether a page heads a run in use that is newer than the last steady point.
     pub(crate) fn is_born(&self, page: PageId) -> bool {
         self.born.contains(page.0)
+    }
+
+    /// The birth that a run's header names, but not newer than it can be.
+    pub(crate) fn birth_bounded(&self, page: PageId, birth: TxnId) -> TxnId {
+        if self.is_born(page) { birth } else { birth.min(self.steady_next.unwrap_or(self.steady)) }
     }
 
     /// First pages of runs newer than the last steady point.
@@ -427,6 +438,15 @@ impl Space {
         }
     }
 
+    /// Whether twice as many pages wait as when this was last so, and not just a few.
+    pub(crate) fn waits_for_much(&mut self) -> bool {
+        let much = self.pending_pages > 2 * self.pending_noted + PENDING_PAGES_FEW;
+        if much || self.pending_pages < self.pending_noted {
+            self.pending_noted = self.pending_pages;
+        }
+        much
+    }
+
     /// Joins neighbouring groups that wait for the same pin: no pin lies between them, and none will come to. So
     /// there are never more groups than pins.
     fn join_pending(&mut self) {
@@ -568,8 +588,16 @@ impl Space {
     }
 
     /// Takes over from another process: `live` are the runs newer than the steady point that the newest state or
-    /// the free map uses, `freed` those of the steady point that it does not use any more.
-    pub(crate) fn adopt(&mut self, txn: TxnId, page_count: u32, live: &[(PageId, u32)], freed: &[Freed]) {
+    /// the free map uses, `freed` those of the steady point that it does not use any more; `snapshots` are the
+    /// transactions that live snapshots see.
+    pub(crate) fn adopt(
+        &mut self,
+        txn: TxnId,
+        page_count: u32,
+        live: &[(PageId, u32)],
+        freed: &[Freed],
+        snapshots: &[TxnId],
+    ) {
         let before = self.page_count;
         self.page_count = page_count;
         let mut used = PageSet::default();
@@ -581,9 +609,15 @@ impl Space {
             self.born_listed.insert(page.0);
             self.born_list.push(page);
         }
-        // Any page that was free, or came into being since, may have been seen by a snapshot in between: what is
-        // not in use waits as if born at once after the steady point and freed by the newest transaction.
-        let birth = self.steady.next();
+        // A page that was free, or came into being since, may be seen by a snapshot in between, and by one that is
+        // older than the steady point; nothing tells which. So what is not in use waits for all of either.
+        let older = snapshots.iter().any(|&pin| pin < self.steady);
+        let between = snapshots.iter().any(|&pin| pin > self.steady && pin < txn);
+        let (birth, freed_by) = match (older, between) {
+            (false, _) => (self.steady.next(), txn),
+            (true, false) => (TxnId(0), self.steady),
+            (true, true) => (TxnId(0), txn),
+        };
         let idle: Vec<Freed> = self
             .persisted
             .iter()
@@ -595,7 +629,7 @@ impl Space {
         self.stack.clear();
         self.pending_pages += idle.len() as u64;
         if !idle.is_empty() {
-            self.pending.push_back(Pending { txn, blocker: None, runs: idle });
+            self.pending.push_back(Pending { txn: freed_by, blocker: None, runs: idle });
         }
         self.commit(txn, freed);
     }

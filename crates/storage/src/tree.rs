@@ -192,6 +192,15 @@ impl Tree {
         Ok(())
     }
 
+    /// Makes the root page the transaction's own, which it is unless the last change only took a page from above it:
+    /// the root page of a state carries the state's number.
+    pub(crate) fn own_root(&mut self, pager: &Pager, work: &mut Workspace) -> Result<()> {
+        if self.depth > 0 {
+            self.root = work.own(pager, self.root)?;
+        }
+        Ok(())
+    }
+
     /// Adds to the counts along a path.
     fn add_to_counts(&mut self, pager: &Pager, work: &Workspace, path: &Path, added: i64) -> Result<()> {
         self.entries = self.entries.wrapping_add_signed(added);
@@ -281,8 +290,9 @@ impl Tree {
     }
 
     fn free_large(&mut self, pager: &Pager, work: &mut Workspace, page: PageId, bytes: u32) {
-        self.overflow_pages -= large_pages(pager, bytes);
-        work.free(pager, page);
+        let pages = large_pages(pager, bytes);
+        self.overflow_pages -= pages;
+        work.free_large(pager, page, pages as u32);
     }
 
     /// Inserts at the end of a path that the transaction owns, splitting upwards as needed.

@@ -328,6 +328,7 @@ impl WriteTxn {
             work.abort_level(&core.pager);
             return Ok(None);
         }
+        self.catalog.own_root(&core.pager, work)?;
         let sync = core.durability == Durability::Sync;
         if sync {
             work.space.prepare_steady(&core.pager)?;
@@ -339,7 +340,7 @@ impl WriteTxn {
         }
         core.shared.publish(root);
         for opened in &self.opened {
-            opened.table.remember(txn, opened.tree);
+            opened.table.remember(core.opening, txn, opened.tree);
         }
         Ok(Some(u64::from(work.space.born_runs()) * core.pager.page_size() as u64))
     }

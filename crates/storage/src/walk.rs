@@ -87,6 +87,8 @@ pub(crate) fn difference(pager: &Pager, bounds: Bounds, steady: TxnId, old: &Tre
             shared.insert(page);
             return Ok(Visit::Skip);
         }
+        // What will be sealed must be what the tree says; a page read below is verified anyway.
+        pager.verified_run(page, bounds)?;
         live.push((page, pages));
         Ok(Visit::Descend)
     })?;

@@ -72,7 +72,7 @@ impl Workspace {
     /// What the transaction may read.
     #[inline]
     pub(crate) fn bounds(&self) -> Bounds {
-        Bounds { page_count: self.space.page_count(), steady: self.steady }
+        Bounds { page_count: self.space.page_count(), newest: self.txn, steady: self.steady }
     }
 
     fn level(&mut self) -> &mut Level {
@@ -165,7 +165,9 @@ impl Workspace {
 
     #[inline]
     fn owns(&self, id: PageId, birth: TxnId) -> bool {
+        // A damaged header may name this transaction by chance; what it took is in `born`.
         birth == self.txn
+            && self.space.is_born(id)
             && (self.levels.len() == 1 || self.levels.last().is_some_and(|level| level.owned.contains(&id)))
     }
 
@@ -183,9 +185,20 @@ impl Workspace {
         Ok(copy)
     }
 
-    /// Gives up a page or a run.
+    /// Gives up a page that was verified, or a run that this transaction took.
     pub(crate) fn free(&mut self, pager: &Pager, id: PageId) {
         let (birth, pages) = pager.birth_and_pages(id);
+        self.free_run(id, pages, birth);
+    }
+
+    /// Gives up a large value whose leaf was verified. The value was not, so its header is believed in nothing that
+    /// matters: the length is the leaf's.
+    pub(crate) fn free_large(&mut self, pager: &Pager, id: PageId, pages: u32) {
+        let (birth, _) = pager.birth_and_pages(id);
+        self.free_run(id, pages, self.space.birth_bounded(id, birth));
+    }
+
+    fn free_run(&mut self, id: PageId, pages: u32, birth: TxnId) {
         if self.owns(id, birth) {
             self.level().owned.remove(&id);
             self.space.untake(id, pages);

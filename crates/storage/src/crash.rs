@@ -1,0 +1,328 @@
+//! A disk that loses, reorders and tears what was not flushed, and the histories that must survive it.
+//!
+//! The disk keeps two images: memory, which the engine maps, and what is durable. A flush brings one to the other. A
+//! crash keeps, of all sectors of 512 bytes that differ, any subset: so data may be there without its meta page, a meta
+//! page without its data, and either in parts. Crashes happen where it hurts: before, during and after flushes.
+//!
+//! Not here: loss of what was flushed, which only a backup helps against.
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::disk::Disk;
+use crate::{Database, Durability, Error, Options, Result, TableKind};
+
+const SECTOR_BYTES: usize = 512;
+const RESERVED_BYTES: u64 = 32 << 20;
+
+/// What a crash left on the disk, and which commits had been acknowledged as durable by then.
+struct Wreck {
+    image: Vec<u8>,
+    acknowledged: u64,
+}
+
+struct State {
+    durable: Vec<u8>,
+    rng: StdRng,
+    wrecks: Vec<Wreck>,
+    /// A wreck is kept at one in so many occasions.
+    rarity: u32,
+    /// Flushes until one fails.
+    flushes_left: u64,
+}
+
+/// The disk, and the test's hold on it.
+#[derive(Clone)]
+struct SimDisk {
+    memory: Arc<Memory>,
+    state: Arc<Mutex<State>>,
+    allocated: Arc<AtomicU64>,
+    acknowledged: Arc<AtomicU64>,
+}
+
+struct Memory(NonNull<u8>);
+
+// SAFETY: plain memory, freed when the last owner goes; the tests use it from one thread at a time.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn layout() -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(RESERVED_BYTES as usize, 1 << 16).expect("a power of two")
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `SimDisk::new` with this layout.
+        unsafe { std::alloc::dealloc(self.0.as_ptr(), Self::layout()) }
+    }
+}
+
+impl SimDisk {
+    fn new(image: &[u8], seed: u64, rarity: u32) -> Self {
+        // SAFETY: the layout is not empty.
+        let base = NonNull::new(unsafe { std::alloc::alloc_zeroed(Memory::layout()) }).expect("memory for a test");
+        // SAFETY: the image is shorter than the allocation, which nobody else knows yet.
+        unsafe { base.as_ptr().copy_from_nonoverlapping(image.as_ptr(), image.len()) };
+        let state = State {
+            durable: image.to_vec(),
+            rng: StdRng::seed_from_u64(seed),
+            wrecks: Vec::new(),
+            rarity,
+            flushes_left: u64::MAX,
+        };
+        Self {
+            memory: Arc::new(Memory(base)),
+            state: Arc::new(Mutex::new(state)),
+            allocated: Arc::new(AtomicU64::new(image.len() as u64)),
+            acknowledged: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    fn memory(&self) -> &[u8] {
+        // SAFETY: below the allocation's length; the engine does not write while the disk is asked to do something.
+        unsafe { std::slice::from_raw_parts(self.memory.0.as_ptr(), self.allocated() as usize) }
+    }
+
+    /// What a crash now might leave.
+    fn wreck(&self, state: &mut State) -> Wreck {
+        let memory = self.memory();
+        let mut image = state.durable.clone();
+        // The length of the file is metadata with a fate of its own.
+        if image.len() < memory.len() && state.rng.random_bool(0.7) {
+            image.resize(memory.len(), 0);
+        }
+        let chance = [0.0, 0.1, 0.5, 0.9, 0.99, 1.0][state.rng.random_range(0..6)];
+        for at in (0..image.len().min(memory.len())).step_by(SECTOR_BYTES) {
+            let sector = at..at + SECTOR_BYTES;
+            if image[sector.clone()] != memory[sector.clone()] && state.rng.random_bool(chance) {
+                image[sector.clone()].copy_from_slice(&memory[sector]);
+            }
+        }
+        Wreck { image, acknowledged: self.acknowledged.load(Ordering::Relaxed) }
+    }
+
+    fn maybe_crash(&self, state: &mut State) {
+        let rarity = state.rarity;
+        if state.rng.random_ratio(1, rarity) {
+            let wreck = self.wreck(state);
+            state.wrecks.push(wreck);
+        }
+    }
+}
+
+impl Disk for SimDisk {
+    fn map(&self) -> (NonNull<u8>, u64) {
+        (self.memory.0, RESERVED_BYTES)
+    }
+
+    fn allocated(&self) -> u64 {
+        self.allocated.load(Ordering::Relaxed)
+    }
+
+    fn refresh(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        if bytes > RESERVED_BYTES {
+            return Err(Error::DiskFull { path: "simulated".into(), bytes_wanted: bytes });
+        }
+        self.allocated.fetch_max(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn populate(&self, _offset: u64, _bytes: u64) {}
+
+    fn shrink(&self, bytes: u64) -> Result<()> {
+        let old = self.allocated.swap(bytes, Ordering::Relaxed);
+        // SAFETY: the range lies within the allocation, and the engine refers to nothing behind its page count.
+        unsafe { self.memory.0.as_ptr().add(bytes as usize).write_bytes(0, (old - bytes) as usize) };
+        self.state.lock().durable.truncate(bytes as usize);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.maybe_crash(&mut self.state.lock());
+        // SAFETY: meta pages lie within the allocation, and nobody holds a reference to them meanwhile.
+        unsafe { self.memory.0.as_ptr().add(offset as usize).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        self.maybe_crash(&mut self.state.lock());
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        self.maybe_crash(&mut state);
+        state.flushes_left -= 1;
+        if state.flushes_left == 0 {
+            // A failed flush has written some of it.
+            let wreck = self.wreck(&mut state);
+            state.durable = wreck.image;
+            return Err(Error::io("cannot flush", "simulated", std::io::Error::other("the disk said no")));
+        }
+        state.durable.clear();
+        state.durable.extend_from_slice(self.memory());
+        Ok(())
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("simulated")
+    }
+}
+
+/// The contents of the one table after a commit.
+type Contents = BTreeMap<u32, Vec<u8>>;
+
+fn options(sync: bool) -> Options {
+    Options::new().durability(if sync { Durability::Sync } else { Durability::NoSync })
+}
+
+fn contents(db: &Database) -> Contents {
+    let snapshot = db.read().expect("a snapshot");
+    let Ok(table) = snapshot.table("table") else { return Contents::new() };
+    let view = snapshot.view(&table).expect("the table");
+    view.range(..)
+        .expect("a range")
+        .map(|entry| {
+            let (key, value) = entry.expect("an entry");
+            (u32::from_be_bytes(key[..4].try_into().expect("four bytes")), value.to_vec())
+        })
+        .collect()
+}
+
+/// One commit: a few changes to the table, now and then many.
+fn change(db: &Database, rng: &mut StdRng, contents: &mut Contents) -> Result<()> {
+    let mut txn = db.write()?;
+    let table = txn.create_table("table", TableKind::Plain)?;
+    let mut after = contents.clone();
+    let many = rng.random_ratio(1, 15);
+    for _ in 0..rng.random_range(0..if many { 2_000 } else { 6 }) {
+        let key = rng.random_range(0..3_000_u32);
+        if rng.random_bool(0.6) {
+            let value = vec![rng.random(); if rng.random_ratio(1, 50) { 9_000 } else { rng.random_range(0..60) }];
+            txn.put(&table, &key.to_be_bytes(), &value)?;
+            after.insert(key, value);
+        } else {
+            txn.delete(&table, &key.to_be_bytes())?;
+            after.remove(&key);
+        }
+    }
+    // An empty transaction is none; a stamp makes sure there is one.
+    let stamp = rng.random::<[u8; 8]>().to_vec();
+    txn.put(&table, &u32::MAX.to_be_bytes(), &stamp)?;
+    after.insert(u32::MAX, stamp);
+    txn.commit()?;
+    *contents = after;
+    Ok(())
+}
+
+/// Runs a history on a disk that crashes at many places, and looks at each wreck.
+fn run(seed: u64) {
+    println!("COLIBRI_SEED={seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let sync = rng.random_bool(0.6);
+    let disk = SimDisk::new(&Database::image_of_new(4096), rng.random(), if sync { 40 } else { 6 });
+    let db = Database::on_disk(Box::new(disk.clone()), &options(sync), 4096).expect("a new database opens");
+    let mut states = vec![Contents::new()];
+    for _ in 0..rng.random_range(1..150) {
+        let mut next = states[states.len() - 1].clone();
+        change(&db, &mut rng, &mut next).expect("a commit");
+        states.push(next);
+        if sync || rng.random_ratio(1, 8) {
+            db.sync().expect("a steady point");
+            disk.acknowledged.store(states.len() as u64 - 1, Ordering::Relaxed);
+        }
+    }
+    db.close().expect("closing");
+    let wrecks = std::mem::take(&mut disk.state.lock().wrecks);
+    for wreck in wrecks {
+        inspect(&wreck, &states, sync, &mut rng);
+    }
+}
+
+/// Opens what a crash left: everything acknowledged is there, nothing is half there, and work goes on.
+fn inspect(wreck: &Wreck, states: &[Contents], sync: bool, rng: &mut StdRng) {
+    let disk = SimDisk::new(&wreck.image, rng.random(), u32::MAX);
+    let db = Database::on_disk(Box::new(disk), &options(sync), 4096).expect("a database opens after a crash");
+    let mut found = contents(&db);
+    let index = states.iter().rposition(|state| *state == found).expect("the state is that of some commit");
+    assert!(index as u64 >= wreck.acknowledged, "commit {} was acknowledged, {index} is there", wreck.acknowledged);
+    let report = db.check().expect("a check");
+    assert!(report.is_clean(), "{report:#?}");
+    for _ in 0..3 {
+        change(&db, rng, &mut found).expect("a commit after a crash");
+    }
+    assert_eq!(contents(&db), found);
+    let report = db.check().expect("a check");
+    assert!(report.is_clean(), "{report:#?}");
+}
+
+#[test]
+fn a_crash_at_any_flush_loses_nothing_acknowledged() {
+    if let Some(seed) = std::env::var("COLIBRI_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        return run(seed);
+    }
+    for seed in 0..60 {
+        run(seed);
+    }
+}
+
+#[test]
+#[ignore = "a long campaign: cargo test --release -p colibri-storage crash -- --ignored"]
+fn many_crashes_lose_nothing_acknowledged() {
+    let start: u64 = rand::rng().random();
+    for seed in 0..3_000 {
+        run(start.wrapping_add(seed));
+    }
+}
+
+#[test]
+fn a_failed_flush_poisons_the_handle_and_the_next_opening_is_intact() {
+    for seed in 0..100 {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let sync = rng.random_bool(0.5);
+        let disk = SimDisk::new(&Database::image_of_new(4096), seed, u32::MAX);
+        let db = Database::on_disk(Box::new(disk.clone()), &options(sync), 4096).expect("a new database opens");
+        disk.state.lock().flushes_left = rng.random_range(1..20);
+        let mut states = vec![Contents::new()];
+        let mut acknowledged = 0;
+        let failure = loop {
+            let mut next = states[states.len() - 1].clone();
+            let copy = rng.clone();
+            if let Err(e) = change(&db, &mut rng, &mut next) {
+                // The commit may have reached the disk all the same: run it against a database that keeps it.
+                let twin = SimDisk::new(&Database::image_of_new(4096), seed, u32::MAX);
+                let twin = Database::on_disk(Box::new(twin), &options(false), 4096).expect("a twin");
+                change(&twin, &mut copy.clone(), &mut next).expect("a commit that does not fail");
+                states.push(next);
+                break e;
+            }
+            states.push(next);
+            if !sync && let Err(e) = db.sync() {
+                break e;
+            }
+            acknowledged = states.len() - 1;
+        };
+        assert!(matches!(failure, Error::Io { .. }), "{failure}");
+        assert!(matches!(db.write().err(), Some(Error::Poisoned)));
+        assert!(matches!(db.sync().err(), Some(Error::Poisoned)));
+        // Readers go on with what they had.
+        let seen = contents(&db);
+        assert!(states[acknowledged..].contains(&seen));
+        drop(db);
+        let image = disk.state.lock().durable.clone();
+        let wreck = Wreck { image, acknowledged: acknowledged as u64 };
+        inspect(&wreck, &states, sync, &mut rng);
+    }
+}
