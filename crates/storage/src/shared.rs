@@ -686,3 +686,89 @@ fn range_is_locked(file: &File, start: i64, len: i64) -> io::Result<bool> {
     }
     Ok(request.l_type != libc::F_UNLCK as libc::c_short)
 }
+
+#[cfg(test)]
+mod tests {
+    //! A handle that is dropped leaves to the others what a process leaves that dies: its locks and nothing else go.
+
+    use super::*;
+
+    fn attach(path: &Path) -> Shared {
+        let identity = Identity { boot_id: [1, 2], inode: 3, device: 4 };
+        let (shared, _) = Shared::attach(path, identity, 8).unwrap();
+        shared.open_gate();
+        shared
+    }
+
+    /// Bug: a process in the slot of one that had died while it made a steady point was taken for the maker.
+    /// Consequence: who took over the writing waited for ever. Fix: taking a slot ends what its last owner was making.
+    #[test]
+    fn nobody_waits_for_the_steady_point_of_a_dead_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let (dying, waiting) = (attach(&path), attach(&path));
+        dying.begin_steady();
+        let slot = dying.slot;
+        drop(dying);
+        waiting.wait_for_steady();
+        let heir = attach(&path);
+        assert_eq!(heir.slot, slot);
+        waiting.wait_for_steady();
+    }
+
+    /// Bug: taking the writer's lock already made a process the last writer. Consequence: when it died while waiting for
+    /// the steady point of the one before, that one took over from itself in the middle of it. Fix: the last writer
+    /// is who has taken over.
+    #[test]
+    fn a_writer_that_dies_before_it_has_taken_over_was_never_the_last() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let (first, dying) = (attach(&path), attach(&path));
+        assert!(!first.lock_writer(true).unwrap());
+        first.wrote();
+        first.unlock_writer();
+        assert!(!dying.lock_writer(true).unwrap());
+        drop(dying);
+        assert!(first.lock_writer(true).unwrap());
+    }
+
+    #[test]
+    fn the_lock_of_a_dead_writer_is_free_with_and_without_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let survivor = attach(&path);
+        for wait in [false, true] {
+            let dying = attach(&path);
+            dying.lock_writer(wait).unwrap();
+            assert!(matches!(survivor.lock_writer(false), Err(Error::Busy)));
+            drop(dying);
+            survivor.lock_writer(wait).unwrap();
+            survivor.unlock_writer();
+        }
+    }
+
+    #[test]
+    fn snapshots_of_the_dead_are_released_and_those_of_the_living_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let (living, dying) = (attach(&path), attach(&path));
+        living.publish(Root { txn: TxnId(1), ..Root::default() });
+        let (kept, _) = living.pin(0).unwrap();
+        dying.pin(0).unwrap();
+        let pins = |shared: &Shared| {
+            let mut pins = Vec::new();
+            shared.pinned(&mut pins);
+            pins
+        };
+        assert_eq!(pins(&living), [TxnId(1), TxnId(1)]);
+        assert!(!living.release_dead_readers());
+        // Without `Drop`, which would tidy up.
+        let dying = std::mem::ManuallyDrop::new(dying);
+        let file = dying.file.as_ref().unwrap();
+        range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
+        assert!(living.release_dead_readers());
+        assert_eq!(pins(&living), [TxnId(1)]);
+        living.unpin(kept);
+        assert_eq!(pins(&living), []);
+    }
+}

@@ -1,0 +1,325 @@
+//! Readers in threads and processes while a writer churns: a snapshot stays exactly what it was, whatever happens
+//! beside it, and a reader that dies holds nothing back.
+
+#![allow(clippy::unwrap_used)]
+
+mod child;
+mod ledger;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use child::{Alarm, Child, Role};
+use colibri_storage::{Database, Durability, Error, Options, Snapshot, TableKind};
+use ledger::{assert_clean, commit_next, mix, verify};
+
+/// Makes steady points all the time.
+const RESTLESS: Durability = Durability::Lazy { bytes: 40_000, period: Duration::from_millis(2) };
+/// How long the writer churns in each mode.
+const CHURN: Duration = Duration::from_millis(1200);
+
+#[test]
+fn a_child_process_plays_its_role() {
+    let Some(role) = Role::of_this_process() else { return };
+    match role.name.as_str() {
+        "reader" => read_and_read_again(&role, 1024),
+        "only reader" => read_and_read_again(&role, 1),
+        other => panic!("no such role: {other}"),
+    }
+}
+
+/// Holds snapshots as the parent says: `pin` takes one, `check` verifies it and the newest, `drop` lets go.
+fn read_and_read_again(role: &Role, readers_max: u32) {
+    let options = Options::new().durability(Durability::NoSync).create(false).readers_max(readers_max);
+    let db = Database::open(&role.dir, &options).unwrap();
+    let mut pinned: Option<(Snapshot<'_>, u64)> = None;
+    role.say("open");
+    while let Some(command) = role.hear() {
+        match command.as_str() {
+            "pin" => {
+                let snapshot = db.read().unwrap();
+                let state = verify(&snapshot);
+                pinned = Some((snapshot, state));
+            }
+            "check" => {
+                let (snapshot, state) = pinned.as_ref().expect("something is pinned");
+                assert_eq!(verify(snapshot), *state);
+                assert!(verify(&db.read().unwrap()) >= *state);
+            }
+            "drop" => pinned = None,
+            other => panic!("no such command: {other}"),
+        }
+        role.say(&format!("{}", pinned.as_ref().map_or(0, |(_, state)| *state)));
+    }
+}
+
+fn database(dir: &std::path::Path, durability: Durability) -> Database {
+    let db = Database::open(dir, &Options::new().durability(durability)).unwrap();
+    commit_next(&db).unwrap();
+    db
+}
+
+/// Pages of the file, in use or not.
+fn pages(db: &Database) -> u64 {
+    db.stat().unwrap().pages
+}
+
+#[test]
+fn snapshots_of_threads_stay_what_they_were_while_a_writer_churns() {
+    let _alarm = Alarm::set("threads that read", Duration::from_secs(60));
+    for durability in [Durability::Sync, Durability::NoSync, RESTLESS] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = database(dir.path(), durability);
+        let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for thread in 0..3_u64 {
+                let (db, done, reads) = (&db, &done, &reads);
+                scope.spawn(move || {
+                    let mut kept: Vec<(Snapshot<'_>, u64)> = Vec::new();
+                    let mut newest = 0;
+                    let mut turn = thread << 32;
+                    while !done.load(Ordering::Relaxed) {
+                        turn += 1;
+                        let snapshot = db.read().unwrap();
+                        let state = verify(&snapshot);
+                        assert!(state >= newest, "time went back from {newest} to {state}");
+                        newest = state;
+                        if mix(turn) % 4 == 0 {
+                            kept.push((snapshot, state));
+                        }
+                        if kept.len() > 4 {
+                            let (snapshot, state) = kept.swap_remove((mix(turn) >> 8) as usize % kept.len());
+                            assert_eq!(verify(&snapshot), state);
+                        }
+                        reads.fetch_add(1, Ordering::Relaxed);
+                    }
+                    for (snapshot, state) in &kept {
+                        assert_eq!(verify(snapshot), *state);
+                    }
+                });
+            }
+            let started = Instant::now();
+            while started.elapsed() < CHURN {
+                commit_next(&db).unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let state = verify(&db.read().unwrap());
+        println!("{durability:?}: {state} commits, {} reads", reads.into_inner());
+        assert_clean(&db);
+        assert!(db.readers().is_empty());
+    }
+}
+
+#[test]
+fn owned_snapshots_travel_between_threads_and_outlive_their_handle() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = database(dir.path(), Durability::NoSync);
+    let (send, receive) = std::sync::mpsc::channel::<(Snapshot<'static>, u64)>();
+    let checker = std::thread::spawn(move || {
+        receive.iter().map(|(snapshot, state)| assert_eq!(verify(&snapshot), state)).count()
+    });
+    for _ in 0..100 {
+        commit_next(&db).unwrap();
+        let snapshot = db.read_owned().unwrap();
+        let state = verify(&snapshot);
+        send.send((snapshot, state)).unwrap();
+    }
+    let last = db.read_owned().unwrap();
+    drop(db);
+    drop(send);
+    assert_eq!(checker.join().unwrap(), 100);
+    assert_eq!(verify(&last), 101);
+}
+
+#[test]
+fn snapshots_of_processes_stay_what_they_were_while_a_writer_churns() {
+    for durability in [Durability::Sync, Durability::NoSync, RESTLESS] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = database(dir.path(), durability);
+        let mut readers: Vec<Child> = (0..2).map(|_| Child::start("reader", dir.path())).collect();
+        for reader in &mut readers {
+            assert_eq!(reader.hear(), "open");
+        }
+        let mut pinned = vec![String::from("0"); readers.len()];
+        let started = Instant::now();
+        let mut turn = 0;
+        while started.elapsed() < CHURN {
+            let state = commit_next(&db).unwrap();
+            turn += 1;
+            let at = turn as usize % readers.len();
+            match mix(turn) % 8 {
+                0 if pinned[at] == "0" => {
+                    pinned[at] = readers[at].ask("pin");
+                    assert_eq!(pinned[at], state.to_string());
+                }
+                1 if turn % 40 == 0 && pinned[at] != "0" => pinned[at] = readers[at].ask("drop"),
+                2 if pinned[at] != "0" => assert_eq!(readers[at].ask("check"), pinned[at]),
+                _ => {}
+            }
+        }
+        let listed: Vec<u32> = db.readers().iter().map(|reader| reader.process).collect();
+        for (reader, pinned) in readers.iter_mut().zip(&pinned) {
+            assert_eq!(listed.contains(&reader.pid()), pinned != "0");
+            if pinned != "0" {
+                assert_eq!(reader.ask("check"), *pinned);
+            }
+        }
+        readers.into_iter().for_each(Child::finish);
+        assert!(db.readers().is_empty());
+        assert_clean(&db);
+    }
+}
+
+#[test]
+fn pages_that_an_old_snapshot_does_not_see_are_reused_while_it_lives() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = database(dir.path(), RESTLESS);
+    for _ in 0..100 {
+        commit_next(&db).unwrap();
+    }
+    let old = db.read().unwrap();
+    let state = verify(&old);
+    for _ in 0..100 {
+        commit_next(&db).unwrap();
+    }
+    db.sync().unwrap();
+    let before = pages(&db);
+    for _ in 0..1000 {
+        commit_next(&db).unwrap();
+    }
+    db.sync().unwrap();
+    let grown = pages(&db) - before;
+    // Each state takes more than ten pages.
+    assert!(grown < 200, "one old reader held back {grown} pages");
+    assert_eq!(verify(&old), state);
+}
+
+/// Bug: only a reader in want of a slot looked for dead ones; a writer never did. Consequence: the snapshot of a killed
+/// process held its pages back for ever, and the file grew with every commit. Fix: a writer with ever more pages
+/// waiting for readers looks whether those are alive.
+#[test]
+fn a_killed_reader_holds_nothing_back() {
+    for durability in [Durability::NoSync, RESTLESS] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = database(dir.path(), durability);
+        let mut reader = Child::start("reader", dir.path());
+        assert_eq!(reader.hear(), "open");
+        assert_eq!(reader.ask("pin"), "1");
+        let pid = reader.pid();
+        assert!(db.readers().iter().any(|reader| reader.process == pid && reader.txn == colibri_storage::TxnId(1)));
+        for _ in 0..50 {
+            commit_next(&db).unwrap();
+        }
+        assert_eq!(reader.ask("check"), "1");
+        reader.kill();
+        for _ in 0..300 {
+            commit_next(&db).unwrap();
+        }
+        db.sync().unwrap();
+        assert!(db.readers().is_empty(), "{:?}", db.readers());
+        let before = pages(&db);
+        for _ in 0..600 {
+            commit_next(&db).unwrap();
+        }
+        db.sync().unwrap();
+        let grown = pages(&db) - before;
+        assert!(durability == Durability::NoSync || grown < 100, "the file still grows: by {grown} pages");
+        assert_clean(&db);
+    }
+}
+
+#[test]
+fn the_slot_of_a_killed_reader_is_free_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::NoSync).readers_max(1);
+    let db = Database::open(dir.path(), &options).unwrap();
+    commit_next(&db).unwrap();
+    let mut reader = Child::start("only reader", dir.path());
+    assert_eq!(reader.hear(), "open");
+    assert_eq!(reader.ask("pin"), "1");
+    assert!(matches!(db.read(), Err(Error::ReadersFull { readers_max: 1 })));
+    reader.kill();
+    assert_eq!(verify(&db.read().unwrap()), 1);
+    assert_eq!(db.readers(), []);
+}
+
+#[test]
+fn many_readers_that_die_one_after_another_leave_no_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = database(dir.path(), RESTLESS);
+    let mut most = 0;
+    for round in 0..12 {
+        let mut reader = Child::start("reader", dir.path());
+        assert_eq!(reader.hear(), "open");
+        reader.ask("pin");
+        for _ in 0..20 {
+            commit_next(&db).unwrap();
+        }
+        reader.kill();
+        for _ in 0..60 {
+            commit_next(&db).unwrap();
+        }
+        if round == 3 {
+            most = pages(&db);
+        }
+    }
+    assert!(pages(&db) < most + most / 2, "from {most} to {} pages", pages(&db));
+    assert_clean(&db);
+}
+
+/// Bug: a process that had opened the database with a smaller largest size took snapshots of states beyond its map.
+/// Consequence: a panic, or a fault in a release build. Fix: such a snapshot is refused with `DatabaseFull`.
+#[test]
+fn a_snapshot_beyond_the_address_space_of_a_handle_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = Database::open(dir.path(), &Options::new().durability(Durability::NoSync)).unwrap();
+    let size_max = 1 << 20;
+    let small = Database::open(dir.path(), &Options::new().durability(Durability::NoSync).size_max(size_max)).unwrap();
+    let mut txn = large.write().unwrap();
+    let table = txn.create_table("t", TableKind::Plain).unwrap();
+    txn.put(&table, b"small", b"1").unwrap();
+    txn.commit().unwrap();
+    assert_eq!(small.read().unwrap().get(&table, b"small").unwrap(), Some(&b"1"[..]));
+    let mut txn = large.write().unwrap();
+    for n in 0..100_u32 {
+        txn.put(&table, &n.to_be_bytes(), &vec![1; 50_000]).unwrap();
+    }
+    txn.commit().unwrap();
+    assert!(matches!(small.read(), Err(Error::DatabaseFull { size_max: found }) if found == size_max));
+    assert!(matches!(small.write(), Err(Error::DatabaseFull { size_max: found }) if found == size_max));
+    assert_eq!(small.readers(), []);
+    assert_eq!(large.read().unwrap().view(&table).unwrap().len(), 101);
+    drop(small);
+    large.write().unwrap().commit().unwrap();
+    assert_clean(&large);
+}
+
+/// Bug: a table handle remembered where a transaction number had found it, not in which database. Consequence: used
+/// with another database, or with the same one reopened after losing its unsteady tail, it read other pages than the
+/// table's. Fix: it remembers the opening, too.
+#[test]
+fn a_table_handle_of_another_database_finds_the_table_of_its_name() {
+    let (dir_a, dir_b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut handles = Vec::new();
+    for (dir, value) in [(&dir_a, b"a"), (&dir_b, b"b")] {
+        let db = Database::open(dir.path(), &Options::new().durability(Durability::NoSync)).unwrap();
+        let mut txn = db.write().unwrap();
+        if value == b"b" {
+            txn.create_table("another", TableKind::Multi).unwrap();
+            let ballast = txn.create_table("ballast", TableKind::Plain).unwrap();
+            txn.put(&ballast, b"key", &[0; 9000]).unwrap();
+        }
+        let table = txn.create_table("t", TableKind::Plain).unwrap();
+        txn.put(&table, b"key", value).unwrap();
+        txn.commit().unwrap();
+        let table = db.read().unwrap().table("t").unwrap();
+        handles.push((db, table));
+    }
+    let [(db_a, table_a), (db_b, table_b)] = &handles[..] else { unreachable!() };
+    assert_eq!(db_a.read().unwrap().txn(), db_b.read().unwrap().txn());
+    for table in [table_a, table_b] {
+        assert_eq!(db_a.read().unwrap().get(table, b"key").unwrap(), Some(&b"a"[..]));
+        assert_eq!(db_b.read().unwrap().get(table, b"key").unwrap(), Some(&b"b"[..]));
+    }
+}
