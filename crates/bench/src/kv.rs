@@ -71,6 +71,9 @@ use runner::{Measured, Workplace};
 /// run and printed, [`Error::InvalidResults`] says that some results must not be believed.
 pub fn run(args: KvArgs) -> Result<()> {
     let plan = Plan::new(&args)?;
+    if let Some(path) = &args.json {
+        ensure_writable(path)?;
+    }
     let progress = Progress::new(runner::run_count(&plan));
     let workplace = Workplace::new(&plan.dir, plan.keep)?;
     let environment = Environment::observe(workplace.dir());
@@ -109,6 +112,17 @@ fn print(plan: &Plan, environment: &Environment, measured: &Measured, rows: &[Ro
     for note in report::footnotes(&measured.measurements, plan, environment) {
         println!("note: {note}");
     }
+}
+
+/// Before anything is run: results that cannot be kept are not worth hours.
+fn ensure_writable(path: &Path) -> Result<()> {
+    let is_new = !path.exists();
+    let opened = fs::File::options().write(true).create(true).truncate(false).open(path);
+    opened.map_err(|error| Error::io("cannot write", path, error))?;
+    if is_new {
+        fs::remove_file(path).map_err(|error| Error::io("cannot write", path, error))?;
+    }
+    Ok(())
 }
 
 fn write_json(path: &Path, rows: &[Row]) -> Result<()> {

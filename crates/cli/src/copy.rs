@@ -45,7 +45,7 @@ fn is_free(dest: &Path) -> Result<bool> {
     match dest.read_dir() {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory && dest.exists() => Ok(false),
         Err(source) => Err(Failure::io("cannot look into", dest)(source)),
     }
 }

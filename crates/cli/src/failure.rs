@@ -13,7 +13,7 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The engine refused, on the database in `dir`.
-    #[error("{source}{}", advice(source, dir))]
+    #[error("{}", explain(source, dir))]
     Engine { dir: PathBuf, source: colibri::Error },
     /// The text to load is wrong. It is loaded whole or not at all.
     #[error("{input}: {source}; nothing was loaded")]
@@ -62,6 +62,20 @@ impl Failure {
     }
 }
 
+/// What went wrong in the engine, in words of the command line, and what to do about it.
+fn explain(error: &colibri::Error, dir: &Path) -> String {
+    match error {
+        colibri::Error::PageSizeMismatch { found, .. } => {
+            let dir = dir.display();
+            format!("{dir} has pages of {found} bytes: leave --page-size out, or load into a new directory")
+        }
+        colibri::Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+            format!("{} is not a directory, and a database is one: check the path", dir.display())
+        }
+        error => format!("{error}{}", advice(error, dir)),
+    }
+}
+
 /// What to do about an error of the engine, where its own words leave that open.
 fn advice(error: &colibri::Error, dir: &Path) -> String {
     let dir = dir.display();
@@ -74,7 +88,8 @@ fn advice(error: &colibri::Error, dir: &Path) -> String {
             format!(": restore a backup, or save other tables with `colibri dump --table NAME {dir}`")
         }
         colibri::Error::NoSuchTable { .. } => format!(": `colibri stat {dir}` lists the tables"),
-        colibri::Error::DiskFull { .. } => ": make room and run the command again".to_owned(),
+        colibri::Error::NotADatabase { .. } => ": check the path; `colibri load` makes a new database".to_owned(),
+        colibri::Error::DiskFull { .. } => "; make room and run the command again".to_owned(),
         _ => String::new(),
     }
 }

@@ -1,8 +1,8 @@
 //! `colibri load`: tables from text, Colibri's own dumps and those of LMDB's `mdb_dump`.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use colibri::dump::{self, LoadOptions, LoadReport};
@@ -70,14 +70,53 @@ fn load(args: &LoadArgs, input: &mut dyn BufRead) -> Result<LoadReport> {
     if let Some(name) = &args.table {
         load_options = load_options.table(name);
     }
+    let made = Made::by_opening(&args.dir);
     let db = Database::open(&args.dir, &options).map_err(Failure::engine(&args.dir))?;
-    let report = dump::load(&db, input, &load_options).map_err(|source| match source {
-        colibri::Error::InvalidDump { .. } => {
-            let input = args.input.as_ref().map_or("standard input".to_owned(), |path| path.display().to_string());
-            Failure::Input { input, source }
+    match dump::load(&db, input, &load_options) {
+        Ok(report) => {
+            db.close().map_err(Failure::engine(&args.dir))?;
+            Ok(report)
         }
-        source => Failure::engine(&args.dir)(source),
-    })?;
-    db.close().map_err(Failure::engine(&args.dir))?;
-    Ok(report)
+        Err(source) => {
+            made.take_back(db);
+            Err(failure(args, source))
+        }
+    }
+}
+
+fn failure(args: &LoadArgs, source: colibri::Error) -> Failure {
+    let input = args.input.as_ref().map_or("standard input".to_owned(), |path| path.display().to_string());
+    match &source {
+        colibri::Error::InvalidDump { .. } => Failure::Input { input, source },
+        colibri::Error::Io { path, .. } if path == Path::new("the dump") => Failure::Input { input, source },
+        _ => Failure::engine(&args.dir)(source),
+    }
+}
+
+/// The files and directories that come into being when a database is opened that is not there yet.
+struct Made {
+    files: Vec<PathBuf>,
+    dirs: Vec<PathBuf>,
+}
+
+impl Made {
+    fn by_opening(dir: &Path) -> Self {
+        if dir.join("data").exists() {
+            return Self { files: Vec::new(), dirs: Vec::new() };
+        }
+        let files = ["data", "lock"].map(|name| dir.join(name)).into_iter().filter(|file| !file.exists()).collect();
+        let missing = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+        Self { files, dirs: missing.map(Path::to_owned).collect() }
+    }
+
+    /// Nothing was loaded: takes away what opening made, if nobody else has written to it meanwhile.
+    fn take_back(self, db: Database) {
+        let untouched = db.stat().is_ok_and(|stat| stat.txn.0 == 0);
+        drop(db);
+        if untouched {
+            // What cannot be removed does no harm, and the command has another error to report.
+            self.files.iter().for_each(|file| _ = fs::remove_file(file));
+            self.dirs.iter().for_each(|dir| _ = fs::remove_dir(dir));
+        }
+    }
 }

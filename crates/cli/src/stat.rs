@@ -51,6 +51,7 @@ fn as_json(args: &StatArgs, stat: &DatabaseStat) -> serde_json::Value {
         "format_version": stat.format_version,
         "page_size": stat.page_size,
         "file_bytes": stat.file_bytes,
+        "disk_bytes": stat.disk_bytes,
         "pages": stat.pages,
         "free_pages": stat.free_pages,
         "txn": stat.txn.0,
@@ -64,7 +65,7 @@ fn print(args: &StatArgs, stat: &DatabaseStat, out: &mut impl Write) -> io::Resu
     let facts = [
         ("directory", args.dir.display().to_string()),
         ("format", format!("version {}, pages of {} bytes", stat.format_version, grouped(stat.page_size.into()))),
-        ("disk space", format!("{} bytes", grouped(stat.file_bytes))),
+        ("file", format!("{} bytes, {} of them on disk", grouped(stat.file_bytes), grouped(stat.disk_bytes))),
         ("pages", format!("{}, {} of them free", grouped(stat.pages), grouped(stat.free_pages))),
         ("transaction", format!("{}, on disk up to {}", stat.txn, stat.steady_txn)),
         ("readers", grouped(stat.readers.into())),

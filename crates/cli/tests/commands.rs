@@ -248,6 +248,37 @@ fn a_damaged_dump_loads_nothing_and_names_its_line() {
     assert!(!place.path("new").exists(), "a missing input left a database behind");
 }
 
+/// Bug: a refused input left the database that was made for it, empty. Consequence: the next command found a database
+/// where there should have been none. Fix: what the command made goes with what it did not load.
+#[test]
+fn a_refused_input_leaves_nothing_behind_and_takes_nothing_away() {
+    let place = Place::with_birds();
+    let inputs = ["", "hello\n", "VERSION=3\nHEADER=END\n 61\n 6\nDATA=END\n", "VERSION=3\nHEADER=END\n 61\n 61\n"];
+    for input in inputs {
+        for new in ["new", "new/below/it"] {
+            check_failed(&place.run_with_input(&format!("load {new}"), input), "standard input: line ");
+            assert!(!place.path("new").exists(), "{input:?} left something in {new}");
+        }
+        // A directory that was there stays, with what was in it.
+        fs::create_dir_all(place.path("notes")).expect("a directory");
+        fs::write(place.path("notes/text"), "keep this").expect("a file");
+        check_failed(&place.run_with_input("load notes", input), "standard input: line ");
+        check_failed(&place.run_with_input("load notes/below", input), "standard input: line ");
+        let names: Vec<_> =
+            fs::read_dir(place.path("notes")).expect("it").map(|entry| entry.expect("it").path()).collect();
+        assert_eq!(names, [place.path("notes/text")]);
+        // So does a database, also one that has nothing in it.
+        check_failed(&place.run_with_input("load birds", input), "standard input: line ");
+        assert!(place.run_well("check birds").contains("5,004 entries"));
+        drop(Database::open(place.path("empty"), &Options::new()).expect("a database"));
+        check_failed(&place.run_with_input("load empty", input), "standard input: line ");
+        place.run_well("check empty");
+    }
+    place.check_fails("load new --input birds", "birds: cannot read the dump: Is a directory");
+    assert!(!place.path("new").exists());
+    assert_eq!(place.run_with_input("load new", "VERSION=3\nHEADER=END\n 61\n 61\nDATA=END\n").code, 0);
+}
+
 #[test]
 fn long_keys_load_into_larger_pages() {
     let place = Place::new();
@@ -285,9 +316,10 @@ fn wrong_directories_say_what_is_wrong() {
     fs::create_dir(place.path("lmdb")).expect("a directory");
     fs::write(place.path("lmdb/data.mdb"), "").expect("a file");
     for command in ["check", "stat", "dump", "load"] {
-        place.check_fails(&format!("{command} text"), "not a Colibri database");
-        place.check_fails(&format!("{command} file"), "file");
+        place.check_fails(&format!("{command} text"), "not a Colibri database: it has no meta page: check the path");
+        place.check_fails(&format!("{command} file"), "file is not a directory, and a database is one");
     }
+    place.check_fails("copy lmdb file/below", "cannot look into file/below");
     place.check_fails("check empty", "there is no database in empty");
     place.check_fails("check lmdb", "mdb_dump -a lmdb | colibri load");
     assert_eq!(fs::read_dir(place.path("empty")).expect("a directory").count(), 0);
@@ -310,6 +342,7 @@ fn a_wrong_command_line_exits_with_2() {
         let outcome = place.run(words);
         assert_eq!(outcome.code, 2, "{words}: {}", outcome.errors);
     }
+    place.check_fails("bench kv --json missing/results.json", "cannot write missing/results.json");
     assert!(place.run("chekc").errors.contains("check"), "no suggestion for a typing error");
     assert!(place.run_well("--version").starts_with("colibri "));
 }

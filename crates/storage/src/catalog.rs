@@ -40,6 +40,11 @@ impl fmt::Display for TableKind {
     }
 }
 
+/// The longest name of a table in bytes: what the catalogue says of it is beside its name, inside the leaf.
+pub(crate) const fn name_bytes_max(page_size: usize) -> usize {
+    crate::node::inline_bytes_max(page_size) - Description::BYTES
+}
+
 /// What the catalogue says of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Description {
@@ -72,8 +77,8 @@ impl Description {
             _ => return Err(damaged("a table is of no known kind")),
         };
         let tree = Tree::decode(&bytes[8..]);
-        if (tree.depth == 0) != (tree.root == PageId::NONE) {
-            return Err(damaged("a table has a root without levels, or levels without a root"));
+        if !tree.is_plausible() {
+            return Err(damaged("the description of a table contradicts itself"));
         }
         Ok(Self { kind, tree })
     }

@@ -15,7 +15,7 @@ use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
 use crate::space::Space;
 use crate::tree::{Tree, large_pages};
-use crate::{Result, TableStat};
+use crate::{Error, Result, TableStat};
 
 /// After so many problems the check stops collecting.
 const PROBLEMS_MAX: usize = 100;
@@ -58,19 +58,19 @@ impl Database {
     pub fn check(&self) -> Result<CheckReport> {
         let core = &self.0.core;
         // Free space is compared at a steady point; without one at hand, what is in memory stands in for it.
+        let mut report = CheckReport::default();
         if !core.is_read_only() {
-            core.sync()?;
+            match core.sync() {
+                Err(e @ Error::Corrupted { .. }) => report.problem(format!("no steady point can be made: {e}")),
+                result => result?,
+            }
         }
         let work = core.workspace().lock();
         let snapshot = self.read()?;
         core.pager.forget_verified(snapshot.bounds().page_count);
         let bounds = snapshot.bounds();
-        let mut check = Check {
-            core,
-            bounds,
-            report: CheckReport { txn: snapshot.txn(), ..CheckReport::default() },
-            reached: HashSet::new(),
-        };
+        let mut check =
+            Check { core, bounds, report: CheckReport { txn: snapshot.txn(), ..report }, reached: HashSet::new() };
         check.meta_pages();
         check.catalog(&snapshot.root().catalog);
         let meta = core.read_newest_meta();
@@ -105,7 +105,7 @@ impl Check<'_> {
 
     fn meta_pages(&mut self) {
         for slot in 0..2 {
-            match Meta::decode(self.core.pager.raw(PageId(slot), 1)) {
+            match Meta::decode(self.core.pager.raw(PageId(slot), 1), slot) {
                 Ok(_) => {}
                 Err(MetaFault::Damaged(reason)) => self.report.problem(format!("meta page {slot}: {reason}")),
                 Err(_) => self.report.problem(format!("meta page {slot} is none")),
@@ -115,13 +115,19 @@ impl Check<'_> {
 
     fn catalog(&mut self, catalog: &Tree) {
         let mut tables = Vec::new();
-        self.tree("the catalogue", catalog, &mut |name, payload, report| match Description::decode(payload) {
-            Ok(found) => tables.push((String::from_utf8_lossy(name).into_owned(), found)),
-            Err(e) => report.problem(format!("the catalogue's entry {:?}: {e}", String::from_utf8_lossy(name))),
+        self.tree("the catalogue", catalog, &mut |name, payload, report| {
+            let text = String::from_utf8_lossy(name).into_owned();
+            if std::str::from_utf8(name).is_err() {
+                report.problem(format!("the name of table {text:?} is not text"));
+            }
+            match Description::decode(payload) {
+                Ok(found) => tables.push((text, found)),
+                Err(e) => report.problem(format!("the catalogue's entry {text:?}: {e}")),
+            }
         });
         for (name, found) in tables {
             self.report.tables += 1;
-            self.report.entries += found.tree.entries;
+            self.report.entries = self.report.entries.saturating_add(found.tree.entries);
             let mut scratch = Vec::new();
             self.tree(&format!("table {name:?}"), &found.tree, &mut |key, _, report| match found.kind {
                 TableKind::Integer if key.len() != 8 => {

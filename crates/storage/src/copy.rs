@@ -88,7 +88,8 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
         .map_err(|e| Error::io("cannot create", &dest_path, e))?;
     let write = |page: PageId, bytes: &[u8]| {
         let offset = page.index() as u64 * page_size as u64;
-        file.write_all_at(bytes, offset).map_err(|e| Error::io("cannot write", &dest_path, e))
+        file.write_all_at(bytes, offset)
+            .map_err(|e| crate::disk::no_room("cannot write", &dest_path, offset + bytes.len() as u64, e))
     };
     let mut free = PageSet::default();
     for page in 2..root.page_count {

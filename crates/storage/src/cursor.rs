@@ -203,7 +203,15 @@ impl<'a> RawCursor<'a> {
             }
             node.count() - 1
         };
-        Ok(self.start(choose)? && self.settle_forward()?)
+        if !self.start(choose)? {
+            return Ok(false);
+        }
+        if self.leaf.is_none_or(|leaf| self.index >= leaf.count()) {
+            let page = self.page();
+            self.leave();
+            return Err(Error::Corrupted { page, reason: "a subtree has fewer entries than its branch says" });
+        }
+        self.load()
     }
 
     #[inline]

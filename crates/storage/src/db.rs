@@ -253,11 +253,26 @@ impl Core {
             poisoned: AtomicBool::new(false),
             last_meta: Mutex::new((Meta::default(), 0)),
         };
-        if let Attached::First(left) = attached {
-            core.recover(left)?;
+        match attached {
+            Attached::First(left) => core.recover(left)?,
+            Attached::Joined => core.ensure_long_enough()?,
         }
         core.shared.open_gate();
         Ok(core)
+    }
+
+    /// As one of several processes: refuses a file that somebody cut off while it is open, since touching what is missing
+    /// ends the process.
+    fn ensure_long_enough(&self) -> Result<()> {
+        let root = self.shared.root();
+        self.pager.disk().refresh()?;
+        if u64::from(root.page_count) * self.pager.page_size() as u64 > self.pager.disk().allocated() {
+            return Err(Error::Corrupted {
+                page: PageId(root.page_count - 1),
+                reason: "the file ends before it, and others have it open",
+            });
+        }
+        Ok(())
     }
 
     /// As the first process: finds the newest state.
@@ -289,7 +304,7 @@ impl Core {
     /// If a crash tore the other meta page, or a steady point that did not make it is there, replaces it: damage found
     /// later is then damage, and not an old crash.
     fn mend_other_meta(&self, meta: &mut Meta, slot: u32) -> Result<()> {
-        let other = Meta::decode(self.pager.raw(PageId(1 - slot), 1));
+        let other = Meta::decode(self.pager.raw(PageId(1 - slot), 1), 1 - slot);
         if other.is_ok_and(|other| other.txn <= meta.txn) {
             return Ok(());
         }
@@ -309,8 +324,8 @@ impl Core {
         let mut metas: Vec<(Meta, u32)> = Vec::new();
         let mut fault = "both meta pages are damaged";
         for slot in 0..2 {
-            match Meta::decode(self.pager.raw(PageId(slot), 1)) {
-                Ok(meta) if u64::from(meta.page_count) <= file_pages || meta.clean => metas.push((meta, slot)),
+            match Meta::decode(self.pager.raw(PageId(slot), 1), slot) {
+                Ok(meta) if u64::from(meta.page_count) <= file_pages => metas.push((meta, slot)),
                 Ok(_) => fault = "the file is shorter than its meta page says",
                 Err(MetaFault::Newer(found)) => {
                     return Err(Error::NewerFormat {
@@ -322,9 +337,7 @@ impl Core {
                 Err(_) => {}
             }
         }
-        metas.retain(|(meta, _)| {
-            u64::from(meta.page_count) <= file_pages && meta.page_size as usize == self.pager.page_size()
-        });
+        metas.retain(|(meta, _)| meta.page_size as usize == self.pager.page_size());
         for (meta, _) in &metas {
             self.ensure_mapped(meta.page_count)?;
         }
@@ -456,9 +469,6 @@ impl Core {
             return Err(Error::ReadOnly);
         }
         self.ensure_usable()?;
-        if self.shared.root().txn == self.shared.steady() {
-            return Ok(());
-        }
         let _steady = self.steady_lock.lock();
         let mut guard = self.lock_writer(true)?;
         let root = self.shared.root();
@@ -483,10 +493,20 @@ impl Core {
         }
         // Before the workspace is asked for: who has it may wait for a process that waits for this steady point.
         self.shared.end_steady();
-        if result.is_ok() {
-            self.workspace.lock().space.end_steady();
+        result?;
+        self.workspace.lock().space.end_steady();
+        self.give_back_space();
+        Ok(())
+    }
+
+    /// Gives back disk space that nothing uses, if nobody is writing: while somebody is, it will be used again soon.
+    fn give_back_space(&self) {
+        let Ok(mut guard) = self.lock_writer(false) else { return };
+        if self.shared.root().txn == self.shared.steady() {
+            self.reclaim(&mut guard);
+            guard.space.give_back(&self.pager);
         }
-        result
+        self.unlock_writer(guard);
     }
 
     /// Makes the transaction that is committing steady, before it is published. The workspace is held throughout.
@@ -535,6 +555,7 @@ impl Core {
     fn close(&self) -> Result<()> {
         self.sync()?;
         let _steady = self.steady_lock.lock();
+        self.give_back_space();
         let gate = self.shared.close_gate()?;
         if self.shared.others_attached() {
             return Ok(());
@@ -590,6 +611,7 @@ fn find_or_create(dir: &Path, data_path: &Path, options: &Options) -> Result<Fou
                 .open(data_path)
                 .map_err(|e| Error::io("cannot open", data_path, e))?
         }
+        Err(e) if !options.read_only => return Err(Error::io("cannot open for writing", data_path, e)),
         Err(e) => return Err(Error::io("cannot open", data_path, e)),
     };
     let page_size = read_page_size(&file, data_path)?;
@@ -606,12 +628,15 @@ fn read_page_size(file: &File, path: &Path) -> Result<u32> {
     use std::os::unix::fs::FileExt;
     let mut bytes = vec![0; META_BYTES];
     let mut damaged = None;
+    let mut read = false;
     let second_pages = (PAGE_SIZE_MIN.trailing_zeros()..=PAGE_SIZE_MAX.trailing_zeros()).map(|shift| 1 << shift);
     for offset in std::iter::once(0).chain(second_pages) {
-        if file.read_exact_at(&mut bytes, offset).is_err() {
-            continue;
+        match file.read_exact_at(&mut bytes, offset) {
+            Ok(()) => read = true,
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => continue,
+            Err(e) => return Err(Error::io("cannot read", path, e)),
         }
-        match Meta::decode(&bytes) {
+        match Meta::decode(&bytes, u32::from(offset > 0)) {
             Ok(meta) if offset == 0 || u64::from(meta.page_size) == offset => return Ok(meta.page_size),
             Ok(_) | Err(MetaFault::NotColibri) => {}
             Err(MetaFault::Newer(found)) => {
@@ -622,43 +647,55 @@ fn read_page_size(file: &File, path: &Path) -> Result<u32> {
     }
     match damaged {
         Some(reason) => Err(Error::Corrupted { page: PageId(0), reason }),
-        None => Err(Error::NotADatabase { path: path.into(), reason: "no meta page was found" }),
+        None => {
+            let reason = if read { "it has no meta page" } else { "it is empty, or too short for a meta page" };
+            Err(Error::NotADatabase { path: path.into(), reason })
+        }
     }
 }
 
 /// Makes a database: under another name first, so that a crash leaves none rather than half of one.
 fn create(dir: &Path, data_path: &Path, options: &Options) -> Result<()> {
-    fs::create_dir_all(dir).map_err(|e| Error::io("cannot create", dir, e))?;
-    let new_path = dir.join(format!("{DATA_FILE}.new.{}", std::process::id()));
-    let result = write_new(&new_path, options).and_then(|()| {
-        // If another process was faster, its database is as good.
-        match fs::hard_link(&new_path, data_path) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("cannot create", data_path, e)),
-            _ => Ok(()),
-        }
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    let result = fs::create_dir_all(dir).map_err(|e| Error::io("cannot create", dir, e)).and_then(|()| {
+        // A name that no other opening uses, of this process or another: it would write to a file that is in use.
+        let id = u128::from_le_bytes(random_id());
+        let new_path = dir.join(format!("{DATA_FILE}.new.{id:032x}"));
+        let result = write_new(&new_path, dir, data_path, options).and_then(|()| {
+            // If another process was faster, its database is as good.
+            match fs::hard_link(&new_path, data_path) {
+                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+                    Err(Error::io("cannot create", data_path, e))
+                }
+                _ => Ok(()),
+            }
+        });
+        let _ = fs::remove_file(&new_path);
+        result?;
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| Error::io("cannot flush", dir, e))
     });
-    let _ = fs::remove_file(&new_path);
-    result?;
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| Error::io("cannot flush", dir, e))
+    if result.is_err() {
+        // Those that have come to hold something since stay.
+        missing.iter().for_each(|dir| _ = fs::remove_dir(dir));
+    }
+    result
 }
 
-fn write_new(path: &Path, options: &Options) -> Result<()> {
+/// Writes an empty database to a new file that is to become `data_path` in `dir`.
+fn write_new(path: &Path, dir: &Path, data_path: &Path, options: &Options) -> Result<()> {
     use std::os::unix::fs::FileExt;
     let page_size = options.page_size.unwrap_or(PAGE_SIZE_MIN);
+    let bytes = options.size_initial.max(2 * u64::from(page_size)).next_multiple_of(u64::from(page_size));
+    let no_room = |action| move |e| crate::disk::no_room(action, data_path, bytes, e);
     let file = File::options()
         .read(true)
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .open(path)
-        .map_err(|e| Error::io("cannot create", path, e))?;
-    let bytes = options.size_initial.max(2 * u64::from(page_size)).next_multiple_of(u64::from(page_size));
-    crate::disk::allocate(&file, 0, bytes).map_err(|e| match rustix::io::Errno::from_io_error(&e) {
-        Some(rustix::io::Errno::NOSPC) => Error::DiskFull { path: path.into(), bytes_wanted: bytes },
-        _ => Error::io("cannot allocate", path, e),
-    })?;
-    file.write_all_at(&new_image(page_size), 0).map_err(|e| Error::io("cannot write", path, e))?;
-    file.sync_all().map_err(|e| Error::io("cannot flush", path, e))
+        .map_err(|e| crate::disk::no_room("cannot create a database in", dir, bytes, e))?;
+    crate::disk::allocate(&file, 0, bytes).map_err(no_room("cannot allocate"))?;
+    file.write_all_at(&new_image(page_size), 0).map_err(no_room("cannot write"))?;
+    file.sync_all().map_err(no_room("cannot flush"))
 }
 
 /// The two meta pages of a database with nothing in it.

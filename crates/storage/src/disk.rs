@@ -4,8 +4,8 @@
 //! place. Everything but the meta pages is written through the map; meta pages are written by [`Disk::write`], so
 //! that the kernel cannot put them on disk before the pages they refer to.
 //!
-//! Invariants: bytes below `allocated` are backed by disk space, so touching them through the map cannot fault for
-//! lack of room; nothing above `allocated` is ever touched.
+//! Invariants: bytes below `allocated` are backed by disk space, except for free pages whose space was given back, so
+//! writing to them through the map cannot fault for lack of room; nothing above `allocated` is ever touched.
 
 #![allow(unsafe_code)]
 
@@ -26,12 +26,19 @@ use crate::{Error, Result};
 pub(crate) trait Disk: Send + Sync {
     /// The mapped bytes and how many of them are reserved address space.
     fn map(&self) -> (NonNull<u8>, u64);
-    /// Bytes that are backed by disk space.
+    /// The length of the file in bytes; free pages aside, all of it is backed by disk space.
     fn allocated(&self) -> u64;
+    /// Disk space behind the file, in bytes.
+    fn occupied(&self) -> Result<u64>;
     /// Takes notice of what another process allocated.
     fn refresh(&self) -> Result<()>;
     /// Backs at least so many bytes with disk space.
     fn grow(&self, bytes: u64) -> Result<()>;
+    /// Backs a range below `allocated` with disk space, where that may have been given back. Its bytes may become zero.
+    fn back(&self, offset: u64, bytes: u64) -> Result<()>;
+    /// Gives the disk space behind a range back; its bytes become zero, and it must not be written to until it is
+    /// backed again.
+    fn punch(&self, offset: u64, bytes: u64) -> Result<()>;
     /// Brings a range that is backed by disk space into memory, ready for writing. A hint.
     fn populate(&self, offset: u64, bytes: u64);
     /// Gives back the space behind so many bytes.
@@ -103,6 +110,12 @@ impl Disk for FileDisk {
         self.allocated.load(Ordering::Acquire)
     }
 
+    fn occupied(&self) -> Result<u64> {
+        use std::os::unix::fs::MetadataExt;
+        let metadata = self.file.metadata().map_err(|e| Error::io("cannot read the size of", &self.path, e))?;
+        Ok(metadata.blocks() * 512)
+    }
+
     fn refresh(&self) -> Result<()> {
         let length = self.file.metadata().map_err(|e| Error::io("cannot read the size of", &self.path, e))?.len();
         self.allocated.store(length, Ordering::Release);
@@ -114,14 +127,18 @@ impl Disk for FileDisk {
         if bytes <= from {
             return Ok(());
         }
-        allocate(&self.file, from, bytes - from).map_err(|e| match Errno::from_io_error(&e) {
-            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
-                Error::DiskFull { path: self.path.clone(), bytes_wanted: bytes }
-            }
-            _ => Error::io("cannot grow", &self.path, e),
-        })?;
+        self.back(from, bytes - from)?;
         self.allocated.store(bytes, Ordering::Release);
         Ok(())
+    }
+
+    fn back(&self, offset: u64, bytes: u64) -> Result<()> {
+        allocate(&self.file, offset, bytes).map_err(|e| no_room("cannot grow", &self.path, offset + bytes, e))
+    }
+
+    fn punch(&self, offset: u64, bytes: u64) -> Result<()> {
+        fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes)
+            .map_err(|e| Error::io("cannot give back space of", &self.path, e))
     }
 
     fn populate(&self, offset: u64, bytes: u64) {
@@ -151,6 +168,14 @@ impl Disk for FileDisk {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// The error for a file that was to have `bytes_wanted` bytes.
+pub(crate) fn no_room(action: &'static str, path: &Path, bytes_wanted: u64, source: io::Error) -> Error {
+    match Errno::from_io_error(&source) {
+        Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Error::DiskFull { path: path.into(), bytes_wanted },
+        _ => Error::io(action, path, source),
     }
 }
 

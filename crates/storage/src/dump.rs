@@ -198,8 +198,9 @@ impl Loader<'_> {
         };
         let kind = kind_of(header);
         let table = self.txn.create_table(name, kind).map_err(|error| match error {
-            Error::TableExists { .. } => {
-                Error::InvalidDump { line: header.line, reason: format!("{error}, but is {kind} in the dump") }
+            Error::TableExists { name, kind: existing } => {
+                let reason = format!("table {name:?} is {existing} here, but is {kind} in the dump");
+                Error::InvalidDump { line: header.line, reason }
             }
             error => at_line(error, header.line),
         })?;
@@ -332,10 +333,10 @@ fn looks_like_sub_database(value: &[u8], map_bytes: Option<u64>) -> bool {
 /// Adds the line to an error that is about the input rather than the database.
 fn at_line(error: Error, line: u64) -> Error {
     match error {
-        Error::KeyTooLong { .. } => {
+        Error::KeyTooLong { .. } | Error::TableName { bytes: 1.., .. } => {
             Error::InvalidDump { line, reason: format!("{error}; a database with larger pages takes longer keys") }
         }
-        Error::KeyEmpty | Error::ValueTooLong { .. } | Error::NotAnIntegerKey { .. } => {
+        Error::KeyEmpty | Error::TableName { .. } | Error::ValueTooLong { .. } | Error::NotAnIntegerKey { .. } => {
             Error::InvalidDump { line, reason: error.to_string() }
         }
         other => other,

@@ -24,17 +24,20 @@ pub enum Error {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// There is no room on the disk. The transaction was not applied; the database stays readable,
+    /// There is no room on the disk, or a quota or a limit on file sizes is reached. The transaction was not applied; the database stays readable,
     /// and the next commit succeeds once there is room.
-    #[error("the disk is full: {path} could not grow to {bytes_wanted} bytes", path = path.display())]
+    #[error(
+        "no room for {path} to have {bytes_wanted} bytes: the disk is full, or a quota or a limit on file sizes is reached",
+        path = path.display()
+    )]
     DiskFull {
-        /// The data file.
+        /// The file.
         path: PathBuf,
         /// The size the file should have had.
         bytes_wanted: u64,
     },
     /// The database has reached the largest size it was opened with.
-    #[error("the database is full: it was opened with a largest size of {size_max} bytes (Options::size_max)")]
+    #[error("the database is full: it has {size_max} bytes, its largest size; open it with a larger Options::size_max")]
     DatabaseFull {
         /// `Options::size_max` in force, in bytes.
         size_max: u64,
@@ -89,22 +92,28 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// Another version of Colibri, whose processes share memory in another layout, has the database open.
+    #[error("{path} is in use by another version of Colibri: close the database there first, or use that version", path = path.display())]
+    OtherVersionRunning {
+        /// The lock file.
+        path: PathBuf,
+    },
     /// The database was opened read-only.
-    #[error("the database was opened read-only")]
+    #[error("the database was opened read-only: to write, open it without Options::read_only")]
     ReadOnly,
     /// Another writer holds the database (only from operations that do not wait).
-    #[error("another write transaction is active")]
+    #[error("another write transaction is active: try again, or wait for it with Database::write")]
     Busy,
     /// All reader slots are taken.
-    #[error("all {readers_max} reader slots are taken (Options::readers_max)")]
+    #[error("all {readers_max} reader slots are taken: drop snapshots, or raise Options::readers_max")]
     ReadersFull {
         /// How many slots there are.
         readers_max: u32,
     },
-    /// All process slots are taken.
-    #[error("{processes_max} processes have this database open, which is the most it allows")]
+    /// All process slots are taken; each opening takes one, also of the same process.
+    #[error("the database is open {processes_max} times, which is the most it allows: close it elsewhere first")]
     ProcessesFull {
-        /// How many processes may attach.
+        /// How many times a database can be open.
         processes_max: u32,
     },
     /// An earlier flush failed, so what is on disk is not known. Reopen the database.
@@ -114,7 +123,7 @@ pub enum Error {
     #[error("a key cannot be empty")]
     KeyEmpty,
     /// The key is longer than a page allows. In tables with many values a key, key and value count together.
-    #[error("the key has {bytes} bytes; at most {bytes_max} fit this table")]
+    #[error("the key has {bytes} bytes; at most {bytes_max} fit a page of this database")]
     KeyTooLong {
         /// Length of the key in bytes.
         bytes: usize,
@@ -146,8 +155,18 @@ pub enum Error {
         operation: &'static str,
     },
     /// An appended or bulk-loaded key is not greater than the last one.
-    #[error("keys must come in ascending order here: this one is not greater than the table's last")]
+    #[error(
+        "keys must come in ascending order here: this one is not greater than the table's last (put takes any order)"
+    )]
     KeyNotInOrder,
+    /// A table's name is empty or too long.
+    #[error("the name of a table has from 1 to {bytes_max} bytes; this one has {bytes}")]
+    TableName {
+        /// Length of the name in bytes.
+        bytes: usize,
+        /// The limit in bytes.
+        bytes_max: usize,
+    },
     /// There is no such table.
     #[error("there is no table {name:?}")]
     NoSuchTable {
@@ -155,7 +174,7 @@ pub enum Error {
         name: String,
     },
     /// A table of that name exists with another kind.
-    #[error("table {name:?} exists as {kind}")]
+    #[error("table {name:?} is {kind}: use it as that, or choose another name")]
     TableExists {
         /// The name asked for.
         name: String,

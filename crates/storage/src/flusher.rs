@@ -72,7 +72,11 @@ fn run(core: &Core, signal: &Signal, period: Duration) {
         match state.dirty_since {
             None => signal.changed.wait(&mut state),
             Some(since) if !state.over_bound && since.elapsed() < period => {
-                signal.changed.wait_until(&mut state, since + period);
+                match since.checked_add(period) {
+                    Some(deadline) => _ = signal.changed.wait_until(&mut state, deadline),
+                    // A period that never ends: by bytes alone.
+                    None => signal.changed.wait(&mut state),
+                }
             }
             Some(_) => {
                 state.dirty_since = None;

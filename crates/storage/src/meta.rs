@@ -24,6 +24,8 @@ pub const FORMAT_VERSION: u32 = 1;
 pub(crate) const META_BYTES: usize = 4096;
 /// How many pages of a commit a meta page can list.
 pub(crate) const MANIFEST_MAX: usize = 160;
+/// No database has seen more transactions; so numbers can be counted on from any that is read.
+const TXN_MAX: u64 = 1 << 62;
 /// How many changes to the free map a meta page can hold.
 pub(crate) const TOGGLES_MAX: usize = 640;
 
@@ -113,14 +115,17 @@ impl Meta {
         bytes
     }
 
-    /// Reads a meta page; `bytes` are at least [`META_BYTES`] long.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, MetaFault> {
+    /// Reads one of the two meta pages; `bytes` are at least [`META_BYTES`] long.
+    pub(crate) fn decode(bytes: &[u8], slot: u32) -> Result<Self, MetaFault> {
         let bytes = &bytes[..META_BYTES];
         if &bytes[AT_MAGIC..AT_MAGIC + 8] != MAGIC {
             return Err(MetaFault::NotColibri);
         }
         if page::compute_checksum(bytes) != page::checksum_of(bytes) {
             return Err(MetaFault::Damaged("the meta page's checksum does not match"));
+        }
+        if page::number_of(bytes) != PageId(slot) {
+            return Err(MetaFault::Damaged("the meta page carries the other's number"));
         }
         let version = get_u32(bytes, AT_VERSION);
         if version > FORMAT_VERSION {
@@ -132,15 +137,19 @@ impl Meta {
         let page_size_ok = page_size.is_power_of_two()
             && (crate::options::PAGE_SIZE_MIN..=crate::options::PAGE_SIZE_MAX).contains(&page_size);
         let page_count = get_u32(bytes, AT_PAGE_COUNT);
-        if toggles_len > TOGGLES_MAX || manifest_len > MANIFEST_MAX || !page_size_ok || page_count < 2 {
+        let (txn, catalog) = (page::txn_of(bytes), Tree::decode(&bytes[AT_CATALOG..AT_CATALOG + Tree::BYTES]));
+        if txn.0 > TXN_MAX || !catalog.is_plausible() {
+            return Err(MetaFault::Damaged("a field of the meta page is out of range"));
+        }
+        if version == 0 || toggles_len > TOGGLES_MAX || manifest_len > MANIFEST_MAX || !page_size_ok || page_count < 2 {
             return Err(MetaFault::Damaged("a field of the meta page is out of range"));
         }
         Ok(Self {
-            txn: page::txn_of(bytes),
+            txn,
             page_size,
             page_count,
             database_id: bytes[AT_DATABASE_ID..AT_DATABASE_ID + 16].try_into().expect("sixteen bytes were sliced"),
-            catalog: Tree::decode(&bytes[AT_CATALOG..AT_CATALOG + Tree::BYTES]),
+            catalog,
             free_base: PageId(get_u32(bytes, AT_FREE_BASE)),
             free_base_pages: get_u32(bytes, AT_FREE_BASE_PAGES),
             free_log: PageId(get_u32(bytes, AT_FREE_LOG)),

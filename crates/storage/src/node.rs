@@ -42,6 +42,11 @@ const LARGE_BYTES: usize = 8;
 /// Largest number of entries below one child.
 const COUNT_MAX: u64 = (1 << 48) - 1;
 
+/// Pages that no tree refers to.
+const META_PAGES: u32 = 2;
+/// Bytes that an entry takes at least: its slot, and the two lengths in its cell.
+const ENTRY_BYTES_MIN: u64 = LEAF_SLOT_BYTES as u64 + 2;
+
 /// What an entry carries besides its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Payload<'a> {
@@ -118,9 +123,19 @@ pub(crate) const fn key_bytes_max(page_size: usize) -> usize {
     page_size / 4 - 64
 }
 
+/// No file of so many pages holds more entries.
+fn entries_max(page_count: u32, page_size: usize) -> u64 {
+    u64::from(page_count) * page_size as u64 / ENTRY_BYTES_MIN
+}
+
 /// Whether a value goes into the leaf: at least four cells fit a page whatever they hold.
 pub(crate) fn fits_inline(key_len: usize, value_len: usize, page_size: usize) -> bool {
-    key_len + value_len <= page_size / 4 - 40
+    key_len + value_len <= inline_bytes_max(page_size)
+}
+
+/// The most bytes that a key and a value inside the leaf have together.
+pub(crate) const fn inline_bytes_max(page_size: usize) -> usize {
+    page_size / 4 - 40
 }
 
 /// A tree page, for reading.
@@ -365,8 +380,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Proves that a page is well-formed, so that no other method leaves its bounds.
-    pub(crate) fn validate(self) -> Result<(), &'static str> {
+    /// Proves that a page of a file of so many pages is well-formed, so that no other method leaves its bounds, that
+    /// what it refers to lies within the file, and that its entries can be cut and joined as those of any page.
+    pub(crate) fn validate(self, page_count: u32) -> Result<(), &'static str> {
         let leaf = match (page::kind_of(self.bytes), self.level()) {
             (Some(PageKind::Leaf), 0) => true,
             (Some(PageKind::Branch), 1..) => false,
@@ -374,14 +390,19 @@ impl<'a> Node<'a> {
         };
         let first = usize::from(!leaf);
         let count = self.count();
-        if count < first {
-            return Err("a branch has no children");
+        let page_size = self.bytes.len();
+        if count == 0 {
+            return Err("a tree page has no entries");
+        }
+        if self.prefix_len() > key_bytes_max(page_size) {
+            return Err("a key is longer than keys can be");
         }
         let arrays_end = self.slots_at() + count * self.slot_bytes();
         if arrays_end + self.heap_len() > self.bytes.len() {
             return Err("slots and cells overlap");
         }
         let mut cells_len = if leaf { 0 } else { BRANCH_HEAP_PAD };
+        let mut entries = 0;
         for index in 0..count {
             let place = self.place(index);
             if place > self.heap_len() {
@@ -390,10 +411,32 @@ impl<'a> Node<'a> {
             let Some(cell) = self.try_cell(index) else {
                 return Err("a cell leaves the page");
             };
-            if !leaf && self.child(index) == PageId::NONE {
-                return Err("a child is missing");
+            let key_len = self.prefix_len() + cell.suffix_len;
+            if index >= first && !(1..=key_bytes_max(page_size)).contains(&key_len) {
+                return Err("a key is longer than keys can be, or empty");
             }
-            let payload = if leaf { self.payload(index) } else { Payload::Child { page: PageId::NONE, count: 0 } };
+            let payload = self.payload(index);
+            match payload {
+                Payload::Inline(value) if !fits_inline(key_len, value.len(), page_size) => {
+                    return Err("a value is longer than a leaf takes");
+                }
+                Payload::Inline(_) => {}
+                Payload::Large { page, bytes } => {
+                    let end = u64::from(page.0) + page::run_pages_for(u64::from(bytes), page_size);
+                    if page.0 < META_PAGES || end > u64::from(page_count) {
+                        return Err("a large value lies beyond the end of the file");
+                    }
+                }
+                Payload::Child { page, count } => {
+                    if page.0 < META_PAGES || page.0 >= page_count {
+                        return Err("a child lies beyond the end of the file");
+                    }
+                    entries += count;
+                    if count == 0 || entries > entries_max(page_count, page_size) {
+                        return Err("a branch counts more entries than the file can hold, or none below a child");
+                    }
+                }
+            }
             let cell_len = payload.cell_bytes(cell.suffix_len);
             if cell_len > 0 && cell_len > place {
                 return Err("a cell leaves the page");

@@ -9,6 +9,9 @@ pub const PAGE_SIZE_MIN: u32 = 4 << 10;
 /// Largest page size, in bytes.
 pub const PAGE_SIZE_MAX: u32 = 64 << 10;
 
+/// Bounds of `Options::size_max`: room for the first steady points, and what page numbers and addresses can reach.
+const SIZE_MAX_RANGE: std::ops::RangeInclusive<u64> = 256 << 10..=256 << 40;
+
 /// What a commit waits for, and so what a crash of the operating system can take.
 ///
 /// In every mode the database is intact after a crash; the modes differ in how much of the tail is lost.
@@ -97,7 +100,8 @@ impl Options {
         self
     }
 
-    /// Largest size of the data file, in bytes: address space that is reserved, not memory. 1 TiB by default.
+    /// Largest size of the data file, in bytes, from 256 KiB to 256 TiB: address space that is reserved, not memory.
+    /// 1 TiB by default.
     #[must_use]
     pub fn size_max(mut self, bytes: u64) -> Self {
         self.size_max = bytes;
@@ -133,7 +137,7 @@ impl Options {
         self
     }
 
-    /// How many snapshots can be open at once, over all processes. The first process to open the database
+    /// How many snapshots can be open at once, over all processes, from 1 to 1048576. The first process to open the database
     /// decides. 1024 by default.
     #[must_use]
     pub fn readers_max(mut self, readers_max: u32) -> Self {
@@ -150,8 +154,9 @@ impl Options {
                 reason: "must be a power of two from 4096 to 65536",
             });
         }
-        if self.size_max < u64::from(PAGE_SIZE_MAX) * 4 {
-            return Err(Error::InvalidOption { option: "size_max", reason: "must be at least 262144 bytes" });
+        if !SIZE_MAX_RANGE.contains(&self.size_max) {
+            let reason = "must be from 262144 bytes (256 KiB) to 281474976710656 (256 TiB)";
+            return Err(Error::InvalidOption { option: "size_max", reason });
         }
         if self.size_initial > self.size_max {
             return Err(Error::InvalidOption { option: "size_initial", reason: "must not exceed size_max" });

@@ -30,6 +30,47 @@ pub(crate) struct Bounds {
     pub(crate) steady: TxnId,
 }
 
+/// A bit for each page that passed verification as what it is used for. Untouched words cost nothing.
+struct Verified(Vec<AtomicU64>);
+
+impl Verified {
+    fn new(pages_max: u32) -> Self {
+        // A zeroed allocation of this size is a fresh mapping: no page of it exists before its first bit is set.
+        Self(zeroed_atomics((pages_max as usize).div_ceil(64)))
+    }
+
+    #[inline]
+    fn contains(&self, id: PageId) -> bool {
+        self.0[id.index() / 64].load(Ordering::Relaxed) >> (id.0 % 64) & 1 == 1
+    }
+
+    fn insert(&self, id: PageId) {
+        self.0[id.index() / 64].fetch_or(1 << (id.0 % 64), Ordering::Relaxed);
+    }
+
+    fn remove(&self, id: PageId) {
+        let (word, bit) = (&self.0[id.index() / 64], 1 << (id.0 % 64));
+        if word.load(Ordering::Relaxed) & bit != 0 {
+            word.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+
+    fn forget(&self, page_count: u32) {
+        for word in &self.0[..(page_count as usize).div_ceil(64)] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a page is asked for as.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// A leaf or a branch.
+    Node,
+    /// The head of a large value.
+    Large,
+}
+
 /// The mapped pages of one database in one process.
 pub(crate) struct Pager {
     base: *mut u8,
@@ -37,8 +78,10 @@ pub(crate) struct Pager {
     page_shift: u32,
     pages_max: u32,
     checksums: Checksums,
-    /// A bit for each page that passed verification since the database was opened. Untouched words cost nothing.
-    verified: Vec<AtomicU64>,
+    /// Tree pages that passed verification since the database was opened.
+    nodes: Verified,
+    /// Heads of large values that did. A set of its own: a well-formed page of one kind is no page of the other.
+    large: Verified,
     disk: Box<dyn Disk>,
 }
 
@@ -51,16 +94,14 @@ impl Pager {
     pub(crate) fn new(disk: Box<dyn Disk>, page_size: u32, checksums: Checksums) -> Self {
         let (base, reserved) = disk.map();
         let pages_max = u32::try_from(reserved / u64::from(page_size)).unwrap_or(u32::MAX);
-        let words = (pages_max as usize).div_ceil(64);
-        // A zeroed allocation of this size is a fresh mapping: no page of it exists before its first bit is set.
-        let verified = zeroed_atomics(words);
         Self {
             base: base.as_ptr(),
             page_size: page_size as usize,
             page_shift: page_size.trailing_zeros(),
             pages_max,
             checksums,
-            verified,
+            nodes: Verified::new(pages_max),
+            large: Verified::new(pages_max),
             disk,
         }
     }
@@ -91,15 +132,18 @@ impl Pager {
         }
     }
 
-    /// A tree page or the first page of a run, verified the first time.
+    /// The first page of something of a kind, verified the first time.
     #[inline]
-    fn page(&self, id: PageId, bounds: Bounds) -> Result<&[u8]> {
+    fn page(&self, id: PageId, expected: Expected, bounds: Bounds) -> Result<&[u8]> {
         if id.0 >= bounds.page_count {
             return Err(Error::Corrupted { page: id, reason: "a page number lies beyond the end of the file" });
         }
-        let word = self.verified[id.index() / 64].load(Ordering::Relaxed);
-        if word >> (id.0 % 64) & 1 == 0 || self.checksums == Checksums::Always {
-            self.verify(id, bounds)?;
+        let verified = match expected {
+            Expected::Node => &self.nodes,
+            Expected::Large => &self.large,
+        };
+        if !verified.contains(id) || self.checksums == Checksums::Always {
+            self.verify(id, expected, verified, bounds)?;
         }
         Ok(self.bytes(id, 1))
     }
@@ -107,7 +151,7 @@ impl Pager {
     /// A tree page.
     #[inline]
     pub(crate) fn node(&self, id: PageId, bounds: Bounds) -> Result<Node<'_>> {
-        self.page(id, bounds).map(Node::new)
+        self.page(id, Expected::Node, bounds).map(Node::new)
     }
 
     /// Starts loading the part of a page that searching it touches first.
@@ -140,8 +184,8 @@ impl Pager {
 
     /// The content of a large value.
     pub(crate) fn large(&self, id: PageId, len: u32, bounds: Bounds) -> Result<&[u8]> {
-        let head = self.page(id, bounds)?;
-        if page::kind_of(head) != Some(PageKind::Overflow) || page::run_bytes_of(head) != len {
+        let head = self.page(id, Expected::Large, bounds)?;
+        if page::run_bytes_of(head) != len {
             return Err(Error::Corrupted { page: id, reason: "it is not the large value that a leaf refers to" });
         }
         let pages = page::run_pages_for(u64::from(len), self.page_size) as u32;
@@ -151,17 +195,19 @@ impl Pager {
         Ok(&self.bytes(id, pages)[page::HEADER_BYTES..page::HEADER_BYTES + len as usize])
     }
 
-    /// Verifies a page or a run, wherever it stands.
+    /// Verifies a tree page or a large value, whichever stands there.
     pub(crate) fn verified_run(&self, id: PageId, bounds: Bounds) -> Result<()> {
-        self.page(id, bounds).map(|_| ())
+        let large = id.0 < bounds.page_count && page::kind_of(self.bytes(id, 1)) == Some(PageKind::Overflow);
+        self.page(id, if large { Expected::Large } else { Expected::Node }, bounds).map(|_| ())
     }
 
-    /// A run of one of the free map's kinds, verified each time: it is read once.
+    /// A run of one of the free map's kinds, verified each time: it is read once. Its checksum is verified whatever the
+    /// policy: what it says is believed in everything.
     pub(crate) fn free_map_run(&self, id: PageId, kind: PageKind, bounds: Bounds) -> Result<&[u8]> {
         if id.0 >= bounds.page_count {
             return Err(Error::Corrupted { page: id, reason: "the free map lies beyond the end of the file" });
         }
-        self.verify(id, bounds)?;
+        self.verify_bytes(id, bounds, true).map_err(|reason| Error::Corrupted { page: id, reason })?;
         let head = self.bytes(id, 1);
         if page::kind_of(head) != Some(kind) {
             return Err(Error::Corrupted { page: id, reason: "it is not part of the free map" });
@@ -170,13 +216,28 @@ impl Pager {
     }
 
     #[cold]
-    fn verify(&self, id: PageId, bounds: Bounds) -> Result<()> {
-        self.verify_bytes(id, bounds).map_err(|reason| Error::Corrupted { page: id, reason })?;
-        self.mark_verified(id);
+    fn verify(&self, id: PageId, expected: Expected, verified: &Verified, bounds: Bounds) -> Result<()> {
+        let head = self.bytes(id, 1);
+        // Verified before, and here again because the policy says so: what is newer than the steady point has no
+        // checksum, and may be half way through a change.
+        if verified.contains(id) && page::txn_of(head) > bounds.steady {
+            return Ok(());
+        }
+        let result = match (expected, page::kind_of(head)) {
+            (Expected::Node, Some(PageKind::Overflow | PageKind::FreeBase | PageKind::FreeLog | PageKind::Meta)) => {
+                Err("it is not a tree page")
+            }
+            (Expected::Large, Some(kind)) if kind != PageKind::Overflow => {
+                Err("it is not the large value that a leaf refers to")
+            }
+            _ => self.verify_bytes(id, bounds, self.checksums != Checksums::Never),
+        };
+        result.map_err(|reason| Error::Corrupted { page: id, reason })?;
+        verified.insert(id);
         Ok(())
     }
 
-    fn verify_bytes(&self, id: PageId, bounds: Bounds) -> std::result::Result<(), &'static str> {
+    fn verify_bytes(&self, id: PageId, bounds: Bounds, checksum: bool) -> std::result::Result<(), &'static str> {
         let head = self.bytes(id, 1);
         if page::number_of(head) != id {
             return Err("it carries another page's number");
@@ -195,36 +256,49 @@ impl Pager {
             return Err("it is newer than the state that refers to it");
         }
         let sealed = page::txn_of(head) <= bounds.steady;
-        if sealed && self.checksums != Checksums::Never {
+        if sealed && checksum {
             let whole = self.bytes(id, pages);
             if page::compute_checksum(whole) != page::checksum_of(whole) {
                 return Err("its checksum does not match");
             }
         }
         match kind {
-            PageKind::Leaf | PageKind::Branch => Node::new(head).validate(),
+            PageKind::Leaf | PageKind::Branch => Node::new(head).validate(bounds.page_count),
             _ => Ok(()),
         }
     }
 
     /// Whether a page carries this transaction or an older one and the checksum of its content: for commits whose
-    /// single flush may not have finished.
+    /// single flush may not have finished. Whatever the policy: this is about what was written, not about what decayed.
     pub(crate) fn was_written(&self, id: PageId, checksum_low: u32, bounds: Bounds) -> bool {
         id.0 < bounds.page_count
             && page::checksum_of(self.bytes(id, 1)) as u32 == checksum_low
-            && self.verify_bytes(id, bounds).is_ok()
+            && self.verify_bytes(id, bounds, true).is_ok()
     }
 
-    /// Spares a page that this process writes from being verified by it.
-    pub(crate) fn mark_verified(&self, id: PageId) {
-        self.verified[id.index() / 64].fetch_or(1 << (id.0 % 64), Ordering::Relaxed);
+    /// Pages get a new meaning: what they were verified as, they are no more.
+    pub(crate) fn forget_meaning(&self, id: PageId, pages: u32) {
+        for page in (id.0..id.0 + pages).map(PageId) {
+            self.nodes.remove(page);
+            self.large.remove(page);
+        }
+    }
+
+    /// Spares a tree page that this process writes from being verified by it.
+    #[inline]
+    pub(crate) fn mark_node(&self, id: PageId) {
+        self.nodes.insert(id);
+    }
+
+    /// Spares a large value that this process writes from being verified by it.
+    pub(crate) fn mark_large(&self, id: PageId) {
+        self.large.insert(id);
     }
 
     /// Makes the next touch of every page verify it again.
     pub(crate) fn forget_verified(&self, page_count: u32) {
-        for word in &self.verified[..(page_count as usize).div_ceil(64)] {
-            word.store(0, Ordering::Relaxed);
-        }
+        self.nodes.forget(page_count);
+        self.large.forget(page_count);
     }
 
     /// The header of a page that this process trusts: its transaction and the length of its run.

@@ -9,9 +9,11 @@
 //! Who may touch what:
 //! - `current` and `roots`: written by the holder of the writer's lock. Root `n` goes to `roots[n % 2]` before `current`
 //!   becomes `n`; a reader that still sees `current == n` after reading `roots[n % 2]` has read it whole.
-//! - A reader slot: `owner` by whoever takes or frees it, `txn` by its owner alone. A reader publishes `txn` and then
-//!   looks at `current` again; the writer publishes `current` and then looks at the slots. Both are sequentially
-//!   consistent, so either the writer sees the reader or the reader sees the newer root and starts over.
+//! - A reader slot: `txn` is idle, a claim, or the pinned transaction. Whoever turns it from idle to its claim has the
+//!   slot until it is idle again, and says so in `owner`. A reader publishes the pin and then looks at `current` again;
+//!   the writer publishes `current` and then looks at the slots. Both are sequentially consistent, so either the
+//!   writer sees the pin or the reader sees the newer root and starts over. Owners stay with idle slots, so that a
+//!   process finds its own again; others take them only when no slot is free.
 //! - `writer`: 0, or the process slot + 1 of the holder, with a bit for sleepers.
 //! - Process slots: a process holds an open-file-description lock on the byte that goes with its slot; the kernel lets
 //!   it go with the process, which is how the others know. Slots change hands under the gate, a lock on byte 0.
@@ -47,6 +49,15 @@ const FIRST_PROCESS_BYTE: i64 = 1;
 
 /// No snapshot in this slot.
 const SLOT_IDLE: u64 = u64::MAX;
+/// A slot that a process has taken and not yet pinned anything in; it holds nothing back.
+const fn claim_by(process: u32) -> u64 {
+    SLOT_IDLE - 1 - process as u64
+}
+
+/// Who has taken the slot with this `txn`, if it is a claim.
+fn claimant(txn: u64) -> Option<u32> {
+    (SLOT_IDLE - 1).checked_sub(txn).filter(|&process| process < u64::from(PROCESSES_MAX)).map(|process| process as u32)
+}
 
 #[repr(C, align(64))]
 struct Header {
@@ -85,6 +96,26 @@ struct ReaderSlot {
     owner: AtomicU32,
     thread: AtomicU32,
     since_ms: AtomicU64,
+}
+
+impl ReaderSlot {
+    /// The process that claimed the slot, or else owns it.
+    fn holder(&self) -> Option<u32> {
+        claimant(self.txn.load(Ordering::Acquire)).or_else(|| self.owner.load(Ordering::Acquire).checked_sub(1))
+    }
+
+    /// Takes the slot from a process that does not use it any more. Returns whether it was still that process's.
+    fn release(&self, process: u32) -> bool {
+        let txn = self.txn.load(Ordering::Acquire);
+        if claimant(txn).is_some_and(|claimant| claimant != process)
+            || self.txn.compare_exchange(txn, SLOT_IDLE, Ordering::AcqRel, Ordering::Relaxed).is_err()
+        {
+            return false;
+        }
+        // Whoever claims it from now on becomes its owner, before or after this.
+        let _ = self.owner.compare_exchange(process + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
+        true
+    }
 }
 
 const _: () = assert!(size_of::<ReaderSlot>() == 64);
@@ -221,16 +252,14 @@ impl Shared {
         match existing {
             Some(existing) if !alone => readers_max = existing,
             None if !alone => {
-                return Err(Error::NotADatabase {
-                    path: path.into(),
-                    reason: "the lock file in use has another layout",
-                });
+                return Err(Error::OtherVersionRunning { path: path.into() });
             }
             Some(_) => {}
             None => file.set_len(0).map_err(|e| Error::io("cannot reset", path, e))?,
         }
         let bytes = size_of::<Header>() + readers_max as usize * size_of::<ReaderSlot>();
-        crate::disk::allocate(&file, 0, bytes as u64).map_err(|e| Error::io("cannot grow", path, e))?;
+        crate::disk::allocate(&file, 0, bytes as u64)
+            .map_err(|e| crate::disk::no_room("cannot grow", path, bytes as u64, e))?;
         // SAFETY: a new shared mapping of the file, which is at least as long as the mapping.
         let base = unsafe {
             mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)
@@ -424,7 +453,7 @@ impl Shared {
     #[inline]
     pub(crate) fn pin(&self, hint: u32) -> Result<(ReaderId, Root)> {
         let id = match self.readers().get(hint as usize) {
-            Some(slot) if slot.owner.load(Ordering::Relaxed) == self.slot + 1 && self.claim(slot) => ReaderId(hint),
+            Some(slot) if self.claim_own(slot) => ReaderId(hint),
             _ => self.find_slot()?,
         };
         let slot = &self.readers()[id.0 as usize];
@@ -441,29 +470,43 @@ impl Shared {
         }
     }
 
-    /// Claims an idle slot that this process owns, at a transaction that holds everything back until `pin` sets it.
     #[inline]
     fn claim(&self, slot: &ReaderSlot) -> bool {
-        slot.txn.compare_exchange(SLOT_IDLE, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        let claim = claim_by(self.slot);
+        slot.txn.compare_exchange(SLOT_IDLE, claim, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Claims a slot if it is idle and this process's own.
+    #[inline]
+    fn claim_own(&self, slot: &ReaderSlot) -> bool {
+        let own = || slot.owner.load(Ordering::Relaxed) == self.slot + 1;
+        if !own() || !self.claim(slot) {
+            return false;
+        }
+        // Another process may have taken it over in between, and left it idle again.
+        let still = own();
+        if !still {
+            slot.txn.store(SLOT_IDLE, Ordering::Release);
+        }
+        still
+    }
+
+    /// First this process's own and nobody's, then what the dead had, then what others do not use now.
     #[cold]
     fn find_slot(&self) -> Result<ReaderId> {
         let header = self.header();
-        for pass in 0..2 {
+        for anybodys in [false, true] {
+            if anybodys {
+                self.release_dead_readers();
+            }
             for (i, slot) in self.readers().iter().enumerate() {
-                let owner = slot.owner.load(Ordering::Acquire);
-                let free = owner == self.slot + 1
-                    || owner == 0
-                        && slot.owner.compare_exchange(0, self.slot + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-                if free && self.claim(slot) {
+                let owner = slot.owner.load(Ordering::Relaxed);
+                if (anybodys || owner == 0 || owner == self.slot + 1) && self.claim(slot) {
+                    slot.owner.store(self.slot + 1, Ordering::Release);
                     header.readers_used.fetch_max(i as u32 + 1, Ordering::SeqCst);
                     slot.thread.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
                     return Ok(ReaderId(i as u32));
                 }
-            }
-            if pass == 0 {
-                self.release_dead_readers();
             }
         }
         Err(Error::ReadersFull { readers_max: self.readers().len() as u32 })
@@ -484,7 +527,7 @@ impl Shared {
         let used = self.header().readers_used.load(Ordering::SeqCst) as usize;
         for slot in &self.readers()[..used.min(self.readers().len())] {
             let txn = slot.txn.load(Ordering::SeqCst);
-            if txn != SLOT_IDLE && slot.owner.load(Ordering::Relaxed) != 0 {
+            if txn != SLOT_IDLE && claimant(txn).is_none() {
                 out.push(TxnId(txn));
             }
         }
@@ -497,14 +540,9 @@ impl Shared {
         let mut alive = [None; PROCESSES_MAX as usize];
         let mut released = false;
         for slot in self.readers() {
-            let owner = slot.owner.load(Ordering::Acquire);
-            if owner == 0 || owner > PROCESSES_MAX {
-                continue;
-            }
-            let process = owner - 1;
+            let Some(process) = slot.holder().filter(|&process| process < PROCESSES_MAX) else { continue };
             if !*alive[process as usize].get_or_insert_with(|| self.is_alive(process)) {
-                slot.txn.store(SLOT_IDLE, Ordering::Relaxed);
-                released |= slot.owner.compare_exchange(owner, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+                released |= slot.release(process);
             }
         }
         released
@@ -512,9 +550,8 @@ impl Shared {
 
     fn release_readers_of(&self, process: u32) {
         for slot in self.readers() {
-            if slot.owner.load(Ordering::Acquire) == process + 1 {
-                slot.txn.store(SLOT_IDLE, Ordering::Relaxed);
-                slot.owner.store(0, Ordering::Release);
+            if slot.holder() == Some(process) {
+                slot.release(process);
             }
         }
     }
@@ -525,7 +562,7 @@ impl Shared {
         let mut infos = Vec::new();
         for slot in self.readers() {
             let (txn, owner) = (slot.txn.load(Ordering::Acquire), slot.owner.load(Ordering::Acquire));
-            if txn == SLOT_IDLE || owner == 0 || owner > PROCESSES_MAX {
+            if txn == SLOT_IDLE || claimant(txn).is_some() || owner == 0 || owner > PROCESSES_MAX {
                 continue;
             }
             infos.push(ReaderInfo {
@@ -621,7 +658,8 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if self.file.is_some() {
+        // Without an incarnation no process slot was taken, and the readers are another's.
+        if self.file.is_some() && self.incarnation > 0 {
             self.release_readers_of(self.slot);
         }
         // SAFETY: the mapping was made by `attach` or `private` with this length, and nobody refers to it any more.
@@ -770,5 +808,47 @@ mod tests {
         assert_eq!(pins(&living), [TxnId(1)]);
         living.unpin(kept);
         assert_eq!(pins(&living), []);
+    }
+
+    /// Bug: idle slots stayed with their owners. Consequence: a process that once had many snapshots kept all others
+    /// from reading. Fix: idle slots are anybody's when no other is free.
+    #[test]
+    fn idle_slots_go_to_who_needs_them_and_pinned_ones_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let (a, b) = (attach(&path), attach(&path));
+        a.publish(Root { txn: TxnId(1), ..Root::default() });
+        for (first, second) in [(&a, &b), (&b, &a), (&a, &b)] {
+            let mut ids: Vec<ReaderId> = (0..8).map(|hint| first.pin(hint).unwrap().0).collect();
+            assert!(matches!(second.pin(0), Err(Error::ReadersFull { readers_max: 8 })));
+            let left = ids.split_off(1);
+            left.into_iter().for_each(|id| first.unpin(id));
+            let mut others: Vec<ReaderId> = (0..7).map(|_| second.pin(3).unwrap().0).collect();
+            assert!(matches!(second.pin(0), Err(Error::ReadersFull { .. })));
+            assert!(matches!(first.pin(3), Err(Error::ReadersFull { .. })));
+            assert_eq!(first.reader_infos().len(), 8);
+            ids.append(&mut others);
+            ids.into_iter().for_each(|id| first.unpin(id));
+            assert!(first.reader_infos().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_claim_of_the_dead_is_released_and_holds_nothing_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let (living, dying) = (attach(&path), attach(&path));
+        living.unpin(living.pin(0).unwrap().0);
+        // It dies between claiming the other's slot and saying so.
+        assert!(dying.claim(&dying.readers()[0]));
+        let mut pins = Vec::new();
+        living.pinned(&mut pins);
+        assert_eq!(pins, []);
+        assert!(living.reader_infos().is_empty());
+        let dying = std::mem::ManuallyDrop::new(dying);
+        let file = dying.file.as_ref().unwrap();
+        range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
+        assert!(living.release_dead_readers());
+        assert_eq!(living.pin(0).unwrap().0.0, 0);
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! A page is free once no state that can still be asked for reaches it. In memory, for the writer:
 //! - `ready`: pages that may be taken now, freshest first;
+//! - `unbacked`: pages that may be taken once there is disk space behind them, lowest first: what was given back to
+//!   the file system, and, after opening, every free page, since nothing tells which of them were;
 //! - `pending`: pages freed by a transaction, waiting for whoever sees them. A page born in transaction `b` and freed
 //!   in `f` is seen by the pinned transactions `p` with `b <= p < f`: those of snapshots, the last steady point, and
 //!   a steady point being made. When no such `p` is left, it is ready, whatever older snapshots live.
@@ -16,7 +18,7 @@
 //! Between steady points nothing is written. When the writer's lock goes to another process, the state is derived
 //! from the last steady point and the pages that are newer than it (`handover`).
 //!
-//! Invariants: a page is in one of ready, pending, in use; `persisted` is exactly what the last steady point says.
+//! Invariants: a page is in one of ready, unbacked, pending, in use; `persisted` is exactly what the last steady point says.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -29,6 +31,11 @@ use crate::{Error, Result};
 const GROWTH_BYTES: std::ops::Range<u64> = (256 << 10)..(64 << 20);
 /// The file grows by this fraction of its size.
 const GROWTH_DIVISOR: u64 = 16;
+
+/// Disk space is asked for in steps of so many bytes where it had been given back.
+const BACK_BYTES: u64 = 1 << 20;
+/// Less free space than this is kept.
+const SPARE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
 /// So many waiting pages are no reason to look after those who hold them.
 const PENDING_PAGES_FEW: u64 = 64;
@@ -92,6 +99,19 @@ impl PageSet {
         })
     }
 
+    /// Its pages as runs of neighbours: first page and length.
+    fn runs(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let mut pages = self.iter().peekable();
+        std::iter::from_fn(move || {
+            let start = pages.next()?;
+            let mut length = 1;
+            while pages.next_if_eq(&(start + length)).is_some() {
+                length += 1;
+            }
+            Some((start, length))
+        })
+    }
+
     /// The first `count` pages in a row.
     fn first_run(&self, count: u32) -> Option<u32> {
         let (mut start, mut length) = (0, 0);
@@ -131,6 +151,8 @@ struct Pending {
     txn: TxnId,
     /// The newest pinned transaction below `txn` when this was last looked at: nothing changes until it does.
     blocker: Option<TxnId>,
+    /// Some of the pages may have no disk space behind them.
+    unbacked: bool,
     runs: Vec<Freed>,
 }
 
@@ -143,6 +165,9 @@ pub(crate) struct Space {
     ready: PageSet,
     /// Ready pages, freshest last. Pages that left `ready` another way are skipped when met.
     stack: Vec<PageId>,
+    unbacked: PageSet,
+    /// Even pages in use since before this may have no disk space behind them: zeros of a copy made with holes.
+    sparse_until: TxnId,
     pending: VecDeque<Pending>,
     pending_pages: u64,
     /// `pending_pages` when it was last found to be much.
@@ -187,6 +212,8 @@ impl Space {
             populated: 0,
             ready: PageSet::default(),
             stack: Vec::new(),
+            unbacked: PageSet::default(),
+            sparse_until: TxnId(0),
             pending: VecDeque::new(),
             pending_pages: 0,
             pending_noted: 0,
@@ -205,7 +232,7 @@ impl Space {
         }
     }
 
-    /// Reads the free pages of a steady point. All of them are ready: nobody sees an older state.
+    /// Reads the free pages of a steady point. All of them may be taken: nobody sees an older state.
     pub(crate) fn load(pager: &Pager, meta: &Meta) -> Result<Self> {
         let bounds = Bounds { page_count: meta.page_count, newest: meta.txn, steady: meta.txn };
         let mut space = Self::empty();
@@ -216,6 +243,10 @@ impl Space {
         space.base_pages = meta.free_base_pages;
         if meta.free_base != PageId::NONE {
             let run = pager.free_map_run(meta.free_base, PageKind::FreeBase, bounds)?;
+            if page::run_pages_of(run) != meta.free_base_pages {
+                let reason = "the free map's base has another length than the meta page says";
+                return Err(Error::Corrupted { page: meta.free_base, reason });
+            }
             let bytes = page::run_bytes_of(run) as usize;
             for (i, &byte) in run[HEADER_BYTES..HEADER_BYTES + bytes].iter().enumerate() {
                 for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
@@ -224,8 +255,12 @@ impl Space {
             }
         }
         let mut link = meta.free_log;
+        let outside = |page: u32| page < 2 || page >= meta.page_count;
+        let lists_outside = |page| Error::Corrupted { page, reason: "the free map lists pages outside the file" };
+        // More links than pages would be a circle.
+        let links_max = meta.free_log_pages.min(meta.page_count);
         while link != PageId::NONE {
-            if space.log.len() as u32 >= meta.free_log_pages {
+            if space.log.len() as u32 >= links_max {
                 return Err(Error::Corrupted {
                     page: link,
                     reason: "the free map's chain is longer than the meta page says",
@@ -237,23 +272,38 @@ impl Space {
                 return Err(Error::Corrupted { page: link, reason: "a link of the free map's chain is too full" });
             }
             for i in 0..count {
-                space.persisted.toggle(get_u32(bytes, HEADER_BYTES + 8 + 4 * i));
+                let page = get_u32(bytes, HEADER_BYTES + 8 + 4 * i);
+                if outside(page) {
+                    return Err(lists_outside(link));
+                }
+                space.persisted.toggle(page);
             }
             space.log.push(link);
             link = PageId(get_u32(bytes, HEADER_BYTES));
         }
+        if space.log.len() as u32 != meta.free_log_pages {
+            let reason = "the free map's chain is shorter than the meta page says";
+            return Err(Error::Corrupted { page: meta.free_log, reason });
+        }
         // The chain is kept oldest first, as it grows.
         space.log.reverse();
         for &page in &meta.toggles {
+            if outside(page.0) {
+                return Err(lists_outside(PageId::NONE));
+            }
             space.persisted.toggle(page.0);
             space.toggles.insert(page);
         }
-        if space.persisted.iter().any(|page| page < 2 || page >= meta.page_count) {
-            return Err(Error::Corrupted { page: PageId::NONE, reason: "the free map lists pages outside the file" });
+        if space.persisted.iter().any(outside) {
+            return Err(lists_outside(meta.free_base));
         }
-        let free: Vec<u32> = space.persisted.iter().collect();
-        for &page in free.iter().rev() {
-            space.give(PageId(page), 1);
+        let in_use = |(page, pages): (PageId, u32)| (page.0..page.0 + pages).any(|page| space.persisted.contains(page));
+        if space.map_runs().into_iter().any(in_use) {
+            return Err(Error::Corrupted { page: meta.free_base, reason: "the free map lists its own pages as free" });
+        }
+        space.unbacked = space.persisted.clone();
+        if pager.disk().occupied()? < pager.disk().allocated() {
+            space.sparse_until = meta.txn;
         }
         Ok(space)
     }
@@ -312,6 +362,9 @@ impl Space {
     /// Makes sure that `pages` single pages can be taken without growing the file, so that a change that has begun
     /// cannot fail for lack of room.
     pub(crate) fn reserve(&mut self, pager: &Pager, pages: u32) -> Result<()> {
+        if self.ready.len() < pages {
+            self.back(pager, pages);
+        }
         let missing = pages.saturating_sub(self.ready.len());
         self.grow(pager, self.page_count as u64 + u64::from(missing))
     }
@@ -346,7 +399,7 @@ impl Space {
 
     /// Takes a run of pages for a transaction.
     pub(crate) fn take(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
-        let page = match self.take_ready(pages) {
+        let page = match self.take_ready(pages).or_else(|| self.take_unbacked(pager, pages)) {
             Some(page) => page,
             None => {
                 let page = PageId(self.page_count);
@@ -356,13 +409,14 @@ impl Space {
                 page
             }
         };
-        self.born.insert(page.0);
+        if !self.born.insert(page.0) {
+            // Without checksums, damage may have led to this page being freed while it is in use.
+            return Err(Error::Corrupted { page, reason: "it is in use and was free" });
+        }
         if self.born_listed.insert(page.0) {
             self.born_list.push(page);
         }
-        for page in page.0..page.0 + pages {
-            pager.mark_verified(PageId(page));
-        }
+        pager.forget_meaning(page, pages);
         Ok(page)
     }
 
@@ -385,6 +439,70 @@ impl Space {
         Some(PageId(start))
     }
 
+    /// Makes unbacked pages ready, until `pages` are or there is no more room on the disk.
+    fn back(&mut self, pager: &Pager, pages: u32) {
+        let page_size = pager.page_size() as u64;
+        let step = (BACK_BYTES / page_size) as u32;
+        let mut backed = Vec::new();
+        let mut count = 0;
+        for (start, length) in self.unbacked.runs() {
+            if self.ready.len() + count >= pages && count >= step {
+                break;
+            }
+            let length = length.min(step);
+            if pager.disk().back(u64::from(start) * page_size, u64::from(length) * page_size).is_err() {
+                break;
+            }
+            backed.push((start, length));
+            count += length;
+        }
+        // The lowest is taken first.
+        for (start, length) in backed.into_iter().rev() {
+            for page in start..start + length {
+                self.unbacked.remove(page);
+            }
+            self.give(PageId(start), length);
+        }
+    }
+
+    fn take_unbacked(&mut self, pager: &Pager, pages: u32) -> Option<PageId> {
+        if self.unbacked.len() < pages {
+            return None;
+        }
+        if pages == 1 {
+            self.back(pager, 1);
+            return self.take_ready(1);
+        }
+        let start = self.unbacked.first_run(pages)?;
+        let page_size = pager.page_size() as u64;
+        pager.disk().back(u64::from(start) * page_size, u64::from(pages) * page_size).ok()?;
+        for page in start..start + pages {
+            self.unbacked.remove(page);
+        }
+        Some(PageId(start))
+    }
+
+    /// Gives the disk space of ready pages back to the file system if more of the file is ready than in use.
+    pub(crate) fn give_back(&mut self, pager: &Pager) {
+        let page_size = pager.page_size() as u64;
+        let backed = self.page_count - self.unbacked.len();
+        if self.ready.len() <= backed / 2 || u64::from(self.ready.len()) * page_size < SPARE_BYTES {
+            return;
+        }
+        let ready = std::mem::take(&mut self.ready);
+        self.stack.clear();
+        let mut refused = false;
+        for (start, length) in ready.runs() {
+            refused =
+                refused || pager.disk().punch(u64::from(start) * page_size, u64::from(length) * page_size).is_err();
+            if refused {
+                self.give(PageId(start), length);
+            } else {
+                (start..start + length).for_each(|page| _ = self.unbacked.insert(page));
+            }
+        }
+    }
+
     /// Gives back a run that was taken by the transaction under way and that no committed state has seen.
     pub(crate) fn untake(&mut self, page: PageId, pages: u32) {
         self.born.remove(page.0);
@@ -400,7 +518,7 @@ impl Space {
             }
         }
         if !runs.is_empty() {
-            self.pending.push_back(Pending { txn, blocker: None, runs: runs.to_vec() });
+            self.pending.push_back(Pending { txn, blocker: None, unbacked: false, runs: runs.to_vec() });
         }
     }
 
@@ -425,16 +543,20 @@ impl Space {
             group.runs.retain(|run| {
                 let seen = blocker.is_some_and(|pin| run.birth <= pin);
                 if !seen {
-                    given.push((run.page, run.pages));
+                    given.push((run.page, run.pages, group.unbacked || run.birth <= self.sparse_until));
                 }
                 seen
             });
         }
         self.pending.retain(|group| !group.runs.is_empty());
         self.join_pending();
-        for (page, pages) in given {
+        for (page, pages, unbacked) in given {
             self.pending_pages -= u64::from(pages);
-            self.give(page, pages);
+            if unbacked {
+                (page.0..page.0 + pages).for_each(|page| _ = self.unbacked.insert(page));
+            } else {
+                self.give(page, pages);
+            }
         }
     }
 
@@ -456,6 +578,7 @@ impl Space {
             {
                 let older = &mut self.pending[index - 1];
                 older.txn = newer.txn;
+                older.unbacked |= newer.unbacked;
                 older.runs.append(&mut newer.runs);
             }
         }
@@ -463,26 +586,39 @@ impl Space {
 
     // ---- steady points ----
 
-    /// Room that the free map may need at the next steady point, so that it cannot fail half way.
-    fn steady_reserve(&self, pager: &Pager) -> u32 {
-        let touched = self.toggles.len() as u64 + 2 * (self.born_list.len() + self.freed_steady.len()) as u64;
-        let log_pages = touched / log_capacity(pager) as u64 + 3;
-        log_pages.min(u64::from(u32::MAX / 2)) as u32 + self.base_pages_needed(pager) + 2
-    }
-
     fn base_pages_needed(&self, pager: &Pager) -> u32 {
         page::run_pages_for(u64::from(self.page_count) / 8 + 64, pager.page_size()) as u32 + 1
     }
 
-    /// Makes sure that the next steady point does not fail for lack of room.
-    pub(crate) fn prepare_steady(&self, pager: &Pager) -> Result<()> {
-        self.grow(pager, u64::from(self.page_count) + u64::from(self.steady_reserve(pager)))
+    /// Makes sure that the next steady point does not fail half way for lack of room. `freed_pages` are those that the
+    /// transaction under way gives up when it commits.
+    pub(crate) fn prepare_steady(&mut self, pager: &Pager, freed_pages: u64) -> Result<()> {
+        // The chain never gets longer than the base, so the base is the most that the free map ever takes.
+        let pages = self.base_pages_needed(pager);
+        let Err(e) = self.grow(pager, u64::from(self.page_count) + u64::from(pages)) else { return Ok(()) };
+        // No room behind the last page; what is free before it will do, if any is needed.
+        if self.toggles_max(pager, freed_pages) <= TOGGLES_MAX as u64 {
+            return Ok(());
+        }
+        if self.ready.first_run(pages).is_none() {
+            self.back(pager, self.ready.len() + pages);
+        }
+        self.ready.first_run(pages).map(|_| ()).ok_or(e)
+    }
+
+    /// How many toggles the next steady point has at most.
+    fn toggles_max(&self, pager: &Pager, freed_pages: u64) -> u64 {
+        let born = self.born_list.iter().filter(|page| self.is_born(**page));
+        let born: u64 = born.map(|&page| u64::from(pager.birth_and_pages(page).1)).sum();
+        let freed: u64 = self.freed_steady.iter().map(|&(_, pages)| u64::from(pages)).sum();
+        let grown = u64::from(self.page_count - self.persisted_count);
+        self.toggles.len() as u64 + born + freed + freed_pages + grown
     }
 
     /// Plans the steady point of `txn`, the newest committed transaction, with no transaction under way. The state of
     /// the free map in the plan is that of `txn`; everything taken from now on belongs to the steady point after it.
     pub(crate) fn begin_steady(&mut self, pager: &Pager, txn: TxnId) -> Result<SteadyPlan> {
-        self.prepare_steady(pager)?;
+        self.prepare_steady(pager, 0)?;
         let runs = std::mem::take(&mut self.born_list);
         let freed = std::mem::take(&mut self.freed_steady);
         let mut born: Vec<(PageId, u32)> = Vec::with_capacity(runs.len());
@@ -559,7 +695,7 @@ impl Space {
             self.record(page, pages, true);
         }
         self.pending_pages += freed.iter().map(|run| u64::from(run.pages)).sum::<u64>();
-        self.pending.push_back(Pending { txn, blocker: None, runs: freed });
+        self.pending.push_back(Pending { txn, blocker: None, unbacked: false, runs: freed });
         let pages = self.base_pages_needed(pager);
         let page = self.take_for_map(pager, pages)?;
         born.push((page, pages));
@@ -625,11 +761,10 @@ impl Space {
             .filter(|&page| !used.contains(page))
             .map(|page| Freed { page: PageId(page), pages: 1, birth })
             .collect();
-        self.ready = PageSet::default();
-        self.stack.clear();
+        self.unbacked = PageSet::default();
         self.pending_pages += idle.len() as u64;
         if !idle.is_empty() {
-            self.pending.push_back(Pending { txn: freed_by, blocker: None, runs: idle });
+            self.pending.push_back(Pending { txn: freed_by, blocker: None, unbacked: true, runs: idle });
         }
         self.commit(txn, freed);
     }

@@ -17,8 +17,10 @@ pub struct DatabaseStat {
     pub txn: TxnId,
     /// The newest transaction that is on disk.
     pub steady_txn: TxnId,
-    /// Bytes of disk space behind the data file.
+    /// The length of the data file in bytes.
     pub file_bytes: u64,
+    /// Disk space behind the data file in bytes: less than its length where free pages were given back.
+    pub disk_bytes: u64,
     /// Pages up to the last one that was ever used, meta pages included.
     pub pages: u64,
     /// Free pages among them, as of the last steady point.
@@ -43,6 +45,7 @@ impl Database {
             txn: root.txn,
             steady_txn: core.shared.steady(),
             file_bytes: core.pager.disk().allocated(),
+            disk_bytes: core.pager.disk().occupied()?,
             pages: u64::from(root.page_count.max(meta.page_count)),
             free_pages: u64::from(free.persisted().len()),
             readers,

@@ -19,6 +19,8 @@ use crate::{Error, Result};
 
 /// No tree is deeper: with at least two children a branch, 2^48 entries fit.
 const DEPTH_MAX: u32 = 48;
+/// New entries leave so many pages to what makes room: without free pages nothing could be deleted, or committed.
+const PAGES_SPARE: u32 = 32;
 
 /// Where a tree starts and how big it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,6 +83,17 @@ impl Tree {
         }
     }
 
+    /// Whether a description that was read can be one: it is empty in every respect or in none, and not too deep.
+    pub(crate) fn is_plausible(&self) -> bool {
+        let empty = self.depth == 0;
+        let pages = self.leaf_pages.max(self.branch_pages).max(self.overflow_pages);
+        empty == (self.root == PageId::NONE)
+            && empty == (self.entries == 0)
+            && self.depth <= DEPTH_MAX
+            && self.entries < 1 << 48
+            && pages <= u64::from(u32::MAX)
+    }
+
     pub(crate) fn encode(&self, out: &mut [u8]) {
         for (i, word) in self.to_words().into_iter().enumerate() {
             put_u64(out, 8 * i, word);
@@ -104,7 +117,20 @@ impl Tree {
             levels = below(levels, child)?;
             node = pager.node(child, bounds)?;
         }
+        self.at_bottom(levels)?;
         Ok(node)
+    }
+
+    /// A path that ends above or below where leaves are has gone through pages of another tree.
+    #[inline]
+    fn at_bottom(&self, levels: u32) -> Result<()> {
+        if levels != 1 {
+            return Err(Error::Corrupted {
+                page: self.root,
+                reason: "a leaf below it is at another level than it says",
+            });
+        }
+        Ok(())
     }
 
     /// The payload under a key.
@@ -132,6 +158,7 @@ impl Tree {
             levels = below(levels, child)?;
             node = pager.node(child, bounds)?;
         }
+        self.at_bottom(levels)?;
         Ok(rank
             + match node.search(key) {
                 Ok(index) => index as u64 + u64::from(inclusive),
@@ -164,6 +191,7 @@ impl Tree {
         loop {
             let node = pager.node(id, bounds)?;
             if node.is_leaf() {
+                self.at_bottom(levels)?;
                 let found = node.search(key);
                 path.push((id, found.unwrap_or_else(|index| index)));
                 return Ok((path, found.is_ok()));
@@ -203,10 +231,11 @@ impl Tree {
 
     /// Adds to the counts along a path.
     fn add_to_counts(&mut self, pager: &Pager, work: &Workspace, path: &Path, added: i64) -> Result<()> {
-        self.entries = self.entries.wrapping_add_signed(added);
+        self.entries = self.entries.checked_add_signed(added).ok_or(miscounted(self.root))?;
         for &(id, index) in &path[..path.len() - 1] {
             let count = pager.node(id, work.bounds())?.child_count(index);
-            NodeMut::new(pager.page_mut(id)).set_child_count(index, count.wrapping_add_signed(added));
+            let count = count.checked_add_signed(added).ok_or(miscounted(id))?;
+            NodeMut::new(pager.page_mut(id)).set_child_count(index, count);
         }
         Ok(())
     }
@@ -221,7 +250,7 @@ impl Tree {
         mode: PutMode,
     ) -> Result<Put> {
         if self.depth == 0 {
-            let payload = self.store(pager, work, key, value, 1)?;
+            let payload = self.store(pager, work, key, value, 1 + PAGES_SPARE)?;
             let id = work.take_node(pager, 0)?;
             build(pager, id, 1, key, |builder, _| builder.push(key, payload), key);
             *self = Self { root: id, depth: 1, entries: 1, leaf_pages: 1, ..*self };
@@ -239,7 +268,8 @@ impl Tree {
             }
             _ => {}
         }
-        let payload = self.store(pager, work, key, value, 2 * self.depth + 2)?;
+        let spare = if exists { 0 } else { PAGES_SPARE };
+        let payload = self.store(pager, work, key, value, 2 * self.depth + 2 + spare)?;
         self.own_path(pager, work, &mut path)?;
         let leaf = path[path.len() - 1].0;
         if exists {
@@ -291,7 +321,8 @@ impl Tree {
 
     fn free_large(&mut self, pager: &Pager, work: &mut Workspace, page: PageId, bytes: u32) {
         let pages = large_pages(pager, bytes);
-        self.overflow_pages -= pages;
+        // Were the description wrong, `check` would tell.
+        self.overflow_pages = self.overflow_pages.saturating_sub(pages);
         work.free_large(pager, page, pages as u32);
     }
 
@@ -410,11 +441,8 @@ impl Tree {
     }
 
     fn drop_page(&mut self, pager: &Pager, work: &mut Workspace, id: PageId, level: u8) {
-        if level == 0 {
-            self.leaf_pages -= 1;
-        } else {
-            self.branch_pages -= 1;
-        }
+        let pages = if level == 0 { &mut self.leaf_pages } else { &mut self.branch_pages };
+        *pages = pages.saturating_sub(1);
         work.free(pager, id);
     }
 
@@ -433,6 +461,9 @@ impl Tree {
             let (left, right) = (node.child(left_index), node.child(right_index));
             let (left_node, right_node) = (pager.node(left, work.bounds())?, pager.node(right, work.bounds())?);
             let level = left_node.level();
+            if level != right_node.level() {
+                return Err(Error::Corrupted { page: right, reason: "it is at another level than its neighbour" });
+            }
             if left_node.used_bytes() + right_node.used_bytes() > pager.page_size() * 3 / 2 {
                 continue;
             }
@@ -441,7 +472,13 @@ impl Tree {
             let pair = Pair { left: left_node, right: right_node, separator: &separator };
             let fits = pair.bytes_merged() <= pager.page_size() * 9 / 10;
             if fits {
+                if !pair.is_ordered() {
+                    return Err(Error::Corrupted { page: right, reason: "its keys are not above its neighbour's" });
+                }
                 let merged = work.take_node(pager, level)?;
+                if merged == left || merged == right {
+                    return Err(Error::Corrupted { page: merged, reason: "it is in use and was free" });
+                }
                 pair.write(pager.page_mut(merged));
                 let entries = pager.node(merged, work.bounds())?.entries();
                 let mut parent = NodeMut::new(pager.page_mut(parent));
@@ -471,21 +508,24 @@ impl Tree {
         if count == 0 {
             return Ok(0);
         }
+        if count > self.entries {
+            return Err(miscounted(self.root));
+        }
         if count == self.entries {
             let entries = self.entries;
             self.clear(pager, work)?;
             return Ok(entries);
         }
-        work.reserve(pager, 4 * self.depth + 4)?;
+        // For two edges to trim and to mend below, two pages a level each: nothing may be done if not all can.
+        work.reserve(pager, 6 * self.depth + 2)?;
         // Reading what goes first: a damaged page is found before anything has changed.
-        self.verify_range(pager, work, self.root, low, high)?;
+        self.verify_range(pager, work, low, high)?;
         self.root = self.trim(pager, work, self.root, low, high)?;
         self.entries -= count;
         for bound in [low, high] {
             if let Bound::Included(key) | Bound::Excluded(key) = bound
                 && self.depth > 0
             {
-                work.reserve(pager, 4 * self.depth + 4)?;
                 let (mut path, _) = self.descend(pager, work.bounds(), key)?;
                 self.own_path(pager, work, &mut path)?;
                 self.mend(pager, work, &mut path, true)?;
@@ -494,21 +534,10 @@ impl Tree {
         Ok(count)
     }
 
-    fn verify_range(
-        &self,
-        pager: &Pager,
-        work: &Workspace,
-        id: PageId,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-    ) -> Result<()> {
-        let node = pager.node(id, work.bounds())?;
-        if !node.is_leaf() {
-            for index in covered(node, low, high) {
-                self.verify_range(pager, work, node.child(index), low, high)?;
-            }
-        }
-        Ok(())
+    /// Verifies the pages that a range touches, and that they are a tree whose counts are right.
+    fn verify_range(&self, pager: &Pager, work: &Workspace, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<()> {
+        let mut pages_left = work.bounds().page_count;
+        verify_subtree(pager, work.bounds(), self.root, self.depth, self.entries, low, high, &mut pages_left)
     }
 
     /// Cuts a range out of a subtree that keeps at least one entry; returns the page that takes its place.
@@ -540,6 +569,9 @@ impl Tree {
                 ..Self::default()
             };
             let gone = subtree.count(pager, work.bounds(), low, high)?;
+            if gone > subtree.entries {
+                return Err(miscounted(child));
+            }
             if gone == subtree.entries {
                 self.free_subtree(pager, work, child)?;
                 NodeMut::new(pager.page_mut(id)).remove(index);
@@ -571,7 +603,7 @@ impl Tree {
     /// Removes everything.
     pub(crate) fn clear(&mut self, pager: &Pager, work: &mut Workspace) -> Result<()> {
         if self.depth > 0 {
-            self.verify_range(pager, work, self.root, Bound::Unbounded, Bound::Unbounded)?;
+            self.verify_range(pager, work, Bound::Unbounded, Bound::Unbounded)?;
             self.free_subtree(pager, work, self.root)?;
         }
         *self = Self::default();
@@ -586,6 +618,41 @@ fn below(levels: u32, child: PageId) -> Result<u32> {
         return Err(Error::Corrupted { page: child, reason: "the tree is deeper than its root says" });
     }
     Ok(levels - 1)
+}
+
+#[cold]
+fn miscounted(page: PageId) -> Error {
+    Error::Corrupted { page, reason: "it counts other entries than are below it" }
+}
+
+/// Verifies what a range touches below a page: levels, counts, and that no page is below itself or below two others, which
+/// would lead to more pages than the file has.
+#[expect(clippy::too_many_arguments, reason = "the state of one recursion")]
+fn verify_subtree(
+    pager: &Pager,
+    bounds: Bounds,
+    id: PageId,
+    levels: u32,
+    entries: u64,
+    low: Bound<&[u8]>,
+    high: Bound<&[u8]>,
+    pages_left: &mut u32,
+) -> Result<()> {
+    let node = pager.node(id, bounds)?;
+    if u32::from(node.level()) + 1 != levels || *pages_left == 0 {
+        return Err(Error::Corrupted { page: id, reason: "it is at another level than its tree says" });
+    }
+    *pages_left -= 1;
+    if node.entries() != entries {
+        return Err(miscounted(id));
+    }
+    if !node.is_leaf() {
+        for index in covered(node, low, high) {
+            let (child, count) = (node.child(index), node.child_count(index));
+            verify_subtree(pager, bounds, child, levels - 1, count, low, high, pages_left)?;
+        }
+    }
+    Ok(())
 }
 
 /// Pages of a large value.
@@ -820,6 +887,16 @@ impl Pair<'_> {
         }
     }
 
+    /// Whether the separator lies where it should: above all keys of the left node, and not above the right one's.
+    fn is_ordered(&self) -> bool {
+        let first_with_key = usize::from(!self.left.is_leaf());
+        let (mut last, mut first) = (Vec::new(), Vec::new());
+        let left = (self.left.count() > first_with_key).then(|| self.left.key_into(self.left.count() - 1, &mut last));
+        let right = (self.right.count() > first_with_key).then(|| self.right.key_into(first_with_key, &mut first));
+        left.is_none_or(|()| last.as_slice() < self.separator)
+            && right.is_none_or(|()| first.as_slice() >= self.separator)
+    }
+
     fn prefix(&self) -> Vec<u8> {
         let first_with_key = usize::from(!self.left.is_leaf());
         let (mut first, mut last) = (Vec::new(), Vec::new());
@@ -866,14 +943,17 @@ impl<'t> Appender<'t> {
             work.reserve(pager, tree.depth + 2)?;
             let mut path = Path::new();
             let mut id = tree.root;
+            let mut levels = tree.depth;
             loop {
                 let node = pager.node(id, work.bounds())?;
                 path.push((id, node.count() - 1));
                 if node.is_leaf() {
+                    tree.at_bottom(levels)?;
                     node.key_into(node.count() - 1, &mut last_key);
                     break;
                 }
                 id = node.child(node.count() - 1);
+                levels = below(levels, id)?;
             }
             tree.own_path(pager, work, &mut path)?;
             spine.extend(path.iter().rev().map(|step| step.0));
@@ -892,7 +972,7 @@ impl<'t> Appender<'t> {
         if key <= self.last_key.as_slice() {
             return Err(Error::KeyNotInOrder);
         }
-        let room = 2 * self.tree.depth + 2;
+        let room = 2 * self.tree.depth + 2 + PAGES_SPARE;
         let payload = self.tree.store(pager, work, key, value, room)?;
         let leaf = self.spine[0];
         let index = pager.node(leaf, work.bounds())?.count();

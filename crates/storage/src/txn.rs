@@ -6,12 +6,12 @@
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::sync::Arc;
 
-use crate::catalog::{Description, Table, TableKind};
+use crate::catalog::{Description, Table, TableKind, name_bytes_max};
 use crate::composite;
 use crate::db::{Core, Handle, WorkspaceGuard};
 use crate::node::key_bytes_max;
 use crate::options::Durability;
-use crate::page::TxnId;
+use crate::page::{PageId, TxnId};
 use crate::shared::Root;
 use crate::snapshot::{list_tables, resolve};
 use crate::tree::{Appender, Put, PutMode, Tree};
@@ -34,6 +34,7 @@ struct Opened {
 struct Before {
     catalog: Tree,
     opened: Vec<Opened>,
+    damage: Option<(PageId, &'static str)>,
 }
 
 /// The one write transaction. Dropping it undoes everything.
@@ -44,6 +45,8 @@ pub struct WriteTxn {
     catalog: Tree,
     opened: Vec<Opened>,
     outer: Vec<Before>,
+    /// What a change came upon, perhaps half way: then the changes must not be committed.
+    damage: Option<(PageId, &'static str)>,
 }
 
 impl WriteTxn {
@@ -52,7 +55,7 @@ impl WriteTxn {
         let root = core.shared.root();
         core.reclaim(&mut work);
         work.begin(root.txn.next(), core.shared.steady());
-        Self { work: Some(work), catalog: root.catalog, opened: Vec::new(), outer: Vec::new(), handle }
+        Self { work: Some(work), catalog: root.catalog, opened: Vec::new(), outer: Vec::new(), damage: None, handle }
     }
 
     fn core(&self) -> &Core {
@@ -110,7 +113,10 @@ impl WriteTxn {
 
     /// A table by name, made if there is none.
     pub fn create_table(&mut self, name: &str, kind: TableKind) -> Result<Table> {
-        self.check_key_len(name.len())?;
+        let (bytes, bytes_max) = (name.len(), name_bytes_max(self.core().pager.page_size()));
+        if !(1..=bytes_max).contains(&bytes) {
+            return Err(Error::TableName { bytes, bytes_max });
+        }
         if let Some(found) = self.describe(name)? {
             if found.kind != kind {
                 return Err(Error::TableExists { name: name.to_owned(), kind: found.kind });
@@ -121,16 +127,21 @@ impl WriteTxn {
         let description = Description { kind, tree: Tree::default() };
         let (core, work, catalog) = (&self.handle.core, self.work.as_mut(), &mut self.catalog);
         let work = work.expect("the transaction has not ended");
-        catalog.put(&core.pager, work, name.as_bytes(), &description.encode(), PutMode::InsertOnly)?;
-        Ok(table)
+        let result = catalog.put(&core.pager, work, name.as_bytes(), &description.encode(), PutMode::InsertOnly);
+        self.note_damage(result).map(|_| table)
     }
 
     /// Removes a table and everything in it.
     pub fn drop_table(&mut self, table: &Table) -> Result<()> {
-        self.clear_table(table)?;
-        self.opened.retain(|opened| opened.table.name() != table.name());
         let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
-        self.catalog.delete(&core.pager, work, table.name().as_bytes())?;
+        // Room first: clearing takes none, so that the table goes whole or stays whole.
+        work.reserve(&core.pager, 2 * self.catalog.depth + 2)?;
+        self.clear_table(table)?;
+        let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
+        let result = self.catalog.delete(&core.pager, work, table.name().as_bytes());
+        self.note_damage(result)?;
+        // Last: until the catalogue has forgotten the table, this is what knows that its pages are gone.
+        self.opened.retain(|opened| opened.table.name() != table.name());
         Ok(())
     }
 
@@ -151,6 +162,13 @@ impl WriteTxn {
         let before = opened.tree;
         let result = run(&mut opened.tree, &self.handle.core, work);
         opened.changed |= opened.tree != before;
+        self.note_damage(result)
+    }
+
+    fn note_damage<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Corrupted { page, reason }) = result {
+            self.damage.get_or_insert((page, reason));
+        }
         result
     }
 
@@ -287,13 +305,25 @@ impl WriteTxn {
 
     /// Starts a nested transaction: its changes become this one's when it commits, and vanish when it is dropped.
     pub fn nested(&mut self) -> Nested<'_> {
-        self.outer.push(Before { catalog: self.catalog, opened: self.opened.clone() });
+        self.outer.push(Before { catalog: self.catalog, opened: self.opened.clone(), damage: self.damage });
         self.work.as_mut().expect("the transaction has not ended while somebody can call it").begin_level();
-        Nested { txn: self, ended: false }
+        let depth = self.outer.len();
+        Nested { txn: self, depth, ended: false }
     }
 
-    /// Makes the changes the newest state. When it returns they are as durable as the database's mode says.
+    /// Commits nested transactions until so many are left. One that was leaked never ended by itself.
+    fn fold(&mut self, depth: usize) {
+        while self.outer.len() > depth {
+            self.outer.pop();
+            self.work.as_mut().expect("the outer transaction has not ended").commit_level();
+        }
+    }
+
+    /// Makes the changes the newest state. When it returns they are as durable as the database's mode says. If a change
+    /// came upon damage, commits nothing and says so again: the change may have gone half way. A nested transaction
+    /// that is dropped takes such a change with it.
     pub fn commit(mut self) -> Result<TxnId> {
+        self.fold(0);
         let mut work = self.work.take().expect("the transaction has not ended");
         let txn = work.txn();
         match self.publish(&mut work) {
@@ -316,6 +346,9 @@ impl WriteTxn {
     fn publish(&mut self, work: &mut WorkspaceGuard) -> Result<Option<u64>> {
         let core = &self.handle.core;
         core.ensure_usable()?;
+        if let Some((page, reason)) = self.damage {
+            return Err(Error::Corrupted { page, reason });
+        }
         for opened in self.opened.iter_mut().filter(|opened| opened.changed) {
             let description = Description { kind: opened.table.kind(), tree: opened.tree };
             let name = opened.table.name().as_bytes();
@@ -331,7 +364,8 @@ impl WriteTxn {
         self.catalog.own_root(&core.pager, work)?;
         let sync = core.durability == Durability::Sync;
         if sync {
-            work.space.prepare_steady(&core.pager)?;
+            let freed_pages = work.freed_pages();
+            work.space.prepare_steady(&core.pager, freed_pages)?;
         }
         work.commit();
         let mut root = Root { txn, catalog: self.catalog, page_count: work.space.page_count() };
@@ -352,7 +386,7 @@ impl WriteTxn {
 impl Drop for WriteTxn {
     fn drop(&mut self) {
         if let Some(mut work) = self.work.take() {
-            while work.in_transaction() {
+            while work.levels() > 0 {
                 work.abort_level(&self.handle.core.pager);
             }
             self.handle.core.unlock_writer(work);
@@ -363,6 +397,8 @@ impl Drop for WriteTxn {
 /// A transaction inside a transaction, used like the outer one. Dropping it undoes what was done through it.
 pub struct Nested<'t> {
     txn: &'t mut WriteTxn,
+    /// How many nested transactions there are with this one.
+    depth: usize,
     ended: bool,
 }
 
@@ -370,8 +406,7 @@ impl Nested<'_> {
     /// Makes the changes part of the outer transaction.
     pub fn commit(mut self) {
         self.ended = true;
-        self.txn.outer.pop();
-        self.txn.work.as_mut().expect("the outer transaction has not ended").commit_level();
+        self.txn.fold(self.depth - 1);
     }
 
     /// Undoes the changes, as dropping does.
@@ -383,11 +418,14 @@ impl Drop for Nested<'_> {
         if self.ended {
             return;
         }
-        let before = self.txn.outer.pop().expect("a nested transaction has an outer one");
-        self.txn.catalog = before.catalog;
-        self.txn.opened = before.opened;
-        let work = self.txn.work.as_mut().expect("the outer transaction has not ended");
-        work.abort_level(&self.txn.handle.core.pager);
+        self.txn.fold(self.depth);
+        if let Some(before) = self.txn.outer.pop() {
+            self.txn.catalog = before.catalog;
+            self.txn.opened = before.opened;
+            self.txn.damage = before.damage;
+            let work = self.txn.work.as_mut().expect("the outer transaction has not ended");
+            work.abort_level(&self.txn.handle.core.pager);
+        }
     }
 }
 

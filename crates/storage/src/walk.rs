@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use crate::Result;
 use crate::catalog::Description;
 use crate::node::{Node, Payload};
 use crate::page::{PageId, TxnId};
 use crate::pager::{Bounds, Pager};
 use crate::space::Freed;
 use crate::tree::{Tree, large_pages};
+use crate::{Error, Result};
 
 /// Whether to go below a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,13 @@ pub(crate) fn walk(
     if catalog.depth == 0 {
         return Ok(());
     }
+    let mut runs_left = bounds.page_count;
+    // Each page is below one other: else there are more ways to pages than pages, and perhaps no end of them.
+    let visit: OnPage<'_> = &mut |page, pages| {
+        runs_left =
+            runs_left.checked_sub(1).ok_or(Error::Corrupted { page, reason: "it is reached in more than one way" })?;
+        visit(page, pages)
+    };
     walk_tree(pager, bounds, catalog.root, catalog.depth, visit, &mut |node: Node<'_>, visit| {
         for index in 0..node.count() {
             let table = Description::decode(node.payload(index))?;
@@ -49,12 +56,15 @@ fn walk_tree(
     visit: OnPage<'_>,
     on_leaf: &mut dyn FnMut(Node<'_>, OnPage<'_>) -> Result<()>,
 ) -> Result<()> {
+    if id.0 >= bounds.page_count {
+        return Err(Error::Corrupted { page: id, reason: "a page number lies beyond the end of the file" });
+    }
     if visit(id, 1)? == Visit::Skip {
         return Ok(());
     }
     let node = pager.node(id, bounds)?;
     if u32::from(node.level()) + 1 != levels {
-        return Err(crate::Error::Corrupted { page: id, reason: "it is at another level than its tree says" });
+        return Err(Error::Corrupted { page: id, reason: "it is at another level than its tree says" });
     }
     for index in 0..node.count() {
         match node.payload(index) {

@@ -9,10 +9,10 @@
 
 use std::collections::HashSet;
 
-use crate::Result;
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::pager::{Bounds, Pager};
 use crate::space::{Freed, Space};
+use crate::{Error, Result};
 
 /// One level of a transaction: the outermost, or a nested one.
 #[derive(Default)]
@@ -60,11 +60,6 @@ impl Workspace {
         self.levels.push(std::mem::take(&mut self.spare));
     }
 
-    /// Whether a transaction, or a level of one, is under way.
-    pub(crate) fn in_transaction(&self) -> bool {
-        !self.levels.is_empty()
-    }
-
     pub(crate) fn txn(&self) -> TxnId {
         self.txn
     }
@@ -73,6 +68,11 @@ impl Workspace {
     #[inline]
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { page_count: self.space.page_count(), newest: self.txn, steady: self.steady }
+    }
+
+    /// How many levels the transaction under way has: 0 for none, 1 without nested ones.
+    pub(crate) fn levels(&self) -> usize {
+        self.levels.len()
     }
 
     fn level(&mut self) -> &mut Level {
@@ -127,6 +127,11 @@ impl Workspace {
         self.spare = level;
     }
 
+    /// Pages that the transaction gives up when it commits.
+    pub(crate) fn freed_pages(&self) -> u64 {
+        self.levels.iter().flat_map(|level| &level.freed).map(|run| u64::from(run.pages)).sum()
+    }
+
     /// Makes sure that a change that takes up to so many single pages cannot fail half way.
     pub(crate) fn reserve(&mut self, pager: &Pager, pages: u32) -> Result<()> {
         self.space.reserve(pager, pages)
@@ -137,6 +142,7 @@ impl Workspace {
         let id = self.take(pager, 1)?;
         let kind = if level == 0 { PageKind::Leaf } else { PageKind::Branch };
         page::init(pager.page_mut(id), id, self.txn, kind, level);
+        pager.mark_node(id);
         Ok(id)
     }
 
@@ -149,6 +155,7 @@ impl Workspace {
         let (content, tail) = run[page::HEADER_BYTES..].split_at_mut(value.len());
         content.copy_from_slice(value);
         tail.fill(0);
+        pager.mark_large(id);
         Ok(id)
     }
 
@@ -178,9 +185,15 @@ impl Workspace {
         if self.owns(id, birth) {
             return Ok(id);
         }
+        pager.node(id, self.bounds())?;
         let copy = self.take(pager, 1)?;
+        if copy == id {
+            // Without checksums, damage may have led to this page being freed while it is in use.
+            return Err(Error::Corrupted { page: id, reason: "it is in use and was free" });
+        }
         pager.copy_node(id, copy);
         page::set_owner(pager.page_mut(copy), copy, self.txn);
+        pager.mark_node(copy);
         self.level().freed.push(Freed { page: id, pages: 1, birth });
         Ok(copy)
     }

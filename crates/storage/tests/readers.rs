@@ -84,7 +84,7 @@ fn snapshots_of_threads_stay_what_they_were_while_a_writer_churns() {
                         let state = verify(&snapshot);
                         assert!(state >= newest, "time went back from {newest} to {state}");
                         newest = state;
-                        if mix(turn) % 4 == 0 {
+                        if mix(turn).is_multiple_of(4) {
                             kept.push((snapshot, state));
                         }
                         if kept.len() > 4 {

@@ -70,7 +70,7 @@ fn commit_without_end(role: &Role, db: &Database) {
     loop {
         let state = commit_next(db).unwrap();
         role.say(&state.to_string());
-        if mix(state) % 50 == 0 {
+        if mix(state).is_multiple_of(50) {
             db.sync().unwrap();
         }
     }
@@ -180,14 +180,14 @@ fn weak_commits_change_hands_over_and_over_between_two_steady_points() {
             assert_eq!(commit_next(db).unwrap(), state);
         }
         let reader = &handles[(mix(turn) >> 16) as usize % 2];
-        if mix(turn ^ 77) % 5 == 0 {
+        if mix(turn ^ 77).is_multiple_of(5) {
             kept.push((reader.read().unwrap(), state));
         }
         if kept.len() > 6 {
             let (snapshot, state) = kept.swap_remove((mix(turn) >> 24) as usize % kept.len());
             assert_eq!(verify(&snapshot), state, "turn {turn}");
         }
-        if mix(turn ^ 99) % 40 == 0 {
+        if mix(turn ^ 99).is_multiple_of(40) {
             db.sync().unwrap();
         }
     }
@@ -258,7 +258,7 @@ fn two_handles_of_one_process_see_each_other() {
     assert!(matches!(a.try_write(), Err(Error::Busy)));
     drop(txn);
     for state in 1..50 {
-        let (writer, reader) = if mix(state) % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        let (writer, reader) = if mix(state).is_multiple_of(2) { (&a, &b) } else { (&b, &a) };
         assert_eq!(commit_next(writer).unwrap(), state);
         assert_eq!(verify(&reader.read().unwrap()), state);
     }
@@ -310,7 +310,7 @@ fn kill_writers(name: &str, durability: Durability, stays: bool, rounds: u64) {
     for round in 0..rounds {
         let mut writer = Child::start(&format!("commit {name}"), dir.path());
         assert_eq!(writer.hear(), "open");
-        if mix(round) % 3 > 0 {
+        if !mix(round).is_multiple_of(3) {
             state = writer.hear().parse().unwrap();
         }
         let delay = Duration::from_micros(mix(round ^ 0xabcd) % 12_000);
@@ -329,14 +329,14 @@ fn kill_writers(name: &str, durability: Durability, stays: bool, rounds: u64) {
         // The writer may have died between committing and saying so.
         assert!(found == state || found == state + 1, "{name}, round {round}: {found} after {state}");
         state = found;
-        if let Some((snapshot, state)) = old.take_if(|_| mix(round) % 4 == 0) {
+        if let Some((snapshot, state)) = old.take_if(|_| mix(round).is_multiple_of(4)) {
             assert_eq!(verify(&snapshot), state, "{name}, round {round}");
         }
-        if mix(round ^ 5) % 4 > 0 {
+        if !mix(round ^ 5).is_multiple_of(4) {
             state += 1;
             assert_eq!(commit_next(&db).unwrap(), state);
         }
-        if mix(round ^ 6) % 3 == 0 {
+        if mix(round ^ 6).is_multiple_of(3) {
             assert_clean(&db);
         }
         if stays {

@@ -33,7 +33,19 @@ pub(crate) struct Child {
 impl Child {
     /// Starts a child on a directory.
     pub(crate) fn start(role: &str, dir: &Path) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        Self::start_by(&mut Command::new(std::env::current_exe().unwrap()), role, dir)
+    }
+
+    /// Starts a child by a command that runs the command its further arguments make, in circumstances of its own.
+    pub(crate) fn start_under(wrapper: &[&str], role: &str, dir: &Path) -> Self {
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(std::env::current_exe().unwrap());
+        Self::start_by(&mut command, role, dir)
+    }
+
+    /// Starts a child by a command that runs this test binary with the arguments it is given.
+    pub(crate) fn start_by(command: &mut Command, role: &str, dir: &Path) -> Self {
+        let mut process = command
             .args(["--exact", ENTRY, "--nocapture", "--test-threads=1"])
             .env(ROLE, role)
             .env(DIR, dir)
