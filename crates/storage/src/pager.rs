@@ -44,14 +44,18 @@ impl Verified {
         self.0[id.index() / 64].load(Ordering::Relaxed) >> (id.0 % 64) & 1 == 1
     }
 
+    #[inline]
     fn insert(&self, id: PageId) {
-        self.0[id.index() / 64].fetch_or(1 << (id.0 % 64), Ordering::Relaxed);
+        // Looking first: pages that are used again mostly become what they were.
+        if !self.contains(id) {
+            self.0[id.index() / 64].fetch_or(1 << (id.0 % 64), Ordering::Relaxed);
+        }
     }
 
+    #[inline]
     fn remove(&self, id: PageId) {
-        let (word, bit) = (&self.0[id.index() / 64], 1 << (id.0 % 64));
-        if word.load(Ordering::Relaxed) & bit != 0 {
-            word.fetch_and(!bit, Ordering::Relaxed);
+        if self.contains(id) {
+            self.0[id.index() / 64].fetch_and(!(1 << (id.0 % 64)), Ordering::Relaxed);
         }
     }
 
@@ -60,6 +64,13 @@ impl Verified {
             word.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// Off the path that is usually taken, so that it costs that one nothing.
+#[cold]
+#[inline(never)]
+pub(crate) fn corrupted(page: PageId, reason: &'static str) -> Error {
+    Error::Corrupted { page, reason }
 }
 
 /// What a page is asked for as.
@@ -136,7 +147,7 @@ impl Pager {
     #[inline]
     fn page(&self, id: PageId, expected: Expected, bounds: Bounds) -> Result<&[u8]> {
         if id.0 >= bounds.page_count {
-            return Err(Error::Corrupted { page: id, reason: "a page number lies beyond the end of the file" });
+            return Err(corrupted(id, "a page number lies beyond the end of the file"));
         }
         let verified = match expected {
             Expected::Node => &self.nodes,
@@ -276,23 +287,25 @@ impl Pager {
             && self.verify_bytes(id, bounds, true).is_ok()
     }
 
-    /// Pages get a new meaning: what they were verified as, they are no more.
-    pub(crate) fn forget_meaning(&self, id: PageId, pages: u32) {
-        for page in (id.0..id.0 + pages).map(PageId) {
-            self.nodes.remove(page);
-            self.large.remove(page);
-        }
-    }
-
     /// Spares a tree page that this process writes from being verified by it.
     #[inline]
     pub(crate) fn mark_node(&self, id: PageId) {
         self.nodes.insert(id);
+        self.large.remove(id);
     }
 
     /// Spares a large value that this process writes from being verified by it.
-    pub(crate) fn mark_large(&self, id: PageId) {
+    pub(crate) fn mark_large(&self, id: PageId, pages: u32) {
+        self.mark_neither(id, pages);
         self.large.insert(id);
+    }
+
+    /// Takes notice of pages of the free map.
+    pub(crate) fn mark_neither(&self, id: PageId, pages: u32) {
+        for page in (id.0..id.0 + pages).map(PageId) {
+            self.nodes.remove(page);
+            self.large.remove(page);
+        }
     }
 
     /// Makes the next touch of every page verify it again.

@@ -411,12 +411,11 @@ impl Space {
         };
         if !self.born.insert(page.0) {
             // Without checksums, damage may have led to this page being freed while it is in use.
-            return Err(Error::Corrupted { page, reason: "it is in use and was free" });
+            return Err(crate::pager::corrupted(page, "it is in use and was free"));
         }
         if self.born_listed.insert(page.0) {
             self.born_list.push(page);
         }
-        pager.forget_meaning(page, pages);
         Ok(page)
     }
 
@@ -711,6 +710,7 @@ impl Space {
     /// Takes pages for the free map itself: in use at the steady point being planned, and sealed by it.
     fn take_for_map(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
         let page = self.take(pager, pages)?;
+        pager.mark_neither(page, pages);
         self.born.remove(page.0);
         self.record(page, pages, false);
         Ok(page)

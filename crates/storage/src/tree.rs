@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
 use crate::page::{PageId, get_u64, put_u64};
-use crate::pager::{Bounds, Pager};
+use crate::pager::{Bounds, Pager, corrupted};
 use crate::workspace::Workspace;
 use crate::{Error, Result};
 
@@ -125,10 +125,7 @@ impl Tree {
     #[inline]
     fn at_bottom(&self, levels: u32) -> Result<()> {
         if levels != 1 {
-            return Err(Error::Corrupted {
-                page: self.root,
-                reason: "a leaf below it is at another level than it says",
-            });
+            return Err(corrupted(self.root, "a leaf below it is at another level than it says"));
         }
         Ok(())
     }
@@ -231,10 +228,10 @@ impl Tree {
 
     /// Adds to the counts along a path.
     fn add_to_counts(&mut self, pager: &Pager, work: &Workspace, path: &Path, added: i64) -> Result<()> {
-        self.entries = self.entries.checked_add_signed(added).ok_or(miscounted(self.root))?;
+        self.entries = self.entries.checked_add_signed(added).ok_or_else(|| miscounted(self.root))?;
         for &(id, index) in &path[..path.len() - 1] {
             let count = pager.node(id, work.bounds())?.child_count(index);
-            let count = count.checked_add_signed(added).ok_or(miscounted(id))?;
+            let count = count.checked_add_signed(added).ok_or_else(|| miscounted(id))?;
             NodeMut::new(pager.page_mut(id)).set_child_count(index, count);
         }
         Ok(())
@@ -615,14 +612,13 @@ impl Tree {
 #[inline]
 fn below(levels: u32, child: PageId) -> Result<u32> {
     if levels <= 1 || levels > DEPTH_MAX {
-        return Err(Error::Corrupted { page: child, reason: "the tree is deeper than its root says" });
+        return Err(corrupted(child, "the tree is deeper than its root says"));
     }
     Ok(levels - 1)
 }
 
-#[cold]
 fn miscounted(page: PageId) -> Error {
-    Error::Corrupted { page, reason: "it counts other entries than are below it" }
+    corrupted(page, "it counts other entries than are below it")
 }
 
 /// Verifies what a range touches below a page: levels, counts, and that no page is below itself or below two others, which

@@ -9,10 +9,10 @@
 
 use std::collections::HashSet;
 
+use crate::Result;
 use crate::page::{self, PageId, PageKind, TxnId};
-use crate::pager::{Bounds, Pager};
+use crate::pager::{Bounds, Pager, corrupted};
 use crate::space::{Freed, Space};
-use crate::{Error, Result};
 
 /// One level of a transaction: the outermost, or a nested one.
 #[derive(Default)]
@@ -155,7 +155,7 @@ impl Workspace {
         let (content, tail) = run[page::HEADER_BYTES..].split_at_mut(value.len());
         content.copy_from_slice(value);
         tail.fill(0);
-        pager.mark_large(id);
+        pager.mark_large(id, pages);
         Ok(id)
     }
 
@@ -189,7 +189,7 @@ impl Workspace {
         let copy = self.take(pager, 1)?;
         if copy == id {
             // Without checksums, damage may have led to this page being freed while it is in use.
-            return Err(Error::Corrupted { page: id, reason: "it is in use and was free" });
+            return Err(corrupted(id, "it is in use and was free"));
         }
         pager.copy_node(id, copy);
         page::set_owner(pager.page_mut(copy), copy, self.txn);
