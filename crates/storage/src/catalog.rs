@@ -149,6 +149,12 @@ impl Table {
         Self(Arc::new(TableInner { name: name.to_owned(), kind, found: Found::default() }))
     }
 
+    /// Whether both are handles of the table of one name; clones are told without looking at it.
+    #[inline]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.name == other.0.name
+    }
+
     /// The table's name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -37,6 +37,8 @@ const BACK_BYTES: u64 = 1 << 20;
 /// Less free space than this is kept.
 const SPARE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
+/// So many lists of freed pages are kept for reuse.
+const SPARE_LISTS: usize = 8;
 /// So many waiting pages are no reason to look after those who hold them.
 const PENDING_PAGES_FEW: u64 = 64;
 
@@ -166,6 +168,10 @@ pub(crate) struct Space {
     /// Ready pages, freshest last. Pages that left `ready` another way are skipped when met.
     stack: Vec<PageId>,
     unbacked: PageSet,
+    /// Lists of pending groups that are gone, empty, for the next ones.
+    spare: Vec<Vec<Freed>>,
+    /// Runs that became free, while they are handed on.
+    given: Vec<(PageId, u32, bool)>,
     /// Even pages in use since before this may have no disk space behind them: zeros of a copy made with holes.
     sparse_until: TxnId,
     pending: VecDeque<Pending>,
@@ -213,6 +219,8 @@ impl Space {
             ready: PageSet::default(),
             stack: Vec::new(),
             unbacked: PageSet::default(),
+            spare: Vec::new(),
+            given: Vec::new(),
             sparse_until: TxnId(0),
             pending: VecDeque::new(),
             pending_pages: 0,
@@ -517,7 +525,9 @@ impl Space {
             }
         }
         if !runs.is_empty() {
-            self.pending.push_back(Pending { txn, blocker: None, unbacked: false, runs: runs.to_vec() });
+            let mut kept = self.spare.pop().unwrap_or_default();
+            kept.extend_from_slice(runs);
+            self.pending.push_back(Pending { txn, blocker: None, unbacked: false, runs: kept });
         }
     }
 
@@ -530,7 +540,7 @@ impl Space {
         snapshots.push(self.steady);
         snapshots.extend(self.steady_next);
         snapshots.sort_unstable();
-        let mut given = Vec::new();
+        let mut given = std::mem::take(&mut self.given);
         for group in &mut self.pending {
             let below = snapshots.partition_point(|&pin| pin < group.txn);
             let blocker = below.checked_sub(1).map(|i| snapshots[i]);
@@ -547,9 +557,16 @@ impl Space {
                 seen
             });
         }
-        self.pending.retain(|group| !group.runs.is_empty());
+        let spare = &mut self.spare;
+        self.pending.retain_mut(|group| {
+            let waits = !group.runs.is_empty();
+            if !waits && spare.len() < SPARE_LISTS {
+                spare.push(std::mem::take(&mut group.runs));
+            }
+            waits
+        });
         self.join_pending();
-        for (page, pages, unbacked) in given {
+        for (page, pages, unbacked) in given.drain(..) {
             self.pending_pages -= u64::from(pages);
             if unbacked {
                 (page.0..page.0 + pages).for_each(|page| _ = self.unbacked.insert(page));
@@ -557,6 +574,7 @@ impl Space {
                 self.give(page, pages);
             }
         }
+        self.given = given;
     }
 
     /// Whether twice as many pages wait as when this was last so, and not just a few.

@@ -75,7 +75,7 @@ impl WriteTxn {
     // ---- tables ----
 
     fn find_opened(&self, table: &Table) -> Option<usize> {
-        self.opened.iter().position(|opened| opened.table.name() == table.name())
+        self.opened.iter().position(|opened| opened.table.is_same(table))
     }
 
     fn describe(&self, name: &str) -> Result<Option<Description>> {
