@@ -20,6 +20,7 @@ use rand::{Rng, SeedableRng};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::disk::Disk;
+use crate::log::LogFile;
 use crate::{Database, Durability, Error, Options, Result, TableKind};
 
 const SECTOR_BYTES: usize = 512;
@@ -28,11 +29,20 @@ const RESERVED_BYTES: u64 = 32 << 20;
 /// What a crash left on the disk, and which commits had been acknowledged as durable by then.
 struct Wreck {
     image: Vec<u8>,
+    logs: [Vec<u8>; 2],
     acknowledged: u64,
+}
+
+/// A file of the log: what was written, and what of it was flushed.
+#[derive(Default, Clone)]
+struct LogState {
+    memory: Vec<u8>,
+    durable: Vec<u8>,
 }
 
 struct State {
     durable: Vec<u8>,
+    logs: [LogState; 2],
     rng: StdRng,
     wrecks: Vec<Wreck>,
     /// A wreck is kept at one in so many occasions.
@@ -69,7 +79,7 @@ impl Drop for Memory {
 }
 
 impl SimDisk {
-    fn new(image: &[u8], seed: u64, rarity: u32) -> Self {
+    fn new(image: &[u8], logs: &[Vec<u8>; 2], seed: u64, rarity: u32) -> Self {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new anonymous mapping.
         let base =
@@ -79,6 +89,7 @@ impl SimDisk {
         unsafe { base.as_ptr().copy_from_nonoverlapping(image.as_ptr(), image.len()) };
         let state = State {
             durable: image.to_vec(),
+            logs: logs.clone().map(|bytes| LogState { memory: bytes.clone(), durable: bytes }),
             rng: StdRng::seed_from_u64(seed),
             wrecks: Vec::new(),
             rarity,
@@ -94,6 +105,17 @@ impl SimDisk {
         }
     }
 
+    /// A new database.
+    fn of_new(seed: u64, rarity: u32) -> Self {
+        Self::new(&Database::image_of_new(4096), &Default::default(), seed, rarity)
+    }
+
+    fn open(&self, durability: Durability) -> Result<Database> {
+        let options = Options::new().durability(durability).log_bytes(64 << 10);
+        let logs = [0, 1].map(|file| Box::new(SimLog { disk: self.clone(), file }) as Box<dyn LogFile>);
+        Database::on_disk(Box::new(self.clone()), logs, &options, 4096)
+    }
+
     fn memory(&self) -> &[u8] {
         // SAFETY: below the mapping's length; the engine does not write while the disk is asked to do something.
         unsafe { std::slice::from_raw_parts(self.memory.0.as_ptr(), self.allocated() as usize) }
@@ -107,14 +129,15 @@ impl SimDisk {
         if image.len() < memory.len() && state.rng.random_bool(0.7) {
             image.resize(memory.len(), 0);
         }
-        let chance = [0.0, 0.1, 0.5, 0.9, 0.99, 1.0][state.rng.random_range(0..6)];
-        for at in (0..image.len().min(memory.len())).step_by(SECTOR_BYTES) {
-            let sector = at..at + SECTOR_BYTES;
-            if image[sector.clone()] != memory[sector.clone()] && state.rng.random_bool(chance) {
-                image[sector.clone()].copy_from_slice(&memory[sector]);
+        keep_some(&mut image, memory, &mut state.rng);
+        let mut logs = state.logs.clone().map(|log| log.durable);
+        for (log, kept) in state.logs.iter().zip(&mut logs) {
+            if kept.len() < log.memory.len() && state.rng.random_bool(0.7) {
+                kept.resize(log.memory.len(), 0);
             }
+            keep_some(kept, &log.memory, &mut state.rng);
         }
-        Wreck { image, acknowledged: self.acknowledged.load(Ordering::Relaxed) }
+        Wreck { image, logs, acknowledged: self.acknowledged.load(Ordering::Relaxed) }
     }
 
     fn maybe_crash(&self, state: &mut State) {
@@ -123,6 +146,72 @@ impl SimDisk {
             let wreck = self.wreck(state);
             state.wrecks.push(wreck);
         }
+    }
+}
+
+/// Brings some sectors of what is durable to what is in memory.
+fn keep_some(durable: &mut [u8], memory: &[u8], rng: &mut StdRng) {
+    let chance = [0.0, 0.1, 0.5, 0.9, 0.99, 1.0][rng.random_range(0..6)];
+    for (old, new) in durable.chunks_mut(SECTOR_BYTES).zip(memory.chunks(SECTOR_BYTES)) {
+        if old != new && rng.random_bool(chance) {
+            old.copy_from_slice(&new[..old.len()]);
+        }
+    }
+}
+
+/// A file of the log on the simulated disk.
+struct SimLog {
+    disk: SimDisk,
+    file: usize,
+}
+
+impl LogFile for SimLog {
+    fn allocated(&self) -> u64 {
+        self.disk.state.lock().logs[self.file].memory.len() as u64
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let mut state = self.disk.state.lock();
+        let memory = &mut state.logs[self.file].memory;
+        let length = memory.len().max((bytes as usize).next_multiple_of(SECTOR_BYTES));
+        memory.resize(length, 0);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut state = self.disk.state.lock();
+        self.disk.maybe_crash(&mut state);
+        state.logs[self.file].memory[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        self.disk.maybe_crash(&mut state);
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        let state = self.disk.state.lock();
+        let rest = state.logs[self.file].memory.get(offset as usize..).unwrap_or_default();
+        let got = rest.len().min(bytes.len());
+        bytes[..got].copy_from_slice(&rest[..got]);
+        Ok(got)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut state = self.disk.state.lock();
+        self.disk.maybe_crash(&mut state);
+        state.flushes_left -= 1;
+        if state.flushes_left == 0 {
+            let wreck = self.disk.wreck(&mut state);
+            for (log, kept) in state.logs.iter_mut().zip(wreck.logs) {
+                log.durable = kept;
+            }
+            return Err(Error::io("cannot flush", "simulated", std::io::Error::other("the disk said no")));
+        }
+        let log = &mut state.logs[self.file];
+        log.durable.clone_from(&log.memory);
+        Ok(())
+    }
+
+    fn remove(&self) {
+        self.disk.state.lock().logs[self.file] = LogState::default();
     }
 }
 
@@ -176,6 +265,8 @@ impl Disk for SimDisk {
 
     fn populate(&self, _offset: u64, _bytes: u64) {}
 
+    fn write_out(&self, _offset: u64, _bytes: u64, _wait: bool) {}
+
     fn shrink(&self, bytes: u64) -> Result<()> {
         let old = self.allocated.swap(bytes, Ordering::Relaxed);
         // SAFETY: the range lies within the mapping, and the engine refers to nothing behind its page count.
@@ -221,9 +312,7 @@ impl Disk for SimDisk {
 /// The contents of the one table after a commit.
 type Contents = BTreeMap<u32, Vec<u8>>;
 
-fn options(sync: bool) -> Options {
-    Options::new().durability(if sync { Durability::Sync } else { Durability::NoSync })
-}
+const MODES: [Durability; 3] = [Durability::Sync, Durability::SyncNoLog, Durability::NoSync];
 
 fn contents(db: &Database) -> Contents {
     let snapshot = db.read().expect("a snapshot");
@@ -269,32 +358,36 @@ fn change(db: &Database, rng: &mut StdRng, contents: &mut Contents) -> Result<()
 fn run(seed: u64) -> (usize, u64) {
     println!("COLIBRI_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
-    let sync = rng.random_bool(0.6);
-    let disk = SimDisk::new(&Database::image_of_new(4096), rng.random(), if sync { 40 } else { 6 });
-    let db = Database::on_disk(Box::new(disk.clone()), &options(sync), 4096).expect("a new database opens");
+    let mode = MODES[rng.random_range(0..3)];
+    let sync = mode != Durability::NoSync;
+    let disk = SimDisk::of_new(rng.random(), if sync { 40 } else { 6 });
+    let db = disk.open(mode).expect("a new database opens");
     let mut states = vec![Contents::new()];
     for _ in 0..rng.random_range(1..150) {
         let mut next = states[states.len() - 1].clone();
         change(&db, &mut rng, &mut next).expect("a commit");
         states.push(next);
-        if sync || rng.random_ratio(1, 8) {
+        let steady = rng.random_ratio(1, 8);
+        if steady {
             db.sync().expect("a steady point");
+        }
+        if sync || steady {
             disk.acknowledged.store(states.len() as u64 - 1, Ordering::Relaxed);
         }
     }
     db.close().expect("closing");
     let wrecks = std::mem::take(&mut disk.state.lock().wrecks);
     for wreck in &wrecks {
-        inspect(wreck, &states, sync, &mut rng);
+        inspect(wreck, &states, mode, &mut rng);
     }
     let punches = disk.state.lock().punches;
     (wrecks.len(), punches)
 }
 
 /// Opens what a crash left: everything acknowledged is there, nothing is half there, and work goes on.
-fn inspect(wreck: &Wreck, states: &[Contents], sync: bool, rng: &mut StdRng) {
-    let disk = SimDisk::new(&wreck.image, rng.random(), u32::MAX);
-    let db = Database::on_disk(Box::new(disk), &options(sync), 4096).expect("a database opens after a crash");
+fn inspect(wreck: &Wreck, states: &[Contents], mode: Durability, rng: &mut StdRng) {
+    let disk = SimDisk::new(&wreck.image, &wreck.logs, rng.random(), u32::MAX);
+    let db = disk.open(mode).expect("a database opens after a crash");
     let mut found = contents(&db);
     let index = states.iter().rposition(|state| *state == found).expect("the state is that of some commit");
     assert!(index as u64 >= wreck.acknowledged, "commit {} was acknowledged, {index} is there", wreck.acknowledged);
@@ -332,9 +425,10 @@ fn many_crashes_lose_nothing_acknowledged() {
 fn a_failed_flush_poisons_the_handle_and_the_next_opening_is_intact() {
     for seed in 0..100 {
         let mut rng = StdRng::seed_from_u64(seed);
-        let sync = rng.random_bool(0.5);
-        let disk = SimDisk::new(&Database::image_of_new(4096), seed, u32::MAX);
-        let db = Database::on_disk(Box::new(disk.clone()), &options(sync), 4096).expect("a new database opens");
+        let mode = MODES[rng.random_range(0..3)];
+        let sync = mode != Durability::NoSync;
+        let disk = SimDisk::of_new(seed, u32::MAX);
+        let db = disk.open(mode).expect("a new database opens");
         disk.state.lock().flushes_left = rng.random_range(1..20);
         let mut states = vec![Contents::new()];
         let mut acknowledged = 0;
@@ -343,8 +437,7 @@ fn a_failed_flush_poisons_the_handle_and_the_next_opening_is_intact() {
             let copy = rng.clone();
             if let Err(e) = change(&db, &mut rng, &mut next) {
                 // The commit may have reached the disk all the same: run it against a database that keeps it.
-                let twin = SimDisk::new(&Database::image_of_new(4096), seed, u32::MAX);
-                let twin = Database::on_disk(Box::new(twin), &options(false), 4096).expect("a twin");
+                let twin = SimDisk::of_new(seed, u32::MAX).open(Durability::NoSync).expect("a twin");
                 change(&twin, &mut copy.clone(), &mut next).expect("a commit that does not fail");
                 states.push(next);
                 break e;
@@ -363,7 +456,8 @@ fn a_failed_flush_poisons_the_handle_and_the_next_opening_is_intact() {
         assert!(states[acknowledged..].contains(&seen));
         drop(db);
         let image = disk.state.lock().durable.clone();
-        let wreck = Wreck { image, acknowledged: acknowledged as u64 };
-        inspect(&wreck, &states, sync, &mut rng);
+        let logs = disk.state.lock().logs.clone().map(|log| log.durable);
+        let wreck = Wreck { image, logs, acknowledged: acknowledged as u64 };
+        inspect(&wreck, &states, mode, &mut rng);
     }
 }

@@ -12,28 +12,38 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
 use crate::disk::FileDisk;
-use crate::flusher::Flusher;
-use crate::meta::{MANIFEST_MAX, META_BYTES, Meta, MetaFault};
+use crate::flusher::{Flusher, LogFlusher};
+use crate::log::{FileLog, Log, LogFile};
+use crate::meta::{META_BYTES, Meta, MetaFault};
 use crate::options::{Durability, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 use crate::page::{PageId, TxnId};
-use crate::pager::{Bounds, Pager};
+use crate::pager::Pager;
+use crate::recovery::Recovery;
 use crate::shared::{Attached, Identity, ReaderInfo, Root, Shared};
 use crate::snapshot::Snapshot;
-use crate::space::{Space, SteadyPlan};
+use crate::space::Space;
+use crate::steady::Makers;
 use crate::txn::WriteTxn;
 use crate::workspace::Workspace;
-use crate::{Error, FORMAT_VERSION, Result, walk};
+use crate::{Error, FORMAT_VERSION, Result};
 
 /// The file with the pages.
 const DATA_FILE: &str = "data";
 /// The file with the shared state.
 const LOCK_FILE: &str = "lock";
+/// How long the log alone may hold what was committed.
+const LOG_PERIOD: Duration = Duration::from_secs(10);
+/// The log is long when it holds half as many bytes as the data, within these bounds.
+const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
+/// When it is so many times as long as that, commits make steady points themselves.
+const LOG_FULL: u64 = 4;
 /// How many times this process has opened a database, and one more.
 static OPENINGS: AtomicU64 = AtomicU64::new(1);
 
@@ -47,6 +57,8 @@ pub struct Database(pub(crate) Arc<Handle>);
 pub(crate) struct Handle {
     pub(crate) core: Arc<Core>,
     flusher: Option<Flusher>,
+    log_flusher: Mutex<Option<LogFlusher>>,
+    recovery: OnceLock<Recovery>,
 }
 
 /// What transactions, snapshots and the flusher share.
@@ -56,16 +68,20 @@ pub(crate) struct Core {
     pub(crate) durability: Durability,
     /// Tells this opening from all others of this process.
     pub(crate) opening: u64,
-    path: PathBuf,
-    read_only: bool,
+    pub(crate) path: PathBuf,
+    pub(crate) read_only: bool,
     /// What the writer knows. In a read-only database it is never used.
     workspace: Arc<Mutex<Workspace>>,
-    /// Held while a steady point is made without the workspace.
-    steady_lock: Mutex<()>,
+    pub(crate) log: Log,
+    /// When the log is long, in bytes; `None` for a measure that follows the size of the data.
+    log_bytes: Option<u64>,
+    /// Snapshots see commits that are not durable yet.
+    pub(crate) weak_reads: bool,
+    pub(crate) makers: Makers,
     /// A flush failed, or the files are not what this process thinks.
     poisoned: AtomicBool,
     /// The last steady point known to this process, and which meta page holds it.
-    last_meta: Mutex<(Meta, u32)>,
+    pub(crate) last_meta: Mutex<(Meta, u32)>,
 }
 
 impl Database {
@@ -87,16 +103,37 @@ impl Database {
     /// ```
     pub fn open(dir: impl AsRef<Path>, options: &Options) -> Result<Self> {
         options.validate()?;
-        let core = Arc::new(Core::open(dir.as_ref(), options)?);
+        let (core, first) = Core::open(dir.as_ref(), options)?;
+        Self::with_core(core, first)
+    }
+
+    /// Recovers if this is the first opening, and lets others in.
+    fn with_core(core: Core, first: bool) -> Result<Self> {
+        let core = Arc::new(core);
         let flusher = match core.durability {
-            Durability::Lazy { bytes, period } if !core.read_only => Some(Flusher::start(&core, bytes, period)?),
-            _ => None,
+            _ if core.read_only => None,
+            Durability::Lazy { period, .. } => Some(Flusher::start(&core, period)?),
+            Durability::Sync => Some(Flusher::start(&core, LOG_PERIOD)?),
+            Durability::SyncNoLog | Durability::NoSync => None,
         };
-        let db = Self(Arc::new(Handle { core, flusher }));
-        if matches!(options.durability, Durability::Sync) && !options.read_only {
-            db.sync()?;
+        let db = Self(Arc::new(Handle { core, flusher, log_flusher: Mutex::default(), recovery: OnceLock::new() }));
+        if first {
+            let recovery = db.replay()?;
+            let _ = db.0.recovery.set(recovery);
+        }
+        let core = &db.0.core;
+        core.shared.open_gate();
+        // What a dead process left may have bypassed the log.
+        if first && matches!(core.durability, Durability::Sync | Durability::SyncNoLog) && !core.read_only {
+            core.sync()?;
         }
         Ok(db)
+    }
+
+    /// What opening the database found to do again after a crash.
+    #[must_use]
+    pub fn recovery(&self) -> Recovery {
+        self.0.recovery.get().copied().unwrap_or_default()
     }
 
     /// The newest committed state, for reading. Never waits; take as many as there are reader slots.
@@ -171,12 +208,17 @@ impl Database {
 #[cfg(test)]
 impl Database {
     /// A database on another disk than a file, in this process alone.
-    pub(crate) fn on_disk(disk: Box<dyn crate::disk::Disk>, options: &Options, page_size: u32) -> Result<Self> {
+    pub(crate) fn on_disk(
+        disk: Box<dyn crate::disk::Disk>,
+        log: [Box<dyn LogFile>; 2],
+        options: &Options,
+        page_size: u32,
+    ) -> Result<Self> {
         let identity = Identity { boot_id: [0; 2], inode: 0, device: 0 };
         let shared = Shared::private(disk.path(), identity, options.readers_max)?;
         let pager = Pager::new(disk, page_size, options.checksums);
-        let core = Arc::new(Core::start(pager, shared, Attached::First(None), Path::new("simulated"), options)?);
-        Ok(Self(Arc::new(Handle { core, flusher: None })))
+        let (core, first) = Core::start(pager, log, shared, Attached::First(None), Path::new("simulated"), options)?;
+        Self::with_core(core, first)
     }
 
     pub(crate) fn image_of_new(page_size: u32) -> Vec<u8> {
@@ -194,16 +236,33 @@ impl std::fmt::Debug for Database {
 }
 
 impl Handle {
-    /// Tells the flusher of a commit.
-    pub(crate) fn committed(&self, dirty_bytes: u64) {
+    /// Tells the flusher of a commit, and whether it has reached a bound of the mode.
+    pub(crate) fn committed(&self, over: bool) {
         if let Some(flusher) = &self.flusher {
-            flusher.committed(dirty_bytes);
+            flusher.committed(over);
         }
+    }
+}
+
+impl Handle {
+    /// Has the log flushed in the background.
+    pub(crate) fn ask_for_flush(&self) -> Result<()> {
+        let mut flusher = self.log_flusher.lock();
+        if flusher.is_none() {
+            *flusher = Some(LogFlusher::start(&self.core)?);
+        }
+        if let Some(flusher) = &*flusher {
+            flusher.ask();
+        }
+        Ok(())
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        if let Some(flusher) = self.log_flusher.get_mut().take() {
+            flusher.stop();
+        }
         if let Some(flusher) = self.flusher.take() {
             flusher.stop();
         }
@@ -223,12 +282,13 @@ struct Found {
 }
 
 impl Core {
-    fn open(dir: &Path, options: &Options) -> Result<Self> {
+    fn open(dir: &Path, options: &Options) -> Result<(Self, bool)> {
         let data_path = dir.join(DATA_FILE);
         let found = find_or_create(dir, &data_path, options)?;
         let identity = Identity::of(&found.file).map_err(|e| Error::io("cannot look at", &data_path, e))?;
         let lock_path = dir.join(LOCK_FILE);
-        let (shared, attached) = match Shared::attach(&lock_path, identity, options.readers_max) {
+        let logged = (!options.read_only).then_some(options.durability == Durability::Sync);
+        let (shared, attached) = match Shared::attach(&lock_path, identity, options.readers_max, logged) {
             Err(Error::Io { ref source, .. }) if options.read_only && is_refusal(source) => {
                 (Shared::private(&lock_path, identity, options.readers_max)?, Attached::First(None))
             }
@@ -236,11 +296,18 @@ impl Core {
         };
         let disk = FileDisk::new(found.file, data_path, options.size_max, found.writable)?;
         let pager = Pager::new(Box::new(disk), found.page_size, options.checksums);
-        Self::start(pager, shared, attached, dir, options)
+        Self::start(pager, FileLog::pair(dir)?, shared, attached, dir, options)
     }
 
-    /// Puts the parts together, and finds the newest state if nobody else has.
-    fn start(pager: Pager, shared: Shared, attached: Attached, dir: &Path, options: &Options) -> Result<Self> {
+    /// Puts the parts together, and finds the newest state if nobody else has. The gate stays closed.
+    fn start(
+        pager: Pager,
+        log: [Box<dyn LogFile>; 2],
+        shared: Shared,
+        attached: Attached,
+        dir: &Path,
+        options: &Options,
+    ) -> Result<(Self, bool)> {
         let core = Self {
             pager,
             shared,
@@ -249,16 +316,24 @@ impl Core {
             path: dir.to_owned(),
             read_only: options.read_only,
             workspace: Arc::new(Mutex::new(Workspace::new(Space::empty()))),
-            steady_lock: Mutex::new(()),
+            log: Log::new(log),
+            log_bytes: options.log_bytes,
+            weak_reads: options.weak_reads,
+            makers: Makers::default(),
             poisoned: AtomicBool::new(false),
             last_meta: Mutex::new((Meta::default(), 0)),
         };
-        match attached {
-            Attached::First(left) => core.recover(left)?,
-            Attached::Joined => core.ensure_long_enough()?,
-        }
-        core.shared.open_gate();
-        Ok(core)
+        let first = match attached {
+            Attached::First(left) => {
+                core.recover(left)?;
+                true
+            }
+            Attached::Joined => {
+                core.ensure_long_enough()?;
+                false
+            }
+        };
+        Ok((core, first))
     }
 
     /// As one of several processes: refuses a file that somebody cut off while it is open, since touching what is missing
@@ -275,78 +350,39 @@ impl Core {
         Ok(())
     }
 
-    /// As the first process: finds the newest state.
-    fn recover(&self, left: Option<Root>) -> Result<()> {
-        if !self.read_only {
-            // What a dead process wrote may be in memory only; what follows relies on it.
-            self.flush()?;
-        }
-        let (mut meta, slot) = self.newest_meta()?;
-        if !self.read_only {
-            self.mend_other_meta(&mut meta, slot)?;
-        }
-        let mut root = Root { txn: meta.txn, catalog: meta.catalog, page_count: meta.page_count };
-        if let Some(left) = left.filter(|left| left.txn > meta.txn) {
-            let fits = u64::from(left.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated();
-            // Another file may have been copied over this one since: then the root's page is not there.
-            let there = left.catalog.depth == 0
-                || left.catalog.root.0 < left.page_count && self.pager.birth_and_pages(left.catalog.root).0 == left.txn;
-            if fits && there {
-                root = left;
-            }
-        }
-        self.shared.set_steady(meta.txn);
-        self.shared.publish(root);
-        *self.last_meta.lock() = (meta, slot);
-        Ok(())
+    /// Whether commits go to the log.
+    pub(crate) fn logged(&self) -> bool {
+        self.durability == Durability::Sync
     }
 
-    /// If a crash tore the other meta page, or a steady point that did not make it is there, replaces it: damage found
-    /// later is then damage, and not an old crash.
-    fn mend_other_meta(&self, meta: &mut Meta, slot: u32) -> Result<()> {
-        let other = Meta::decode(self.pager.raw(PageId(1 - slot), 1), 1 - slot);
-        if other.is_ok_and(|other| other.txn <= meta.txn) {
-            return Ok(());
+    /// Whether a steady point is due by the mode's bound in bytes.
+    pub(crate) fn is_over(&self, root: &Root, born_runs: u32) -> bool {
+        match self.durability {
+            Durability::Lazy { bytes, .. } => u64::from(born_runs) * self.pager.page_size() as u64 >= bytes,
+            Durability::Sync => root.log.offset >= self.log_bytes(root),
+            Durability::SyncNoLog | Durability::NoSync => false,
         }
-        // The pages of the manifest were found whole, and flushed just now.
-        meta.manifest.clear();
-        self.write_meta(meta, 1 - slot)?;
-        self.flush()
     }
 
-    /// The newest meta page that holds a whole steady point.
-    fn newest_meta(&self) -> Result<(Meta, u32)> {
-        let page_size = self.pager.page_size() as u64;
-        let file_pages = self.pager.disk().allocated() / page_size;
-        if file_pages < 2 {
-            return Err(Error::Corrupted { page: PageId(1), reason: "the file ends before its second meta page" });
-        }
-        let mut metas: Vec<(Meta, u32)> = Vec::new();
-        let mut fault = "both meta pages are damaged";
-        for slot in 0..2 {
-            match Meta::decode(self.pager.raw(PageId(slot), 1), slot) {
-                Ok(meta) if u64::from(meta.page_count) <= file_pages => metas.push((meta, slot)),
-                Ok(_) => fault = "the file is shorter than its meta page says",
-                Err(MetaFault::Newer(found)) => {
-                    return Err(Error::NewerFormat {
-                        path: self.pager.disk().path().into(),
-                        found,
-                        supported: FORMAT_VERSION,
-                    });
-                }
-                Err(_) => {}
-            }
-        }
-        metas.retain(|(meta, _)| meta.page_size as usize == self.pager.page_size());
-        for (meta, _) in &metas {
-            self.ensure_mapped(meta.page_count)?;
-        }
-        metas.sort_by_key(|(meta, _)| std::cmp::Reverse(meta.txn));
-        let whole = |meta: &Meta| {
-            let bounds = Bounds { page_count: meta.page_count, newest: meta.txn, steady: meta.txn };
-            meta.manifest.iter().all(|&(page, checksum)| self.pager.was_written(page, checksum, bounds))
-        };
-        metas.into_iter().find(|(meta, _)| whole(meta)).ok_or(Error::Corrupted { page: PageId(0), reason: fault })
+    /// Whether the log is so long that a commit has to make a steady point itself.
+    pub(crate) fn log_is_full(&self, root: &Root) -> bool {
+        root.log.offset >= LOG_FULL * self.log_bytes(root)
+    }
+
+    fn log_bytes(&self, root: &Root) -> u64 {
+        let data = u64::from(root.page_count) * self.pager.page_size() as u64;
+        self.log_bytes.unwrap_or((data / 2).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()))
+    }
+
+    /// Waits until a committed transaction is durable, flushing the log if nobody else does.
+    pub(crate) fn wait_durable(&self, txn: TxnId) -> Result<()> {
+        self.log
+            .wait(
+                || self.shared.visible() >= txn,
+                || self.shared.root().txn,
+                |covered| self.shared.raise_visible(covered),
+            )
+            .inspect_err(|_| self.poison())
     }
 
     /// Refuses a state that another process, with more room, made larger than this one can map.
@@ -366,7 +402,7 @@ impl Core {
         Ok(())
     }
 
-    fn poison(&self) {
+    pub(crate) fn poison(&self) {
         self.poisoned.store(true, Ordering::Release);
         self.shared.poison();
     }
@@ -396,165 +432,34 @@ impl Core {
         drop(guard);
     }
 
-    /// Learns what is free from the files, because another process wrote last.
-    fn take_over(&self, work: &mut Workspace) -> Result<()> {
-        self.shared.wait_for_steady();
-        let disk = self.pager.disk();
-        disk.refresh()?;
-        self.flush()?;
-        let (meta, slot) = self.newest_meta()?;
-        let root = self.shared.root();
-        self.ensure_mapped(root.page_count)?;
-        let mut space = Space::load(&self.pager, &meta)?;
-        let snapshots = self.snapshots_that_live(meta.txn);
-        if root.txn > meta.txn {
-            let page_count = root.page_count.max(meta.page_count);
-            let bounds = Bounds { page_count, newest: root.txn, steady: meta.txn };
-            let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.catalog, &root.catalog)?;
-            space.adopt(root.txn, page_count, &difference.live, &difference.freed, &snapshots);
-        } else if snapshots.iter().any(|&pin| pin < meta.txn) {
-            space.adopt(meta.txn, meta.page_count, &[], &[], &snapshots);
-        }
-        self.shared.set_steady(meta.txn);
-        if root.txn < meta.txn {
-            // The last writer died between making its commit durable and publishing it.
-            self.shared.publish(Root { txn: meta.txn, catalog: meta.catalog, page_count: meta.page_count });
-        }
-        space.populate_ahead(self.durability != Durability::Sync);
-        work.space = space;
-        *self.last_meta.lock() = (meta, slot);
-        self.shared.wrote();
-        Ok(())
-    }
-
-    /// The transactions that live snapshots see; some may be older than `steady`, but not only because their
-    /// processes died.
-    fn snapshots_that_live(&self, steady: TxnId) -> Vec<TxnId> {
-        let mut snapshots = Vec::new();
-        self.shared.pinned(&mut snapshots);
-        if snapshots.iter().any(|&pin| pin < steady) && self.shared.release_dead_readers() {
-            snapshots.clear();
-            self.shared.pinned(&mut snapshots);
-        }
-        snapshots
-    }
-
     /// Brings `Workspace::space` up to date with the snapshots that live, before a transaction.
     pub(crate) fn reclaim(&self, work: &mut Workspace) {
         let mut snapshots = std::mem::take(&mut work.snapshots);
         snapshots.clear();
+        // In this order: see the head of `shared`.
+        let visible = self.shared.visible();
         self.shared.pinned(&mut snapshots);
         let pinned = !snapshots.is_empty();
-        work.space.reclaim(&mut snapshots);
+        work.space.settle(self.shared.steady());
+        work.space.reclaim(&mut snapshots, visible);
         // Ever more pages wait for readers: do those live?
         if pinned && work.space.waits_for_much() && self.shared.release_dead_readers() {
             snapshots.clear();
             self.shared.pinned(&mut snapshots);
-            work.space.reclaim(&mut snapshots);
+            work.space.reclaim(&mut snapshots, visible);
         }
         work.snapshots = snapshots;
     }
 
     /// Flushes the disk. After a failed flush nobody knows what is there, and trying again does not tell: nothing is
     /// written any more.
-    fn flush(&self) -> Result<()> {
+    pub(crate) fn flush(&self) -> Result<()> {
         self.pager.disk().sync().inspect_err(|_| self.poison())
-    }
-
-    // ---- steady points ----
-
-    /// Makes everything committed durable.
-    pub(crate) fn sync(&self) -> Result<()> {
-        if self.read_only {
-            return Err(Error::ReadOnly);
-        }
-        self.ensure_usable()?;
-        let _steady = self.steady_lock.lock();
-        let mut guard = self.lock_writer(true)?;
-        let root = self.shared.root();
-        if root.txn == self.shared.steady() {
-            self.unlock_writer(guard);
-            return Ok(());
-        }
-        let plan = guard.space.begin_steady(&self.pager, root.txn);
-        let plan = match plan {
-            Ok(plan) => plan,
-            Err(e) => {
-                self.unlock_writer(guard);
-                return Err(e);
-            }
-        };
-        // The free map's own pages may have made the file longer; whoever takes over must see that.
-        self.shared.begin_steady();
-        self.unlock_writer(guard);
-        let result = self.make_steady(plan, root.catalog, root.txn, false);
-        if result.is_ok() {
-            self.shared.raise_steady(root.txn);
-        }
-        // Before the workspace is asked for: who has it may wait for a process that waits for this steady point.
-        self.shared.end_steady();
-        result?;
-        self.workspace.lock().space.end_steady();
-        self.give_back_space();
-        Ok(())
-    }
-
-    /// Gives back disk space that nothing uses, if nobody is writing: while somebody is, it will be used again soon.
-    fn give_back_space(&self) {
-        let Ok(mut guard) = self.lock_writer(false) else { return };
-        if self.shared.root().txn == self.shared.steady() {
-            self.reclaim(&mut guard);
-            guard.space.give_back(&self.pager);
-        }
-        self.unlock_writer(guard);
-    }
-
-    /// Makes the transaction that is committing steady, before it is published. The workspace is held throughout.
-    pub(crate) fn sync_commit(&self, work: &mut Workspace, root: &mut Root) -> Result<()> {
-        let plan = work.space.begin_steady(&self.pager, root.txn).inspect_err(|_| self.poison())?;
-        root.page_count = work.space.page_count();
-        self.make_steady(plan, root.catalog, root.txn, true)?;
-        work.space.end_steady();
-        self.shared.raise_steady(root.txn);
-        Ok(())
-    }
-
-    /// Seals, flushes, writes the meta page. `alone`: nothing else changes meanwhile, so that few pages can go out
-    /// together with the meta page.
-    fn make_steady(&self, plan: SteadyPlan, catalog: crate::tree::Tree, txn: TxnId, alone: bool) -> Result<()> {
-        let mut last = self.last_meta.lock();
-        let mut meta = Meta {
-            txn,
-            page_size: self.pager.page_size() as u32,
-            database_id: last.0.database_id,
-            catalog,
-            ..plan.meta
-        };
-        let one_flush = alone && plan.born.len() <= MANIFEST_MAX;
-        for (page, pages) in plan.born {
-            let checksum = self.pager.seal(page, pages);
-            if one_flush {
-                meta.manifest.push((page, checksum as u32));
-            }
-        }
-        let slot = 1 - last.1;
-        if !one_flush {
-            self.flush()?;
-        }
-        self.write_meta(&meta, slot).inspect_err(|_| self.poison())?;
-        self.flush()?;
-        *last = (meta, slot);
-        Ok(())
-    }
-
-    fn write_meta(&self, meta: &Meta, slot: u32) -> Result<()> {
-        self.pager.disk().write(u64::from(slot) * self.pager.page_size() as u64, &meta.encode(slot))
     }
 
     /// Final steady point; the last process to leave also marks the database as closed and trims the file.
     fn close(&self) -> Result<()> {
         self.sync()?;
-        let _steady = self.steady_lock.lock();
         self.give_back_space();
         let gate = self.shared.close_gate()?;
         if self.shared.others_attached() {
@@ -573,6 +478,7 @@ impl Core {
             self.flush()?;
         }
         self.pager.disk().shrink(u64::from(last.0.page_count) * self.pager.page_size() as u64)?;
+        self.log.remove();
         drop(gate);
         Ok(())
     }

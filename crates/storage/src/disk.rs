@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -41,6 +42,8 @@ pub(crate) trait Disk: Send + Sync {
     fn punch(&self, offset: u64, bytes: u64) -> Result<()>;
     /// Brings a range that is backed by disk space into memory, ready for writing. A hint.
     fn populate(&self, offset: u64, bytes: u64);
+    /// Starts writing a range to disk, and if asked waits until that is done: a hint that spreads a flush over time.
+    fn write_out(&self, offset: u64, bytes: u64, wait: bool);
     /// Gives back the space behind so many bytes.
     fn shrink(&self, bytes: u64) -> Result<()>;
     /// Writes beside the map: for meta pages.
@@ -148,6 +151,15 @@ impl Disk for FileDisk {
                 madvise(self.base.add(offset as usize).as_ptr().cast(), bytes as usize, Advice::LinuxPopulateWrite)
             };
         }
+    }
+
+    fn write_out(&self, offset: u64, bytes: u64, wait: bool) {
+        let flags = match wait {
+            true => libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WAIT_AFTER,
+            false => libc::SYNC_FILE_RANGE_WRITE,
+        };
+        // SAFETY: the descriptor is open for the length of the call, which touches no memory.
+        let _ = unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset as i64, bytes as i64, flags) };
     }
 
     fn shrink(&self, bytes: u64) -> Result<()> {

@@ -50,6 +50,24 @@ pub enum Error {
         /// Which check failed.
         reason: &'static str,
     },
+    /// A record of the log is whole and makes no sense.
+    #[error("the log is corrupted: {reason}")]
+    CorruptedLog {
+        /// What makes no sense.
+        reason: &'static str,
+    },
+    /// The log holds commits that are not in the data file yet, and the database cannot be written to here.
+    #[error("the database in {path} was not closed and has to recover: open it once where it can be written to", path = path.display())]
+    NeedsRecovery {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Those that have a database open at the same time must agree on whether commits go to the log.
+    #[error("{path} is open elsewhere with another durability: all have to use Durability::Sync, or none", path = path.display())]
+    DurabilityDiffers {
+        /// The lock file.
+        path: PathBuf,
+    },
     /// The directory holds something that is not a Colibri database.
     #[error("{path} is not a Colibri database: {reason}", path = path.display())]
     NotADatabase {

@@ -1,7 +1,8 @@
-//! The background thread of `Lazy` mode: makes steady points by need and sleeps otherwise.
+//! The background threads. One makes the steady points of the modes whose commits are none; another, started by need,
+//! flushes the log for those who wait for a commit without a thread. Both sleep while there is nothing to do.
 //!
-//! It sleeps without a time limit while nothing is unsteady. The first unsteady commit gives it a deadline; passing
-//! the bound in bytes wakes it at once. After a steady point with nothing committed since, it sleeps for ever again.
+//! The first sleeps without a time limit while nothing is unsteady. The first unsteady commit gives it a deadline; passing
+//! the mode's bound in bytes wakes it at once. After a steady point with nothing committed since, it sleeps for ever again.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,6 +12,60 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::db::Core;
 use crate::{Error, Result};
+
+fn spawn(name: &str, core: &Core, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(body)
+        .map_err(|e| Error::io("cannot start a background thread for", core.pager.disk().path(), e))
+}
+
+/// The thread that flushes the log when asked.
+pub(crate) struct LogFlusher {
+    signal: Arc<(Mutex<Asked>, Condvar)>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Asked {
+    flush: bool,
+    stop: bool,
+}
+
+impl LogFlusher {
+    pub(crate) fn start(core: &Arc<Core>) -> Result<Self> {
+        let signal: Arc<(Mutex<Asked>, Condvar)> = Arc::default();
+        let thread = spawn("colibri-log", core, {
+            let (signal, core) = (Arc::clone(&signal), Arc::clone(core));
+            move || {
+                let mut asked = signal.0.lock();
+                while !asked.stop {
+                    if std::mem::take(&mut asked.flush) {
+                        drop(asked);
+                        // Those who wait learn of a failure from the log.
+                        let _ = core.wait_durable(core.shared.root().txn);
+                        asked = signal.0.lock();
+                    } else {
+                        signal.1.wait(&mut asked);
+                    }
+                }
+            }
+        })?;
+        Ok(Self { signal, thread })
+    }
+
+    /// Asks for a flush of what is written by now.
+    pub(crate) fn ask(&self) {
+        self.signal.0.lock().flush = true;
+        self.signal.1.notify_one();
+    }
+
+    pub(crate) fn stop(self) {
+        self.signal.0.lock().stop = true;
+        self.signal.1.notify_one();
+        let _ = self.thread.join();
+    }
+}
 
 #[derive(Default)]
 struct State {
@@ -28,27 +83,23 @@ struct Signal {
 /// The thread and the way to reach it.
 pub(crate) struct Flusher {
     signal: Arc<Signal>,
-    bytes_max: u64,
     thread: JoinHandle<()>,
 }
 
 impl Flusher {
-    pub(crate) fn start(core: &Arc<Core>, bytes_max: u64, period: Duration) -> Result<Self> {
+    pub(crate) fn start(core: &Arc<Core>, period: Duration) -> Result<Self> {
         let signal = Arc::new(Signal { state: Mutex::new(State::default()), changed: Condvar::new() });
-        let thread = std::thread::Builder::new()
-            .name("colibri-flusher".into())
-            .spawn({
-                let (signal, core) = (Arc::clone(&signal), Arc::clone(core));
-                move || run(&core, &signal, period)
-            })
-            .map_err(|e| Error::io("cannot start the flusher for", core.pager.disk().path(), e))?;
-        Ok(Self { signal, bytes_max, thread })
+        let thread = spawn("colibri-steady", core, {
+            let (signal, core) = (Arc::clone(&signal), Arc::clone(core));
+            move || run(&core, &signal, period)
+        })?;
+        Ok(Self { signal, thread })
     }
 
-    /// A transaction has committed; `dirty_bytes` have changed since the last steady point was begun.
-    pub(crate) fn committed(&self, dirty_bytes: u64) {
+    /// A transaction has committed; `over`: so much has changed since the last steady point that there should be one.
+    pub(crate) fn committed(&self, over: bool) {
         let mut state = self.signal.state.lock();
-        let over = dirty_bytes >= self.bytes_max && !state.over_bound;
+        let over = over && !state.over_bound;
         state.over_bound |= over;
         if state.dirty_since.is_none() {
             state.dirty_since = Some(Instant::now());

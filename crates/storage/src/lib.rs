@@ -4,10 +4,11 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `db` | opening, committing, steady points, closing |
-//! | `flusher` | the background thread of `Lazy` mode |
+//! | `db`, `recovery` | opening, finding the newest state, closing |
+//! | `steady`, `flusher` | steady points, and the background thread that makes them |
+//! | `log` | the redo log |
 //! | `snapshot`, `view`, `cursor` | reading |
-//! | `txn`, `workspace` | writing |
+//! | `txn`, `workspace`, `ticket` | writing |
 //! | `catalog`, `composite` | tables, and keys with many values |
 //! | `tree`, `node` | the B+tree and its pages |
 //! | `space` | free pages, in memory and on disk |
@@ -27,15 +28,19 @@ mod disk;
 pub mod dump;
 mod error;
 mod flusher;
+mod log;
 mod meta;
 mod node;
 mod options;
 mod page;
 mod pager;
+mod recovery;
 mod shared;
 mod snapshot;
 mod space;
 mod stat;
+mod steady;
+mod ticket;
 mod tree;
 mod txn;
 mod view;
@@ -51,8 +56,10 @@ pub use error::{Error, Result};
 pub use meta::FORMAT_VERSION;
 pub use options::{Checksums, Durability, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 pub use page::{PageId, TxnId};
+pub use recovery::Recovery;
 pub use shared::ReaderInfo;
 pub use snapshot::Snapshot;
 pub use stat::DatabaseStat;
+pub use ticket::Ticket;
 pub use txn::{Nested, VALUE_BYTES_MAX, WriteTxn};
 pub use view::{Key, Range, TableStat, Value, View};

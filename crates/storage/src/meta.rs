@@ -5,7 +5,7 @@
 //! 0          32      40       44          48          52 … 68    68        72         76      80         120
 //! | header   | magic | version | page_size | page_count | free map | toggles | manifest | flags | catalog | …
 //! 120           136       160        256                    1536                 4096
-//! | database id | reserved | reserved | manifest (160 × 8) | toggles (640 × 4) |
+//! | database id | log | reserved | manifest (160 × 8) | toggles (640 × 4) |
 //! ```
 //! Only the first 4096 bytes of a meta page are used, whatever the page size, and the checksum covers just these.
 //!
@@ -13,8 +13,10 @@
 //!   meta page went out in one flush, and the point counts only if every listed page is there. An empty manifest
 //!   means that the pages were flushed before the meta page was written.
 //! - `toggles`: pages that are free here and not in the free map's chain, or the other way round.
+//! - `log`: where the records of the transactions after this point begin: offset (8), chain (8), file (4), zero (4).
 //! - flag `CLEAN`: the database was closed; both meta pages hold the same point.
 
+use crate::log::Position;
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, get_u64, put_u32, put_u64};
 use crate::tree::Tree;
 
@@ -44,6 +46,7 @@ const AT_MANIFEST_LEN: usize = 72;
 const AT_FLAGS: usize = 76;
 const AT_CATALOG: usize = 80;
 const AT_DATABASE_ID: usize = 120;
+const AT_LOG: usize = 136;
 const AT_MANIFEST: usize = 256;
 const AT_TOGGLES: usize = 1536;
 const _: () = assert!(AT_CATALOG + Tree::BYTES == AT_DATABASE_ID);
@@ -60,6 +63,7 @@ pub(crate) struct Meta {
     pub(crate) page_count: u32,
     pub(crate) database_id: [u8; 16],
     pub(crate) catalog: Tree,
+    pub(crate) log: Position,
     pub(crate) free_base: PageId,
     pub(crate) free_base_pages: u32,
     pub(crate) free_log: PageId,
@@ -103,6 +107,9 @@ impl Meta {
         for (at, value) in fields {
             put_u32(&mut bytes, at, value);
         }
+        put_u64(&mut bytes, AT_LOG, self.log.offset);
+        put_u64(&mut bytes, AT_LOG + 8, self.log.chain);
+        put_u32(&mut bytes, AT_LOG + 16, self.log.file);
         self.catalog.encode(&mut bytes[AT_CATALOG..AT_CATALOG + Tree::BYTES]);
         bytes[AT_DATABASE_ID..AT_DATABASE_ID + 16].copy_from_slice(&self.database_id);
         for (i, &(page, checksum)) in self.manifest.iter().enumerate() {
@@ -150,6 +157,11 @@ impl Meta {
             page_count,
             database_id: bytes[AT_DATABASE_ID..AT_DATABASE_ID + 16].try_into().expect("sixteen bytes were sliced"),
             catalog,
+            log: Position {
+                offset: get_u64(bytes, AT_LOG),
+                chain: get_u64(bytes, AT_LOG + 8),
+                file: get_u32(bytes, AT_LOG + 16) & 1,
+            },
             free_base: PageId(get_u32(bytes, AT_FREE_BASE)),
             free_base_pages: get_u32(bytes, AT_FREE_BASE_PAGES),
             free_log: PageId(get_u32(bytes, AT_FREE_LOG)),

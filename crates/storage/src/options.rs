@@ -18,8 +18,11 @@ const SIZE_MAX_RANGE: std::ops::RangeInclusive<u64> = 256 << 10..=256 << 40;
 /// A crash of the process alone loses no commit in any mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// A commit returns once it is on disk: nothing is lost.
+    /// A commit returns once its record in the log is on disk: nothing is lost. Commits that come together share a
+    /// flush. A background thread makes a steady point when the log has become long or some seconds old.
     Sync,
+    /// As `Sync`, but without a log: every commit is a steady point.
+    SyncNoLog,
     /// A commit returns at once. A background thread makes a steady point when so many bytes of pages have
     /// changed or so much time has passed since the first unsteady commit, and sleeps otherwise.
     Lazy {
@@ -61,6 +64,8 @@ pub struct Options {
     pub(crate) read_only: bool,
     pub(crate) create: bool,
     pub(crate) readers_max: u32,
+    pub(crate) log_bytes: Option<u64>,
+    pub(crate) weak_reads: bool,
 }
 
 impl Default for Options {
@@ -74,6 +79,8 @@ impl Default for Options {
             read_only: false,
             create: true,
             readers_max: 1024,
+            log_bytes: None,
+            weak_reads: false,
         }
     }
 }
@@ -145,6 +152,22 @@ impl Options {
         self
     }
 
+    /// How long the log may become in `Sync` mode before a steady point is made, in bytes, from 64 KiB on. By default half
+    /// the size of the data, but at least 4 MiB and at most 64 MiB.
+    #[must_use]
+    pub fn log_bytes(mut self, bytes: u64) -> Self {
+        self.log_bytes = Some(bytes);
+        self
+    }
+
+    /// Whether snapshots see commits that others still wait for to be durable, in `Sync` mode. A crash may take such a
+    /// commit after it was seen. `false` by default.
+    #[must_use]
+    pub fn weak_reads(mut self, weak_reads: bool) -> Self {
+        self.weak_reads = weak_reads;
+        self
+    }
+
     pub(crate) fn validate(&self) -> Result<()> {
         if let Some(size) = self.page_size
             && !(size.is_power_of_two() && (PAGE_SIZE_MIN..=PAGE_SIZE_MAX).contains(&size))
@@ -163,6 +186,9 @@ impl Options {
         }
         if !(1..=1 << 20).contains(&self.readers_max) {
             return Err(Error::InvalidOption { option: "readers_max", reason: "must be from 1 to 1048576" });
+        }
+        if self.log_bytes.is_some_and(|bytes| bytes < 64 << 10) {
+            return Err(Error::InvalidOption { option: "log_bytes", reason: "must be at least 65536 (64 KiB)" });
         }
         if let Durability::Lazy { bytes: 0, .. } = self.durability {
             return Err(Error::InvalidOption { option: "durability", reason: "lazy needs a bound of at least 1 byte" });

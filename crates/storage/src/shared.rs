@@ -7,8 +7,11 @@
 //! restarted it also remembers the newest root, so that the death of a process loses no commit.
 //!
 //! Who may touch what:
-//! - `current` and `roots`: written by the holder of the writer's lock. Root `n` goes to `roots[n % 2]` before `current`
-//!   becomes `n`; a reader that still sees `current == n` after reading `roots[n % 2]` has read it whole.
+//! - `current` and `roots`: written by the holder of the writer's lock. Root `n` goes to its place in the ring `roots`
+//!   before `current` becomes `n`. `visible` is what readers start from: where commits wait for the log it follows
+//!   `current` as they become durable, raised by whoever has flushed; elsewhere it is `current`. The writer does not
+//!   get so far ahead of `visible` that it would overwrite its root, so a reader that still sees `visible == n` after
+//!   reading root `n` has read it whole.
 //! - A reader slot: `txn` is idle, a claim, or the pinned transaction. Whoever turns it from idle to its claim has the
 //!   slot until it is idle again, and says so in `owner`. A reader publishes the pin and then looks at `current` again;
 //!   the writer publishes `current` and then looks at the slots. Both are sequentially consistent, so either the
@@ -32,15 +35,21 @@ use parking_lot::{Mutex, MutexGuard};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::thread::futex;
 
+use crate::log::Position;
+use crate::meta::Meta;
 use crate::page::{PageId, TxnId};
 use crate::tree::Tree;
 use crate::{Error, Result};
 
 const MAGIC: u64 = 0x314b_434f_4c49_4c43;
-const LAYOUT_VERSION: u32 = 1;
+const LAYOUT_VERSION: u32 = 2;
 /// How many processes can have a database open at once.
 pub(crate) const PROCESSES_MAX: u32 = 128;
-const ROOT_WORDS: usize = 8;
+const ROOT_WORDS: usize = 10;
+/// How far the newest root can be ahead of the visible one.
+pub(crate) const ROOTS: u64 = 256;
+const LOGGED: u32 = 1;
+const NOT_LOGGED: u32 = 2;
 const WAITERS: u32 = 1 << 31;
 /// A sleeper for the writer's lock looks this often whether the holder is still alive.
 const HOLDER_CHECK_PERIOD_MS: i64 = 100;
@@ -74,11 +83,16 @@ struct Header {
     /// Process slot + 1 of whoever flushes a steady point without the writer's lock, or 0.
     steady_maker: AtomicU32,
     last_writer: AtomicU64,
-    _pad2: [u64; 6],
+    /// Whether commits go to the log: 0 while only readers have come.
+    mode: AtomicU32,
+    _pad2: [u32; 11],
     current: AtomicU64,
     steady: AtomicU64,
-    _pad3: [u64; 6],
-    roots: [[AtomicU64; ROOT_WORDS]; 2],
+    visible: AtomicU64,
+    /// The root after which the log went on in its other file.
+    turned: AtomicU64,
+    _pad3: [u64; 4],
+    roots: [[AtomicU64; ROOT_WORDS]; ROOTS as usize],
     processes: [ProcessSlot; PROCESSES_MAX as usize],
 }
 
@@ -127,9 +141,16 @@ pub(crate) struct Root {
     pub(crate) txn: TxnId,
     pub(crate) catalog: Tree,
     pub(crate) page_count: u32,
+    /// Where the log goes on.
+    pub(crate) log: Position,
 }
 
 impl Root {
+    /// The root of a steady point.
+    pub(crate) fn of(meta: &Meta) -> Self {
+        Self { txn: meta.txn, catalog: meta.catalog, page_count: meta.page_count, log: meta.log }
+    }
+
     fn to_words(self) -> [u64; ROOT_WORDS] {
         let tree = self.catalog;
         [
@@ -139,7 +160,9 @@ impl Root {
             tree.leaf_pages,
             tree.branch_pages,
             tree.overflow_pages,
-            u64::from(self.page_count),
+            u64::from(self.page_count) | u64::from(self.log.file) << 32,
+            self.log.offset,
+            self.log.chain,
             0,
         ]
     }
@@ -156,6 +179,7 @@ impl Root {
                 overflow_pages: words[5],
             },
             page_count: words[6] as u32,
+            log: Position { file: (words[6] >> 32) as u32 & 1, offset: words[7], chain: words[8] },
         }
     }
 }
@@ -235,7 +259,13 @@ pub(crate) enum Attached {
 
 impl Shared {
     /// Opens the lock file and takes a process slot. The gate is held until the caller has set the first root.
-    pub(crate) fn attach(path: &Path, identity: Identity, readers_max: u32) -> Result<(Self, Attached)> {
+    /// `logged`: whether commits go to the log, in which all who write must agree.
+    pub(crate) fn attach(
+        path: &Path,
+        identity: Identity,
+        readers_max: u32,
+        logged: Option<bool>,
+    ) -> Result<(Self, Attached)> {
         let file = File::options()
             .read(true)
             .write(true)
@@ -269,6 +299,15 @@ impl Shared {
         let threads = Mutex::new(());
         let mut shared = Self { base, bytes, file: Some(file), path: path.into(), slot: 0, incarnation: 0, threads };
         let attached = if alone { Attached::First(shared.reset(identity, readers_max)) } else { Attached::Joined };
+        let header = shared.header();
+        if let Some(logged) = logged {
+            let mode = if logged { LOGGED } else { NOT_LOGGED };
+            let found = header.mode.load(Ordering::Relaxed);
+            if found != 0 && found != mode {
+                return Err(Error::DurabilityDiffers { path: path.into() });
+            }
+            header.mode.store(mode, Ordering::Relaxed);
+        }
         shared.take_process_slot()?;
         Ok((shared, attached))
     }
@@ -318,6 +357,8 @@ impl Shared {
         header.data_inode.store(identity.inode, Ordering::Relaxed);
         header.data_device.store(identity.device, Ordering::Relaxed);
         header.poisoned.store(0, Ordering::Relaxed);
+        header.mode.store(0, Ordering::Relaxed);
+        header.turned.store(u64::MAX, Ordering::Relaxed);
         header.writer.store(0, Ordering::Relaxed);
         header.steady_maker.store(0, Ordering::Relaxed);
         header.last_writer.store(0, Ordering::Relaxed);
@@ -394,32 +435,57 @@ impl Shared {
     /// The newest committed root.
     #[inline]
     pub(crate) fn root(&self) -> Root {
-        let header = self.header();
+        let mut root = self.read_root(&self.header().current);
+        if self.header().turned.load(Ordering::Acquire) == root.txn.0 {
+            root.log = root.log.turned();
+        }
+        root
+    }
+
+    /// After the newest root, the log goes on in its other file. One word, so that no death of a process leaves half
+    /// of it.
+    pub(crate) fn turn_log(&self, txn: TxnId) {
+        self.header().turned.store(txn.0, Ordering::Release);
+    }
+
+    /// The root that `newest` names.
+    #[inline]
+    fn read_root(&self, newest: &AtomicU64) -> Root {
         loop {
-            let txn = header.current.load(Ordering::Acquire);
-            let root = self.read_root(txn);
+            let txn = newest.load(Ordering::Acquire);
+            let words = &self.header().roots[(txn % ROOTS) as usize];
+            let root = Root::from_words(std::array::from_fn(|i| words[i].load(Ordering::Relaxed)));
             std::sync::atomic::fence(Ordering::Acquire);
-            if header.current.load(Ordering::Relaxed) == txn {
+            if newest.load(Ordering::Relaxed) == txn {
                 return root;
             }
         }
     }
 
-    #[inline]
-    fn read_root(&self, txn: u64) -> Root {
-        let words = &self.header().roots[(txn & 1) as usize];
-        Root::from_words(std::array::from_fn(|i| words[i].load(Ordering::Relaxed)))
-    }
-
-    /// Makes a root the newest. Only the holder of the writer's lock, or of the gate when first, calls this.
-    pub(crate) fn publish(&self, root: Root) {
+    /// Makes a root the newest, for everybody or, until it is durable, for writers only. Only the holder of the
+    /// writer's lock, or of the gate when first, calls this.
+    pub(crate) fn publish(&self, root: Root, visible: bool) {
         let header = self.header();
-        // A reader that saw this slot's old root finds another `current` afterwards: pairs with `root`.
+        // A reader that saw this place's old root finds another `visible` afterwards: pairs with `read_root`.
         std::sync::atomic::fence(Ordering::Release);
-        for (word, value) in header.roots[(root.txn.0 & 1) as usize].iter().zip(root.to_words()) {
+        for (word, value) in header.roots[(root.txn.0 % ROOTS) as usize].iter().zip(root.to_words()) {
             word.store(value, Ordering::Relaxed);
         }
         header.current.store(root.txn.0, Ordering::SeqCst);
+        if visible {
+            header.visible.store(root.txn.0, Ordering::SeqCst);
+        }
+    }
+
+    /// The newest transaction that readers see.
+    #[inline]
+    pub(crate) fn visible(&self) -> TxnId {
+        TxnId(self.header().visible.load(Ordering::SeqCst))
+    }
+
+    /// A transaction has become durable, and all before it.
+    pub(crate) fn raise_visible(&self, txn: TxnId) {
+        self.header().visible.fetch_max(txn.0, Ordering::SeqCst);
     }
 
     /// The last transaction that is on disk.
@@ -449,22 +515,22 @@ impl Shared {
 
     // ---- readers ----
 
-    /// Pins the newest root. `hint` is where the calling thread last had its slot.
+    /// Pins the newest visible root, or, if `weak`, the newest of all. `hint` is where the calling thread last had its
+    /// slot.
     #[inline]
-    pub(crate) fn pin(&self, hint: u32) -> Result<(ReaderId, Root)> {
+    pub(crate) fn pin(&self, hint: u32, weak: bool) -> Result<(ReaderId, Root)> {
         let id = match self.readers().get(hint as usize) {
             Some(slot) if self.claim_own(slot) => ReaderId(hint),
             _ => self.find_slot()?,
         };
         let slot = &self.readers()[id.0 as usize];
         slot.since_ms.store(now_ms(), Ordering::Relaxed);
-        let header = self.header();
+        let newest = if weak { &self.header().current } else { &self.header().visible };
         loop {
-            let txn = header.current.load(Ordering::Acquire);
-            let root = self.read_root(txn);
-            // Pairs with the load in `pinned`: see the module's head.
-            slot.txn.swap(txn, Ordering::SeqCst);
-            if header.current.load(Ordering::SeqCst) == txn {
+            let root = self.read_root(newest);
+            // Pairs with the loads in `pinned`: see the module's head.
+            slot.txn.swap(root.txn.0, Ordering::SeqCst);
+            if newest.load(Ordering::SeqCst) == root.txn.0 {
                 return Ok((id, root));
             }
         }
@@ -733,7 +799,7 @@ mod tests {
 
     fn attach(path: &Path) -> Shared {
         let identity = Identity { boot_id: [1, 2], inode: 3, device: 4 };
-        let (shared, _) = Shared::attach(path, identity, 8).unwrap();
+        let (shared, _) = Shared::attach(path, identity, 8, Some(false)).unwrap();
         shared.open_gate();
         shared
     }
@@ -790,9 +856,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let (living, dying) = (attach(&path), attach(&path));
-        living.publish(Root { txn: TxnId(1), ..Root::default() });
-        let (kept, _) = living.pin(0).unwrap();
-        dying.pin(0).unwrap();
+        living.publish(Root { txn: TxnId(1), ..Root::default() }, true);
+        let (kept, _) = living.pin(0, false).unwrap();
+        dying.pin(0, false).unwrap();
         let pins = |shared: &Shared| {
             let mut pins = Vec::new();
             shared.pinned(&mut pins);
@@ -817,15 +883,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let (a, b) = (attach(&path), attach(&path));
-        a.publish(Root { txn: TxnId(1), ..Root::default() });
+        a.publish(Root { txn: TxnId(1), ..Root::default() }, true);
         for (first, second) in [(&a, &b), (&b, &a), (&a, &b)] {
-            let mut ids: Vec<ReaderId> = (0..8).map(|hint| first.pin(hint).unwrap().0).collect();
-            assert!(matches!(second.pin(0), Err(Error::ReadersFull { readers_max: 8 })));
+            let mut ids: Vec<ReaderId> = (0..8).map(|hint| first.pin(hint, false).unwrap().0).collect();
+            assert!(matches!(second.pin(0, false), Err(Error::ReadersFull { readers_max: 8 })));
             let left = ids.split_off(1);
             left.into_iter().for_each(|id| first.unpin(id));
-            let mut others: Vec<ReaderId> = (0..7).map(|_| second.pin(3).unwrap().0).collect();
-            assert!(matches!(second.pin(0), Err(Error::ReadersFull { .. })));
-            assert!(matches!(first.pin(3), Err(Error::ReadersFull { .. })));
+            let mut others: Vec<ReaderId> = (0..7).map(|_| second.pin(3, false).unwrap().0).collect();
+            assert!(matches!(second.pin(0, false), Err(Error::ReadersFull { .. })));
+            assert!(matches!(first.pin(3, false), Err(Error::ReadersFull { .. })));
             assert_eq!(first.reader_infos().len(), 8);
             ids.append(&mut others);
             ids.into_iter().for_each(|id| first.unpin(id));
@@ -838,7 +904,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let (living, dying) = (attach(&path), attach(&path));
-        living.unpin(living.pin(0).unwrap().0);
+        living.unpin(living.pin(0, false).unwrap().0);
         // It dies between claiming the other's slot and saying so.
         assert!(dying.claim(&dying.readers()[0]));
         let mut pins = Vec::new();
@@ -849,6 +915,6 @@ mod tests {
         let file = dying.file.as_ref().unwrap();
         range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
         assert!(living.release_dead_readers());
-        assert_eq!(living.pin(0).unwrap().0.0, 0);
+        assert_eq!(living.pin(0, false).unwrap().0.0, 0);
     }
 }

@@ -47,7 +47,7 @@ impl<'db> Snapshot<'db> {
             Owner::Owned(handle) => &handle.core,
         };
         let hint = SLOT_HINT.get();
-        let (reader, root) = core.shared.pin(hint)?;
+        let (reader, root) = core.shared.pin(hint, core.weak_reads)?;
         if Shared::hint(reader) != hint {
             SLOT_HINT.set(Shared::hint(reader));
         }

@@ -6,7 +6,8 @@
 //!   the file system, and, after opening, every free page, since nothing tells which of them were;
 //! - `pending`: pages freed by a transaction, waiting for whoever sees them. A page born in transaction `b` and freed
 //!   in `f` is seen by the pinned transactions `p` with `b <= p < f`: those of snapshots, the last steady point, and
-//!   a steady point being made. When no such `p` is left, it is ready, whatever older snapshots live.
+//!   a steady point being made, and, where commits become visible only once they are durable, each from the visible
+//!   one on. When no such `p` is left, it is ready, whatever older snapshots live.
 //! - `born`: pages in use that are newer than the last steady point: what the next one has to seal.
 //!
 //! On disk the free pages of a steady point are a bitmap (the base), changed by the pages listed in a chain of log
@@ -532,19 +533,24 @@ impl Space {
     }
 
     /// Moves what nobody sees any more from pending to ready. `snapshots` are the transactions that live snapshots
-    /// see; they get sorted.
-    pub(crate) fn reclaim(&mut self, snapshots: &mut Vec<TxnId>) {
+    /// see; they get sorted. `visible` is what new snapshots may still see.
+    pub(crate) fn reclaim(&mut self, snapshots: &mut Vec<TxnId>, visible: TxnId) {
         if self.pending.is_empty() {
             return;
         }
-        snapshots.push(self.steady);
+        snapshots.extend([visible, self.steady]);
         snapshots.extend(self.steady_next);
         snapshots.sort_unstable();
         let mut given = std::mem::take(&mut self.given);
         for group in &mut self.pending {
-            let below = snapshots.partition_point(|&pin| pin < group.txn);
-            let blocker = below.checked_sub(1).map(|i| snapshots[i]);
-            // Taking a snapshot only pins the newest state, so the newest pin below a transaction only ever falls.
+            let blocker = if group.txn > visible {
+                Some(group.txn)
+            } else {
+                let below = snapshots.partition_point(|&pin| pin < group.txn);
+                below.checked_sub(1).map(|i| snapshots[i])
+            };
+            // Taking a snapshot only pins the visible state or a newer one, so the newest pin below a transaction only
+            // ever falls.
             if group.blocker.is_some() && group.blocker == blocker {
                 continue;
             }
@@ -734,9 +740,9 @@ impl Space {
         Ok(page)
     }
 
-    /// The steady point being made is on disk.
-    pub(crate) fn end_steady(&mut self) {
-        if let Some(txn) = self.steady_next.take() {
+    /// Learns which steady point is on disk.
+    pub(crate) fn settle(&mut self, steady: TxnId) {
+        if let Some(txn) = self.steady_next.take_if(|next| *next <= steady) {
             self.steady = txn;
         }
     }

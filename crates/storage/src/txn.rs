@@ -9,11 +9,14 @@ use std::sync::Arc;
 use crate::catalog::{Description, Table, TableKind, name_bytes_max};
 use crate::composite;
 use crate::db::{Core, Handle, WorkspaceGuard};
+use crate::log::Position;
+use crate::log::record::{Mark, Operation};
 use crate::node::key_bytes_max;
 use crate::options::Durability;
 use crate::page::{PageId, TxnId};
-use crate::shared::Root;
+use crate::shared::{ROOTS, Root};
 use crate::snapshot::{list_tables, resolve};
+use crate::ticket::Ticket;
 use crate::tree::{Appender, Put, PutMode, Tree};
 use crate::view::{self, View, tree_bounds};
 use crate::{Error, Result};
@@ -35,6 +38,25 @@ struct Before {
     catalog: Tree,
     opened: Vec<Opened>,
     damage: Option<(PageId, &'static str)>,
+    record: Mark,
+}
+
+/// How a transaction becomes durable.
+#[derive(Clone, Copy)]
+enum Way {
+    /// As a steady point, before it is published.
+    Steady,
+    /// By its record in the log, which is flushed after it is published.
+    Logged,
+    /// Later, or because it is there already; the log goes on at this position.
+    Weak(Position),
+}
+
+/// What there is to say of a commit.
+struct Published {
+    durable: bool,
+    /// A steady point is due.
+    over: bool,
 }
 
 /// The one write transaction. Dropping it undoes everything.
@@ -55,7 +77,22 @@ impl WriteTxn {
         let root = core.shared.root();
         core.reclaim(&mut work);
         work.begin(root.txn.next(), core.shared.steady());
+        work.record.clear();
+        if !core.logged() {
+            work.record.give_up();
+        }
         Self { work: Some(work), catalog: root.catalog, opened: Vec::new(), outer: Vec::new(), damage: None, handle }
+    }
+
+    /// A transaction that carries out again what the log says of those up to `txn`.
+    pub(crate) fn redoing(handle: Arc<Handle>, work: WorkspaceGuard, txn: TxnId) -> Self {
+        let mut redoing = Self::new(handle, work);
+        let steady = redoing.core().shared.steady();
+        let work = redoing.work.as_mut().expect("the transaction has just begun");
+        work.abort_level(&redoing.handle.core.pager);
+        work.begin(txn, steady);
+        work.record.give_up();
+        redoing
     }
 
     fn core(&self) -> &Core {
@@ -127,7 +164,9 @@ impl WriteTxn {
         let description = Description { kind, tree: Tree::default() };
         let (core, work, catalog) = (&self.handle.core, self.work.as_mut(), &mut self.catalog);
         let work = work.expect("the transaction has not ended");
-        let result = catalog.put(&core.pager, work, name.as_bytes(), &description.encode(), PutMode::InsertOnly);
+        let result = catalog
+            .put(&core.pager, work, name.as_bytes(), &description.encode(), PutMode::InsertOnly)
+            .inspect(|_| work.record.push(name, Operation::Create(kind)));
         self.note_damage(result).map(|_| table)
     }
 
@@ -139,6 +178,10 @@ impl WriteTxn {
         self.clear_table(table)?;
         let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
         let result = self.catalog.delete(&core.pager, work, table.name().as_bytes());
+        match result {
+            Ok(_) => work.record.push(table.name(), Operation::Drop),
+            Err(_) => work.record.give_up(),
+        }
         self.note_damage(result)?;
         // Last: until the catalogue has forgotten the table, this is what knows that its pages are gone.
         self.opened.retain(|opened| opened.table.name() != table.name());
@@ -147,7 +190,11 @@ impl WriteTxn {
 
     /// Removes everything in a table.
     pub fn clear_table(&mut self, table: &Table) -> Result<()> {
-        self.change(table, |tree, core, work| tree.clear(&core.pager, work))
+        self.change(table, |tree, core, work| {
+            tree.clear(&core.pager, work)?;
+            work.record.push(table.name(), Operation::Clear);
+            Ok(())
+        })
     }
 
     /// Runs a change of a table's tree.
@@ -162,6 +209,10 @@ impl WriteTxn {
         let before = opened.tree;
         let result = run(&mut opened.tree, &self.handle.core, work);
         opened.changed |= opened.tree != before;
+        if result.is_err() {
+            // Some of it may have been done.
+            work.record.give_up();
+        }
         self.note_damage(result)
     }
 
@@ -214,11 +265,23 @@ impl WriteTxn {
     fn put_with(&mut self, table: &Table, key: &[u8], value: &[u8], mode: PutMode) -> Result<Put> {
         self.check_entry(table, key, value)?;
         if table.kind() != TableKind::Multi {
-            return self.change(table, |tree, core, work| tree.put(&core.pager, work, key, value, mode));
+            return self.change(table, |tree, core, work| {
+                let put = tree.put(&core.pager, work, key, value, mode)?;
+                if put != Put::Exists {
+                    work.record.push(table.name(), Operation::Put(key, value));
+                }
+                Ok(put)
+            });
         }
         let pair = composite::encode(key, value);
         self.check_key_len(pair.len())?;
-        self.change(table, |tree, core, work| tree.put(&core.pager, work, &pair, &[], mode))
+        self.change(table, |tree, core, work| {
+            let put = tree.put(&core.pager, work, &pair, &[], mode)?;
+            if put != Put::Exists {
+                work.record.push(table.name(), Operation::Put(key, value));
+            }
+            Ok(put)
+        })
     }
 
     /// Inserts a key or overwrites its value; in a table with many values a key, adds the value.
@@ -241,21 +304,40 @@ impl WriteTxn {
         if table.kind() == TableKind::Multi {
             return Ok(self.delete_range(table, (Bound::Included(key), Bound::Included(key)))? > 0);
         }
-        self.change(table, |tree, core, work| tree.delete(&core.pager, work, key))
+        self.change(table, |tree, core, work| {
+            let deleted = tree.delete(&core.pager, work, key)?;
+            if deleted {
+                work.record.push(table.name(), Operation::Delete(key));
+            }
+            Ok(deleted)
+        })
     }
 
     /// Removes one value of a key, in a table with many values a key; `false` if it was not there.
     pub fn delete_value(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
         table.expect_kind(&[TableKind::Multi], "delete_value")?;
         let pair = composite::encode(key, value);
-        self.change(table, |tree, core, work| tree.delete(&core.pager, work, &pair))
+        self.change(table, |tree, core, work| {
+            let deleted = tree.delete(&core.pager, work, &pair)?;
+            if deleted {
+                work.record.push(table.name(), Operation::DeleteValue(key, value));
+            }
+            Ok(deleted)
+        })
     }
 
     /// Removes all entries whose keys lie in a range; how many those were. Costs as much as the pages it frees.
     pub fn delete_range<'k>(&mut self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<u64> {
         let (low, high) = tree_bounds(table.kind(), &range);
         let (low, high) = (low.as_ref().map(|key| &**key), high.as_ref().map(|key| &**key));
-        self.change(table, |tree, core, work| tree.delete_range(&core.pager, work, low, high))
+        self.change(table, |tree, core, work| {
+            let deleted = tree.delete_range(&core.pager, work, low, high)?;
+            if deleted > 0 {
+                let bounds = (range.start_bound().cloned(), range.end_bound().cloned());
+                work.record.push(table.name(), Operation::DeleteRange(bounds.0, bounds.1));
+            }
+            Ok(deleted)
+        })
     }
 
     /// Loads entries in ascending order behind the last entry of a table, filling pages; how many those were. If one
@@ -295,6 +377,7 @@ impl WriteTxn {
                 if result.is_err() {
                     break;
                 }
+                work.record.push(table.name(), Operation::Put(key, value));
             }
             appender.finish(&core.pager, work)?;
             result.map(|()| tree.entries - before)
@@ -305,8 +388,10 @@ impl WriteTxn {
 
     /// Starts a nested transaction: its changes become this one's when it commits, and vanish when it is dropped.
     pub fn nested(&mut self) -> Nested<'_> {
-        self.outer.push(Before { catalog: self.catalog, opened: self.opened.clone(), damage: self.damage });
-        self.work.as_mut().expect("the transaction has not ended while somebody can call it").begin_level();
+        let work = self.work.as_mut().expect("the transaction has not ended while somebody can call it");
+        work.begin_level();
+        let record = work.record.mark();
+        self.outer.push(Before { catalog: self.catalog, opened: self.opened.clone(), damage: self.damage, record });
         let depth = self.outer.len();
         Nested { txn: self, depth, ended: false }
     }
@@ -319,20 +404,45 @@ impl WriteTxn {
         }
     }
 
-    /// Makes the changes the newest state. When it returns they are as durable as the database's mode says. If a change
-    /// came upon damage, commits nothing and says so again: the change may have gone half way. A nested transaction
-    /// that is dropped takes such a change with it.
-    pub fn commit(mut self) -> Result<TxnId> {
+    /// Makes the changes the newest state. When it returns they are as durable as the database's mode says.
+    ///
+    /// If a change came upon damage, commits nothing and says so again: the change may have gone half way. A nested
+    /// transaction that is dropped takes such a change with it.
+    ///
+    /// After an error nothing has changed, with one exception: if a flush fails, nobody knows whether the changes will
+    /// be there when the database is opened again.
+    pub fn commit(self) -> Result<TxnId> {
+        let handle = Arc::clone(&self.handle);
+        let (txn, durable) = self.commit_weakly(None)?;
+        if !durable {
+            handle.core.wait_durable(txn)?;
+        }
+        Ok(txn)
+    }
+
+    /// As [`WriteTxn::commit`], without waiting until the changes are durable: the ticket tells.
+    pub fn commit_ticket(self) -> Result<Ticket> {
+        let handle = Arc::clone(&self.handle);
+        let (txn, _) = self.commit_weakly(None)?;
+        Ok(Ticket::new(handle, txn))
+    }
+
+    /// Commits what the log says, up to a position in it.
+    pub(crate) fn commit_redone(self, position: Position) -> Result<()> {
+        self.commit_weakly(Some(position)).map(|_| ())
+    }
+
+    /// Commits, and lets go of the writer's lock. Whether the changes are as durable as the mode says.
+    fn commit_weakly(mut self, redone: Option<Position>) -> Result<(TxnId, bool)> {
         self.fold(0);
         let mut work = self.work.take().expect("the transaction has not ended");
         let txn = work.txn();
-        match self.publish(&mut work) {
-            Ok(dirty_bytes) => {
+        match self.publish(&mut work, redone) {
+            Ok(published) => {
                 self.handle.core.unlock_writer(work);
-                if let Some(dirty_bytes) = dirty_bytes {
-                    self.handle.committed(dirty_bytes);
-                }
-                Ok(txn)
+                let Some(published) = published else { return Ok((txn, true)) };
+                self.handle.committed(published.over);
+                Ok((txn, published.durable))
             }
             Err(e) => {
                 self.work = Some(work);
@@ -341,9 +451,9 @@ impl WriteTxn {
         }
     }
 
-    /// Writes the changed tables to the catalogue, makes the transaction steady if the mode wants it, and publishes.
-    /// Gives the bytes that are not yet steady, or nothing if nothing had changed.
-    fn publish(&mut self, work: &mut WorkspaceGuard) -> Result<Option<u64>> {
+    /// Writes the changed tables to the catalogue, makes the transaction as durable as the writer's lock is needed for,
+    /// and publishes. Gives nothing if nothing had changed.
+    fn publish(&mut self, work: &mut WorkspaceGuard, redone: Option<Position>) -> Result<Option<Published>> {
         let core = &self.handle.core;
         core.ensure_usable()?;
         if let Some((page, reason)) = self.damage {
@@ -357,26 +467,67 @@ impl WriteTxn {
         }
         let txn = work.txn();
         let before = core.shared.root();
-        if self.catalog == before.catalog {
+        if self.catalog == before.catalog && redone.is_none() {
             work.abort_level(&core.pager);
             return Ok(None);
         }
         self.catalog.own_root(&core.pager, work)?;
-        let sync = core.durability == Durability::Sync;
-        if sync {
-            let freed_pages = work.freed_pages();
-            work.space.prepare_steady(&core.pager, freed_pages)?;
+        let way = match (redone, core.durability) {
+            (Some(position), _) => Way::Weak(position),
+            (None, Durability::SyncNoLog) => Way::Steady,
+            (None, Durability::Sync) if work.record.is_too_long() || core.log_is_full(&before) => Way::Steady,
+            (None, Durability::Sync) => Way::Logged,
+            (None, Durability::Lazy { .. } | Durability::NoSync) => Way::Weak(before.log),
+        };
+        // All that can fail for lack of room comes before the transaction is closed.
+        match way {
+            Way::Steady => {
+                let freed_pages = work.freed_pages();
+                work.space.prepare_steady(&core.pager, freed_pages)?;
+            }
+            Way::Logged => {
+                core.log.reserve(before.log, work.record.bytes())?;
+                // Nobody may be so far ahead of what readers see.
+                if txn.0 - core.shared.visible().0 >= ROOTS - 1 {
+                    core.wait_durable(TxnId(txn.0 - ROOTS / 2))?;
+                }
+            }
+            Way::Weak(_) => {}
         }
         work.commit();
-        let mut root = Root { txn, catalog: self.catalog, page_count: work.space.page_count() };
-        if sync && let Err(e) = core.sync_commit(work, &mut root) {
-            return Err(e);
+        let mut root = Root { txn, catalog: self.catalog, page_count: work.space.page_count(), log: before.log };
+        match way {
+            Way::Steady => core.sync_commit(work, &mut root)?,
+            Way::Logged => {
+                let record = &mut work.record;
+                root.log = core.log.append(before.log, record, txn).inspect_err(|_| core.poison())?;
+            }
+            Way::Weak(position) => root.log = position,
         }
-        core.shared.publish(root);
+        let durable = !matches!(way, Way::Logged);
+        core.shared.publish(root, durable);
         for opened in &self.opened {
             opened.table.remember(core.opening, txn, opened.tree);
         }
-        Ok(Some(u64::from(work.space.born_runs()) * core.pager.page_size() as u64))
+        Ok(Some(Published { durable, over: core.is_over(&root, work.space.born_runs()) }))
+    }
+
+    /// Carries out an operation of the log.
+    pub(crate) fn redo(&mut self, table: &str, operation: Operation<'_>) -> Result<()> {
+        if let Operation::Create(kind) = operation {
+            return self.create_table(table, kind).map(|_| ());
+        }
+        let table = self.table(table)?;
+        match operation {
+            Operation::Create(_) => {}
+            Operation::Drop => self.drop_table(&table)?,
+            Operation::Clear => self.clear_table(&table)?,
+            Operation::Put(key, value) => self.put(&table, key, value)?,
+            Operation::Delete(key) => _ = self.delete(&table, key)?,
+            Operation::DeleteValue(key, value) => _ = self.delete_value(&table, key, value)?,
+            Operation::DeleteRange(low, high) => _ = self.delete_range(&table, (low, high))?,
+        }
+        Ok(())
     }
 
     /// Undoes everything, as dropping does.
@@ -425,6 +576,7 @@ impl Drop for Nested<'_> {
             self.txn.damage = before.damage;
             let work = self.txn.work.as_mut().expect("the outer transaction has not ended");
             work.abort_level(&self.txn.handle.core.pager);
+            work.record.rewind(before.record);
         }
     }
 }

@@ -10,6 +10,7 @@
 use std::collections::HashSet;
 
 use crate::Result;
+use crate::log::record;
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::space::{Freed, Space};
@@ -36,6 +37,8 @@ pub(crate) struct Workspace {
     pub(crate) key: Vec<u8>,
     /// The pins of live snapshots, when last looked at.
     pub(crate) snapshots: Vec<TxnId>,
+    /// What the log will say of the transaction.
+    pub(crate) record: record::Builder,
 }
 
 impl Workspace {
@@ -49,6 +52,7 @@ impl Workspace {
             scratch: [Vec::new(), Vec::new()],
             key: Vec::new(),
             snapshots: Vec::new(),
+            record: record::Builder::default(),
         }
     }
 

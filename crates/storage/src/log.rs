@@ -1,0 +1,375 @@
+//! The redo log: what committed since the last steady point, as operations, in two files that take turns.
+//!
+//! A commit appends one record and is durable once the file is flushed; several commits share a flush. A steady point
+//! makes the records before it superfluous: when one begins, records go on in the other file from its start, so that no
+//! file is ever written over where its records may still be needed. Files keep their length, so that flushing them is
+//! flushing data alone.
+//!
+//! ```text
+//! record:   0  8  checksum of what follows, seeded with the checksum of the record before
+//!           8  4  length of the whole record, a multiple of 8
+//!          12  4  zero
+//!          16  8  transaction
+//!          24     operations, then zeros
+//! ```
+//! The chain of checksums starts from a number in the meta page. So a record counts only behind all the records it was
+//! written behind: neither what an earlier turn left in the file nor what a crash left of commits that were lost is
+//! taken for one.
+//!
+//! Invariants: records behind a position have ascending transaction numbers without gaps; the files hold every record
+//! between the last steady point on disk and the newest commit.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::page::{TxnId, get_u32, get_u64};
+use crate::{Error, Result, disk};
+
+pub(crate) mod record;
+
+/// Bytes before the operations of a record.
+pub(crate) const RECORD_HEADER_BYTES: usize = 24;
+/// The first length of a log file; it doubles by need.
+const FILE_BYTES_MIN: u64 = 256 << 10;
+
+/// A file of the log, or what a test puts in its place.
+pub(crate) trait LogFile: Send + Sync {
+    /// Bytes that can be written without growing.
+    fn allocated(&self) -> u64;
+    /// Backs at least so many bytes with disk space.
+    fn grow(&self, bytes: u64) -> Result<()>;
+    /// Writes below `allocated`.
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
+    /// Reads what is there, up to the length of `bytes`.
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize>;
+    /// Returns once everything written is on disk.
+    fn sync(&self) -> Result<()>;
+    /// Deletes the file, if it can.
+    fn remove(&self);
+}
+
+/// A log file in a directory, made when it is first written to.
+pub(crate) struct FileLog {
+    path: PathBuf,
+    file: OnceLock<File>,
+    allocated: AtomicU64,
+}
+
+impl FileLog {
+    /// The two files of the database in a directory.
+    pub(crate) fn pair(dir: &Path) -> Result<[Box<dyn LogFile>; 2]> {
+        let open = |name: &str| -> Result<Box<dyn LogFile>> {
+            let path = dir.join(name);
+            let log = Self { file: OnceLock::new(), allocated: AtomicU64::new(0), path };
+            match File::options().read(true).write(true).open(&log.path) {
+                Ok(file) => log.hold(file)?,
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                // Where nothing may be written, nothing will be.
+                Err(e) if e.kind() == ErrorKind::PermissionDenied || e.kind() == ErrorKind::ReadOnlyFilesystem => {
+                    log.hold(File::open(&log.path).map_err(|e| Error::io("cannot open", &log.path, e))?)?;
+                }
+                Err(e) => return Err(Error::io("cannot open", &log.path, e)),
+            }
+            Ok(Box::new(log))
+        };
+        Ok([open("log.0")?, open("log.1")?])
+    }
+
+    fn hold(&self, file: File) -> Result<()> {
+        let length = file.metadata().map_err(|e| Error::io("cannot read the size of", &self.path, e))?.len();
+        self.allocated.store(length, Ordering::Release);
+        let _ = self.file.set(file);
+        Ok(())
+    }
+
+    /// The file, which is made if there is none.
+    fn file(&self) -> Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let failed = |e| Error::io("cannot create", &self.path, e);
+        let file = File::options().read(true).write(true).create(true).truncate(false).open(&self.path);
+        self.hold(file.map_err(failed)?)?;
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        self.file.get().ok_or(Error::Poisoned)
+    }
+}
+
+impl LogFile for FileLog {
+    fn allocated(&self) -> u64 {
+        self.allocated.load(Ordering::Acquire)
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let file = self.file()?;
+        let from = self.allocated();
+        if bytes > from {
+            disk::allocate(file, from, bytes - from)
+                .map_err(|e| disk::no_room("cannot grow", &self.path, bytes, e))?;
+            self.allocated.store(bytes, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.file()?.write_all_at(bytes, offset).map_err(|e| Error::io("cannot write", &self.path, e))
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        let Some(file) = self.file.get() else { return Ok(0) };
+        let mut got = 0;
+        while got < bytes.len() {
+            match file.read_at(&mut bytes[got..], offset + got as u64) {
+                Ok(0) => break,
+                Ok(more) => got += more,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io("cannot read", &self.path, e)),
+            }
+        }
+        Ok(got)
+    }
+
+    fn sync(&self) -> Result<()> {
+        match self.file.get() {
+            Some(file) => file.sync_data().map_err(|e| Error::io("cannot flush", &self.path, e)),
+            None => Ok(()),
+        }
+    }
+
+    fn remove(&self) {
+        if self.file.get().is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A place between two records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Position {
+    /// Which of the two files.
+    pub(crate) file: u32,
+    pub(crate) offset: u64,
+    /// The checksum of the record before, or what the chain starts from.
+    pub(crate) chain: u64,
+}
+
+impl Position {
+    /// The start of the other file, going on with the chain.
+    pub(crate) fn turned(self) -> Self {
+        Self { file: 1 - self.file, offset: 0, chain: self.chain }
+    }
+}
+
+/// The two files, and who waits for them.
+pub(crate) struct Log {
+    files: [Box<dyn LogFile>; 2],
+    /// Written since the last flush by this process.
+    dirty: [AtomicBool; 2],
+    group: Mutex<Group>,
+    flushed: Condvar,
+    flushes: AtomicU64,
+}
+
+/// Those who wait for a flush.
+#[derive(Default)]
+struct Group {
+    /// Somebody is flushing; whoever comes meanwhile is not covered for sure and waits for the next.
+    flushing: bool,
+    failed: bool,
+    wakers: Vec<std::task::Waker>,
+}
+
+impl Log {
+    pub(crate) fn new(files: [Box<dyn LogFile>; 2]) -> Self {
+        Self {
+            files,
+            dirty: [AtomicBool::new(false), AtomicBool::new(false)],
+            group: Mutex::default(),
+            flushed: Condvar::new(),
+            flushes: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes sure that a record of so many bytes can be written, so that a commit does not fail half way.
+    pub(crate) fn reserve(&self, at: Position, bytes: usize) -> Result<()> {
+        let file = &self.files[at.file as usize];
+        let needed = at.offset + bytes as u64;
+        if needed <= file.allocated() {
+            return Ok(());
+        }
+        let roomy = needed.next_power_of_two().max(FILE_BYTES_MIN);
+        file.grow(roomy).or_else(|_| file.grow(needed))
+    }
+
+    /// Writes a record of a transaction; the position behind it. Only the writer calls this.
+    pub(crate) fn append(&self, at: Position, record: &mut record::Builder, txn: TxnId) -> Result<Position> {
+        let bytes = record.seal(txn, at.chain);
+        self.reserve(at, bytes.len())?;
+        self.dirty[at.file as usize].store(true, Ordering::Release);
+        self.files[at.file as usize].write(at.offset, bytes)?;
+        Ok(Position { file: at.file, offset: at.offset + bytes.len() as u64, chain: get_u64(bytes, 0) })
+    }
+
+    /// Flushes what this process has written, and, if `all`, what others may have.
+    pub(crate) fn flush(&self, all: bool) -> Result<()> {
+        for (file, dirty) in self.files.iter().zip(&self.dirty) {
+            // A record that is being written now sets it again, and its writer does not count on this flush.
+            if dirty.swap(false, Ordering::AcqRel) || all {
+                self.flushes.fetch_add(1, Ordering::Relaxed);
+                file.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until `is_durable` says so. The first to come flushes for all whose records are written by then: `cover`
+    /// tells how far those go before the flush, and `durable` learns of it after.
+    pub(crate) fn wait<T>(
+        &self,
+        is_durable: impl Fn() -> bool,
+        cover: impl Fn() -> T,
+        durable: impl Fn(T),
+    ) -> Result<()> {
+        let mut group = self.group.lock();
+        loop {
+            if is_durable() {
+                return Ok(());
+            }
+            if group.failed {
+                return Err(Error::Poisoned);
+            }
+            if group.flushing {
+                self.flushed.wait(&mut group);
+                continue;
+            }
+            group.flushing = true;
+            drop(group);
+            let covered = cover();
+            let result = self.flush(false);
+            if result.is_ok() {
+                durable(covered);
+            }
+            group = self.group.lock();
+            group.flushing = false;
+            group.failed |= result.is_err();
+            self.wake(&mut group);
+            result?;
+        }
+    }
+
+    fn wake(&self, group: &mut Group) {
+        self.flushed.notify_all();
+        for waker in group.wakers.drain(..) {
+            waker.wake();
+        }
+    }
+
+    /// A steady point has made commits durable, or nothing will be any more: those who wait look again.
+    pub(crate) fn notify(&self, failed: bool) {
+        let mut group = self.group.lock();
+        group.failed |= failed;
+        self.wake(&mut group);
+    }
+
+    /// Calls `waker` after the next flush; `false` if there will be none.
+    pub(crate) fn wake_later(&self, waker: &std::task::Waker) -> bool {
+        let mut group = self.group.lock();
+        group.wakers.push(waker.clone());
+        !group.failed
+    }
+
+    /// Whether nothing was ever written at a position.
+    pub(crate) fn is_empty(&self, at: Position) -> Result<bool> {
+        for at in [at, at.turned()] {
+            let mut bytes = [0; RECORD_HEADER_BYTES];
+            self.files[at.file as usize].read(at.offset, &mut bytes)?;
+            if bytes != [0; RECORD_HEADER_BYTES] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Deletes the files of a log that nobody needs any more.
+    pub(crate) fn remove(&self) {
+        for file in &self.files {
+            file.remove();
+        }
+    }
+
+    /// Calls `visit` with each record behind a position, in order: its transaction, the position behind it, and its
+    /// operations. Returns the position behind the last, and its transaction.
+    pub(crate) fn read(
+        &self,
+        mut at: Position,
+        mut after: TxnId,
+        mut visit: impl FnMut(TxnId, Position, &[u8]) -> Result<()>,
+    ) -> Result<(Position, TxnId)> {
+        let mut windows = [Window::default(), Window::default()];
+        loop {
+            // A steady point that was begun and not finished sent the records to the other file.
+            let found = [at, at.turned()].into_iter().find_map(|at| {
+                let index = at.file as usize;
+                windows[index].record_length(&*self.files[index], at, after).transpose().map(|length| (at, length))
+            });
+            let Some((place, length)) = found else { return Ok((at, after)) };
+            let length = length?;
+            let record = windows[place.file as usize].bytes(place.offset, length);
+            at = Position { file: place.file, offset: place.offset + length as u64, chain: get_u64(record, 0) };
+            after = after.next();
+            visit(after, at, &record[RECORD_HEADER_BYTES..])?;
+        }
+    }
+}
+
+/// A stretch of a file in memory.
+#[derive(Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    const BYTES: usize = 1 << 20;
+
+    fn bytes(&self, offset: u64, length: usize) -> &[u8] {
+        let at = (offset - self.start) as usize;
+        &self.bytes[at..at + length]
+    }
+
+    /// Makes sure that `length` bytes from `offset` on are here; `false` if the file has no more.
+    fn reach(&mut self, file: &dyn LogFile, offset: u64, length: usize) -> Result<bool> {
+        let end = self.start + self.bytes.len() as u64;
+        if offset >= self.start && offset + length as u64 <= end {
+            return Ok(true);
+        }
+        self.bytes.resize(length.max(Self::BYTES), 0);
+        self.start = offset;
+        let got = file.read(offset, &mut self.bytes)?;
+        self.bytes.truncate(got);
+        Ok(got >= length)
+    }
+
+    /// The length of the record of the transaction after `after`, if it is whole there.
+    fn record_length(&mut self, file: &dyn LogFile, at: Position, after: TxnId) -> Result<Option<usize>> {
+        if !self.reach(file, at.offset, RECORD_HEADER_BYTES)? {
+            return Ok(None);
+        }
+        let header = self.bytes(at.offset, RECORD_HEADER_BYTES);
+        let (checksum, length) = (get_u64(header, 0), get_u32(header, 8) as usize);
+        let plausible = length >= RECORD_HEADER_BYTES && length.is_multiple_of(8) && length <= record::BYTES_MAX;
+        if !plausible || TxnId(get_u64(header, 16)) != after.next() || !self.reach(file, at.offset, length)? {
+            return Ok(None);
+        }
+        let whole = xxh3_64_with_seed(&self.bytes(at.offset, length)[8..], at.chain) == checksum;
+        Ok(whole.then_some(length))
+    }
+}

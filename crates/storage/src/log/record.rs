@@ -1,0 +1,308 @@
+//! What a record of the log says: the operations of one transaction, by table.
+//!
+//! ```text
+//! operation:  1  kind · 2 key length (table: name length) · 4 value length · key · value
+//! ```
+//! Lengths are there only where the kind has that part. Operations refer to the table named last before them.
+//!
+//! Only what had an effect is recorded, in the order in which it happened, so carrying the operations out again on the
+//! state before them gives the state after them.
+
+use std::ops::Bound;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::RECORD_HEADER_BYTES;
+use crate::page::{TxnId, get_u16, get_u32, put_u32, put_u64};
+use crate::{Error, Result, TableKind};
+
+/// The longest record. A transaction that would need a longer one makes a steady point instead.
+pub(crate) const BYTES_MAX: usize = 1 << 20;
+
+// ON DISK: never renumber.
+const TABLE: u8 = 1;
+const CREATE: [u8; 3] = [2, 3, 4];
+const DROP: u8 = 5;
+const CLEAR: u8 = 6;
+const PUT: u8 = 7;
+const DELETE: u8 = 8;
+const DELETE_VALUE: u8 = 9;
+/// The low bound, then the high one.
+const RANGE: u8 = 10;
+const INCLUDED: u8 = 11;
+const EXCLUDED: u8 = 12;
+const UNBOUNDED: u8 = 13;
+
+/// A change to a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation<'a> {
+    Create(TableKind),
+    Drop,
+    Clear,
+    Put(&'a [u8], &'a [u8]),
+    Delete(&'a [u8]),
+    DeleteValue(&'a [u8], &'a [u8]),
+    DeleteRange(Bound<&'a [u8]>, Bound<&'a [u8]>),
+}
+
+/// A record in the making.
+#[derive(Default)]
+pub(crate) struct Builder {
+    bytes: Vec<u8>,
+    /// Where the name of the current table stands; 0 for none.
+    table: usize,
+    too_long: bool,
+}
+
+/// How far a record had come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    bytes: usize,
+    table: usize,
+    too_long: bool,
+}
+
+impl Builder {
+    /// Starts over.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.resize(RECORD_HEADER_BYTES, 0);
+        self.table = 0;
+        self.too_long = false;
+    }
+
+    /// Whether the transaction is too long for a record.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.too_long
+    }
+
+    /// How long the record is so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len().next_multiple_of(8)
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { bytes: self.bytes.len(), table: self.table, too_long: self.too_long }
+    }
+
+    /// Forgets what came after a mark.
+    pub(crate) fn rewind(&mut self, mark: Mark) {
+        self.bytes.truncate(mark.bytes);
+        self.table = mark.table;
+        self.too_long = mark.too_long;
+    }
+
+    /// Gives up: the transaction will make a steady point.
+    pub(crate) fn give_up(&mut self) {
+        self.too_long = true;
+    }
+
+    /// Adds an operation on a table.
+    pub(crate) fn push(&mut self, table: &str, operation: Operation<'_>) {
+        if self.too_long {
+            return;
+        }
+        let current = self.table > 0 && {
+            let length = get_u16(&self.bytes, self.table) as usize;
+            &self.bytes[self.table + 2..][..length] == table.as_bytes()
+        };
+        if !current {
+            self.part(TABLE, Some(table.as_bytes()), None);
+            self.table = self.bytes.len() - table.len() - 2;
+        }
+        match operation {
+            Operation::Create(kind) => {
+                let index = match kind {
+                    TableKind::Plain => 0,
+                    TableKind::Multi => 1,
+                    TableKind::Integer => 2,
+                };
+                self.part(CREATE[index], None, None);
+            }
+            Operation::Drop => self.part(DROP, None, None),
+            Operation::Clear => self.part(CLEAR, None, None),
+            Operation::Put(key, value) => self.part(PUT, Some(key), Some(value)),
+            Operation::Delete(key) => self.part(DELETE, Some(key), None),
+            Operation::DeleteValue(key, value) => self.part(DELETE_VALUE, Some(key), Some(value)),
+            Operation::DeleteRange(low, high) => {
+                self.part(RANGE, None, None);
+                for bound in [low, high] {
+                    match bound {
+                        Bound::Included(key) => self.part(INCLUDED, Some(key), None),
+                        Bound::Excluded(key) => self.part(EXCLUDED, Some(key), None),
+                        Bound::Unbounded => self.part(UNBOUNDED, None, None),
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn part(&mut self, kind: u8, key: Option<&[u8]>, value: Option<&[u8]>) {
+        let length = 7 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
+        // Bounds of ranges may be longer than any key; then the transaction makes a steady point, too.
+        let fits = key.is_none_or(|key| key.len() <= usize::from(u16::MAX));
+        if !fits || self.bytes.len() + length + 8 > BYTES_MAX {
+            self.too_long = true;
+        }
+        if self.too_long {
+            return;
+        }
+        self.bytes.push(kind);
+        if let Some(key) = key {
+            self.bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        }
+        if let Some(value) = value {
+            self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        }
+        self.bytes.extend_from_slice(key.unwrap_or_default());
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+    }
+
+    /// Completes the record: its bytes, beginning with its checksum.
+    pub(crate) fn seal(&mut self, txn: TxnId, chain: u64) -> &[u8] {
+        let length = self.bytes();
+        self.bytes.resize(length, 0);
+        put_u32(&mut self.bytes, 8, length as u32);
+        put_u64(&mut self.bytes, 16, txn.0);
+        let checksum = xxh3_64_with_seed(&self.bytes[8..], chain);
+        put_u64(&mut self.bytes, 0, checksum);
+        &self.bytes
+    }
+}
+
+/// The operations of a record, each with its table.
+pub(crate) struct Operations<'a> {
+    rest: &'a [u8],
+    table: Option<&'a str>,
+}
+
+impl<'a> Operations<'a> {
+    /// The operations of what follows a record's header.
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, table: None }
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (part, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(part)
+    }
+
+    fn kind(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+
+    fn key(&mut self) -> Option<&'a [u8]> {
+        let length = get_u16(self.take(2)?, 0);
+        self.take(length.into())
+    }
+
+    fn pair(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        let lengths = self.take(6)?;
+        Some((self.take(get_u16(lengths, 0).into())?, self.take(get_u32(lengths, 2) as usize)?))
+    }
+
+    fn bound(&mut self) -> Option<Bound<&'a [u8]>> {
+        Some(match self.kind()? {
+            INCLUDED => Bound::Included(self.key()?),
+            EXCLUDED => Bound::Excluded(self.key()?),
+            UNBOUNDED => Bound::Unbounded,
+            _ => return None,
+        })
+    }
+
+    /// `None` if the bytes are no operation.
+    fn operation(&mut self) -> Option<(&'a str, Operation<'a>)> {
+        let mut kind = self.kind()?;
+        if kind == TABLE {
+            self.table = Some(std::str::from_utf8(self.key()?).ok()?);
+            kind = self.kind()?;
+        }
+        let operation = match kind {
+            kind if kind == CREATE[0] => Operation::Create(TableKind::Plain),
+            kind if kind == CREATE[1] => Operation::Create(TableKind::Multi),
+            kind if kind == CREATE[2] => Operation::Create(TableKind::Integer),
+            DROP => Operation::Drop,
+            CLEAR => Operation::Clear,
+            PUT => {
+                let (key, value) = self.pair()?;
+                Operation::Put(key, value)
+            }
+            DELETE => Operation::Delete(self.key()?),
+            DELETE_VALUE => {
+                let (key, value) = self.pair()?;
+                Operation::DeleteValue(key, value)
+            }
+            RANGE => Operation::DeleteRange(self.bound()?, self.bound()?),
+            _ => return None,
+        };
+        Some((self.table?, operation))
+    }
+}
+
+impl<'a> Iterator for Operations<'a> {
+    type Item = Result<(&'a str, Operation<'a>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Padding is zero and no kind is.
+        if self.rest.iter().all(|&byte| byte == 0) && self.rest.len() < 8 {
+            return None;
+        }
+        let operation = self.operation();
+        if operation.is_none() {
+            self.rest = &[];
+        }
+        Some(operation.ok_or(Error::CorruptedLog { reason: "a record holds something that is no operation" }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(operations: &[(&str, Operation<'_>)]) {
+        let mut builder = Builder::default();
+        builder.clear();
+        for (table, operation) in operations {
+            builder.push(table, *operation);
+        }
+        assert!(!builder.is_too_long());
+        let bytes = builder.seal(TxnId(7), 42).to_vec();
+        assert_eq!(bytes.len() % 8, 0);
+        let read: Vec<_> = Operations::new(&bytes[RECORD_HEADER_BYTES..]).map(Result::unwrap).collect();
+        assert_eq!(read, operations);
+        // Cut short anywhere, it is another list or an error, and no panic.
+        for length in RECORD_HEADER_BYTES..bytes.len() {
+            let _ = Operations::new(&bytes[RECORD_HEADER_BYTES..length]).count();
+        }
+    }
+
+    #[test]
+    fn records_say_what_was_put_into_them() {
+        use Bound::{Excluded, Included, Unbounded};
+        check(&[]);
+        check(&[("t", Operation::Create(TableKind::Multi)), ("t", Operation::Clear), ("u", Operation::Drop)]);
+        check(&[("t", Operation::Put(b"key", b"")), ("t", Operation::Put(&[0; 900], &[0; 3000]))]);
+        check(&[("t", Operation::Delete(b"k")), ("t", Operation::DeleteValue(b"k", b"v"))]);
+        check(&[
+            ("t", Operation::DeleteRange(Included(b"a"), Excluded(b"b"))),
+            ("", Operation::DeleteRange(Unbounded, Unbounded)),
+        ]);
+    }
+
+    #[test]
+    fn what_came_after_a_mark_can_be_forgotten() {
+        let mut builder = Builder::default();
+        builder.clear();
+        builder.push("a", Operation::Put(b"1", b"one"));
+        let mark = builder.mark();
+        builder.push("b", Operation::Put(b"2", &vec![0; BYTES_MAX]));
+        assert!(builder.is_too_long());
+        builder.rewind(mark);
+        builder.push("a", Operation::Delete(b"1"));
+        let bytes = builder.seal(TxnId(1), 0).to_vec();
+        let read: Vec<_> = Operations::new(&bytes[RECORD_HEADER_BYTES..]).map(Result::unwrap).collect();
+        assert_eq!(read, [("a", Operation::Put(b"1", b"one")), ("a", Operation::Delete(b"1"))]);
+    }
+}

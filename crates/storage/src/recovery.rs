@@ -1,0 +1,232 @@
+//! Finding out where a database stands: as the first process to open it, and as the next one to write to it.
+//!
+//! After a crash of the system the newest whole steady point counts, and what the log holds beyond it is carried out
+//! again. After the death of a process the lock file still knows the newest root.
+
+use std::sync::Arc;
+
+use crate::db::{Core, Database};
+use crate::log::record::Operations;
+use crate::log::Position;
+use crate::meta::{Meta, MetaFault};
+use crate::page::{PageId, TxnId};
+use crate::pager::Bounds;
+use crate::shared::Root;
+use crate::space::Space;
+use crate::txn::WriteTxn;
+use crate::workspace::Workspace;
+use crate::{Durability, Error, FORMAT_VERSION, Result, walk};
+
+/// Bytes of the log that are carried out again in one transaction.
+const REPLAY_BYTES: u64 = 8 << 20;
+
+/// What opening a database after a crash found in its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recovery {
+    /// Transactions that were carried out again.
+    pub transactions: u64,
+    /// Bytes of the log that were read for that.
+    pub log_bytes: u64,
+}
+
+impl Core {
+    /// As the first process: finds the newest state.
+    pub(crate) fn recover(&self, left: Option<Root>) -> Result<()> {
+        if !self.read_only {
+            // What a dead process wrote may be in memory only; what follows relies on it.
+            self.flush()?;
+        }
+        let (mut meta, slot) = self.newest_meta()?;
+        if !self.read_only {
+            self.mend_other_meta(&mut meta, slot)?;
+        }
+        let mut root = Root::of(&meta);
+        if let Some(left) = left.filter(|left| left.txn > meta.txn) {
+            let fits = u64::from(left.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated();
+            // Another file may have been copied over this one since: then the root's page is not there.
+            let there = left.catalog.depth == 0
+                || left.catalog.root.0 < left.page_count && self.pager.birth_and_pages(left.catalog.root).0 == left.txn;
+            if fits && there {
+                root = left;
+            }
+        }
+        if root.txn > meta.txn {
+            self.log.flush(true)?;
+        }
+        self.shared.set_steady(meta.txn);
+        self.shared.publish(root, true);
+        *self.last_meta.lock() = (meta, slot);
+        Ok(())
+    }
+
+    /// If a crash tore the other meta page, or a steady point that did not make it is there, replaces it: damage found
+    /// later is then damage, and not an old crash.
+    fn mend_other_meta(&self, meta: &mut Meta, slot: u32) -> Result<()> {
+        let other = Meta::decode(self.pager.raw(PageId(1 - slot), 1), 1 - slot);
+        if other.is_ok_and(|other| other.txn <= meta.txn) {
+            return Ok(());
+        }
+        // The pages of the manifest were found whole, and flushed just now.
+        meta.manifest.clear();
+        self.write_meta(meta, 1 - slot)?;
+        self.flush()
+    }
+
+    /// The newest meta page that holds a whole steady point.
+    pub(crate) fn newest_meta(&self) -> Result<(Meta, u32)> {
+        let page_size = self.pager.page_size() as u64;
+        let file_pages = self.pager.disk().allocated() / page_size;
+        if file_pages < 2 {
+            return Err(Error::Corrupted { page: PageId(1), reason: "the file ends before its second meta page" });
+        }
+        let mut metas: Vec<(Meta, u32)> = Vec::new();
+        let mut fault = "both meta pages are damaged";
+        for slot in 0..2 {
+            match Meta::decode(self.pager.raw(PageId(slot), 1), slot) {
+                Ok(meta) if u64::from(meta.page_count) <= file_pages => metas.push((meta, slot)),
+                Ok(_) => fault = "the file is shorter than its meta page says",
+                Err(MetaFault::Newer(found)) => {
+                    return Err(Error::NewerFormat {
+                        path: self.pager.disk().path().into(),
+                        found,
+                        supported: FORMAT_VERSION,
+                    });
+                }
+                Err(_) => {}
+            }
+        }
+        metas.retain(|(meta, _)| meta.page_size as usize == self.pager.page_size());
+        for (meta, _) in &metas {
+            self.ensure_mapped(meta.page_count)?;
+        }
+        metas.sort_by_key(|(meta, _)| std::cmp::Reverse(meta.txn));
+        let whole = |meta: &Meta| {
+            let bounds = Bounds { page_count: meta.page_count, newest: meta.txn, steady: meta.txn };
+            meta.manifest.iter().all(|&(page, checksum)| self.pager.was_written(page, checksum, bounds))
+        };
+        metas.into_iter().find(|(meta, _)| whole(meta)).ok_or(Error::Corrupted { page: PageId(0), reason: fault })
+    }
+
+    /// Learns what is free from the files, because another process wrote last.
+    pub(crate) fn take_over(&self, work: &mut Workspace) -> Result<()> {
+        self.shared.wait_for_steady();
+        let disk = self.pager.disk();
+        disk.refresh()?;
+        self.flush()?;
+        if self.logged() {
+            self.log.flush(true).inspect_err(|_| self.poison())?;
+        }
+        let (meta, slot) = self.newest_meta()?;
+        let root = self.shared.root();
+        self.ensure_mapped(root.page_count)?;
+        let mut space = Space::load(&self.pager, &meta)?;
+        let snapshots = self.snapshots_that_live(meta.txn);
+        if root.txn > meta.txn {
+            let page_count = root.page_count.max(meta.page_count);
+            let bounds = Bounds { page_count, newest: root.txn, steady: meta.txn };
+            let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.catalog, &root.catalog)?;
+            space.adopt(root.txn, page_count, &difference.live, &difference.freed, &snapshots);
+        } else if snapshots.iter().any(|&pin| pin < meta.txn) {
+            space.adopt(meta.txn, meta.page_count, &[], &[], &snapshots);
+        }
+        self.shared.set_steady(meta.txn);
+        if root.txn < meta.txn {
+            // The last writer died between making its commit durable and publishing it.
+            self.shared.publish(Root::of(&meta), true);
+        }
+        self.shared.raise_visible(root.txn);
+        space.populate_ahead(self.durability != Durability::SyncNoLog);
+        work.space = space;
+        *self.last_meta.lock() = (meta, slot);
+        self.shared.wrote();
+        Ok(())
+    }
+
+    /// The transactions that live snapshots see; some may be older than `steady`, but not only because their
+    /// processes died.
+    fn snapshots_that_live(&self, steady: TxnId) -> Vec<TxnId> {
+        let mut snapshots = Vec::new();
+        self.shared.pinned(&mut snapshots);
+        if snapshots.iter().any(|&pin| pin < steady) && self.shared.release_dead_readers() {
+            snapshots.clear();
+            self.shared.pinned(&mut snapshots);
+        }
+        snapshots
+    }
+}
+
+impl Database {
+    /// Carries out again what the log holds beyond the steady point that was found, and makes that steady. As the first
+    /// to open the database; nobody else can yet.
+    pub(crate) fn replay(&self) -> Result<Recovery> {
+        let core = &self.0.core;
+        let start = core.shared.root();
+        if start.txn != core.shared.steady() || core.log.is_empty(start.log)? {
+            return Ok(Recovery::default());
+        }
+        // Where transactions are to end that carry out several: their number has to be known when they begin.
+        let mut ends = Vec::new();
+        let mut bytes = 0;
+        let mut log_bytes = 0;
+        let (end, last) = core.log.read(start.log, start.txn, |txn, _, operations| {
+            bytes += operations.len() as u64;
+            log_bytes += operations.len() as u64;
+            if bytes >= REPLAY_BYTES {
+                bytes = 0;
+                ends.push(txn);
+            }
+            Ok(())
+        })?;
+        if last > start.txn && core.is_read_only() {
+            return Err(Error::NeedsRecovery { path: core.path.clone() });
+        }
+        if core.is_read_only() {
+            return Ok(Recovery::default());
+        }
+        ends.push(last);
+        let mut ends = ends.into_iter();
+        let mut active: Option<WriteTxn> = None;
+        core.log.read(start.log, start.txn, |txn, position, operations| {
+            let mut current = match active.take() {
+                Some(current) => current,
+                None => WriteTxn::redoing(Arc::clone(&self.0), core.lock_writer(true)?, ends.next().unwrap_or(last)),
+            };
+            for operation in Operations::new(operations) {
+                let (table, operation) = operation?;
+                current.redo(table, operation)?;
+            }
+            if current.txn() == txn {
+                current.commit_redone(position)?;
+            } else {
+                active = Some(current);
+            }
+            Ok(())
+        })?;
+        core.start_log_anew(end)?;
+        Ok(Recovery { transactions: last.0 - start.txn.0, log_bytes })
+    }
+}
+
+impl Core {
+    /// Gives the log's chain a new start behind the last whole record: what follows there was lost, and must not count
+    /// again should the same records be written once more.
+    fn start_log_anew(&self, end: Position) -> Result<()> {
+        let mut root = self.shared.root();
+        let seed = crate::db::random_id();
+        root.log = Position { chain: crate::page::get_u64(&seed, 0), ..end };
+        self.shared.publish(root, true);
+        if root.txn > self.shared.steady() {
+            return self.sync();
+        }
+        // Nothing was carried out again: the same point, in both meta pages.
+        let mut last = self.last_meta.lock();
+        last.0.log = root.log;
+        last.0.manifest.clear();
+        let slot = last.1;
+        for slot in [1 - slot, slot] {
+            self.write_meta(&last.0, slot).inspect_err(|_| self.poison())?;
+            self.flush()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! Steady points: published states that survive a crash of the system.
+//!
+//! 1. With the workspace held: plan ([`crate::space::Space::begin_steady`]); from here on the root's pages are pinned, and the log goes
+//!    on in its other file.
+//! 2. Seal the planned pages with their checksums.
+//! 3. Flush them, write the meta page, flush that; or, with few pages, list them in the meta page and flush once.
+//! 4. The new point replaces the old one, whose pages become free with the next transaction.
+//!
+//! Where each commit is a steady point, the committing transaction does all of it before it publishes; else the
+//! [`crate::flusher`] does, by need, and holds the workspace for the first step only.
+//!
+//! Invariant: at most one is being made, over all processes; whoever makes it needs nothing that a writer holds.
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::db::Core;
+use crate::log::Position;
+use crate::meta::{MANIFEST_MAX, Meta};
+use crate::page::PageId;
+use crate::shared::Root;
+use crate::space::SteadyPlan;
+use crate::workspace::Workspace;
+use crate::{Durability, Error, Result};
+
+/// Bytes that go out together while a steady point is written in the background.
+const PACE_BYTES: u64 = 256 << 10;
+
+/// Admits one maker of a steady point at a time in this process.
+#[derive(Default)]
+pub(crate) struct Makers {
+    busy: Mutex<bool>,
+    free: Condvar,
+}
+
+/// The right to make a steady point, until dropped.
+pub(crate) struct Maker<'a>(&'a Makers);
+
+impl Makers {
+    /// Waits until nobody else makes one. The caller holds the workspace, which makers do not need.
+    fn begin(&self) -> Maker<'_> {
+        let mut busy = self.busy.lock();
+        self.free.wait_while(&mut busy, |busy| *busy);
+        *busy = true;
+        Maker(self)
+    }
+
+    fn try_begin(&self) -> Option<Maker<'_>> {
+        let mut busy = self.busy.lock();
+        (!std::mem::replace(&mut *busy, true)).then(|| Maker(self))
+    }
+
+    fn wait(&self) {
+        self.free.wait_while(&mut self.busy.lock(), |busy| *busy);
+    }
+}
+
+impl Drop for Maker<'_> {
+    fn drop(&mut self) {
+        *self.0.busy.lock() = false;
+        self.0.free.notify_all();
+    }
+}
+
+impl Core {
+    /// Makes everything committed steady.
+    pub(crate) fn sync(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let (mut guard, maker) = loop {
+            let guard = self.lock_writer(true)?;
+            match self.makers.try_begin() {
+                Some(maker) => break (guard, maker),
+                None => {
+                    self.unlock_writer(guard);
+                    self.makers.wait();
+                }
+            }
+        };
+        let mut root = self.shared.root();
+        if root.txn == self.shared.steady() {
+            self.unlock_writer(guard);
+            return Ok(());
+        }
+        guard.space.settle(self.shared.steady());
+        let plan = match guard.space.begin_steady(&self.pager, root.txn) {
+            Ok(plan) => plan,
+            Err(e) => {
+                self.unlock_writer(guard);
+                return Err(e);
+            }
+        };
+        let position = self.position_for(root.log);
+        if position != root.log {
+            root.log = position;
+            self.shared.turn_log(root.txn);
+        }
+        // The free map's own pages may have made the file longer; whoever takes over must see that.
+        self.shared.begin_steady();
+        self.unlock_writer(guard);
+        let result = self.make_steady(plan, &root, false);
+        if result.is_ok() {
+            self.shared.raise_steady(root.txn);
+            self.shared.raise_visible(root.txn);
+        }
+        self.shared.end_steady();
+        drop(maker);
+        self.log.notify(result.is_err());
+        result?;
+        self.give_back_space();
+        Ok(())
+    }
+
+    /// Gives back disk space that nothing uses, if nobody is writing: while somebody is, it will be used again soon.
+    pub(crate) fn give_back_space(&self) {
+        let Ok(mut guard) = self.lock_writer(false) else { return };
+        if self.shared.root().txn == self.shared.steady() {
+            self.reclaim(&mut guard);
+            guard.space.give_back(&self.pager);
+        }
+        self.unlock_writer(guard);
+    }
+
+    /// Makes the transaction that is committing steady, before it is published. The workspace is held throughout.
+    pub(crate) fn sync_commit(&self, work: &mut Workspace, root: &mut Root) -> Result<()> {
+        let _maker = self.makers.begin();
+        work.space.settle(self.shared.steady());
+        let plan = work.space.begin_steady(&self.pager, root.txn).inspect_err(|_| self.poison())?;
+        root.page_count = work.space.page_count();
+        root.log = self.position_for(root.log);
+        self.make_steady(plan, root, true)?;
+        self.shared.raise_steady(root.txn);
+        Ok(())
+    }
+
+    /// Where the log goes on after a steady point: at the start of the other file, unless the last steady point still
+    /// needs what is there.
+    fn position_for(&self, log: Position) -> Position {
+        if log.offset > 0 && log.file == self.last_meta.lock().0.log.file { log.turned() } else { log }
+    }
+
+    /// Seals, flushes, writes the meta page. `alone`: nothing else changes meanwhile, so that few pages can go out
+    /// together with the meta page.
+    fn make_steady(&self, plan: SteadyPlan, root: &Root, alone: bool) -> Result<()> {
+        let mut last = self.last_meta.lock();
+        let mut meta = Meta {
+            txn: root.txn,
+            page_size: self.pager.page_size() as u32,
+            database_id: last.0.database_id,
+            catalog: root.catalog,
+            log: root.log,
+            ..plan.meta
+        };
+        let one_flush = alone && plan.born.len() <= MANIFEST_MAX;
+        for &(page, pages) in &plan.born {
+            let checksum = self.pager.seal(page, pages);
+            if one_flush {
+                meta.manifest.push((page, checksum as u32));
+            }
+        }
+        let slot = 1 - last.1;
+        if !one_flush {
+            if !alone && self.durability == Durability::Sync {
+                self.write_out(plan.born);
+            }
+            self.flush()?;
+        }
+        self.write_meta(&meta, slot).inspect_err(|_| self.poison())?;
+        self.flush()?;
+        *last = (meta, slot);
+        Ok(())
+    }
+
+    /// Writes pages a few at a time, so that flushes of the log in between do not wait for all of them.
+    fn write_out(&self, mut runs: Vec<(PageId, u32)>) {
+        runs.sort_unstable();
+        let page_size = self.pager.page_size() as u64;
+        let mut runs = runs.into_iter().peekable();
+        let mut bytes = 0;
+        while let Some((PageId(start), mut pages)) = runs.next() {
+            while let Some((_, more)) = runs.next_if(|(next, _)| next.0 == start + pages) {
+                pages += more;
+            }
+            bytes += u64::from(pages) * page_size;
+            let wait = bytes >= PACE_BYTES;
+            self.pager.disk().write_out(u64::from(start) * page_size, u64::from(pages) * page_size, wait);
+            if wait {
+                bytes = 0;
+            }
+        }
+    }
+
+    pub(crate) fn write_meta(&self, meta: &Meta, slot: u32) -> Result<()> {
+        self.pager.disk().write(u64::from(slot) * self.pager.page_size() as u64, &meta.encode(slot))
+    }
+}

@@ -1,0 +1,69 @@
+//! Waiting for a commit to become durable, with or without a thread.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::db::Handle;
+use crate::page::TxnId;
+use crate::{Error, Result};
+
+/// A commit on its way to the disk. Dropping the ticket changes nothing about the commit.
+///
+/// As a future it needs no particular runtime: a background thread, started with the first such ticket, flushes the log
+/// while somebody waits and sleeps otherwise.
+#[must_use = "the commit is not durable yet"]
+pub struct Ticket {
+    handle: Arc<Handle>,
+    txn: TxnId,
+}
+
+impl Ticket {
+    pub(crate) fn new(handle: Arc<Handle>, txn: TxnId) -> Self {
+        Self { handle, txn }
+    }
+
+    /// The transaction.
+    #[must_use]
+    pub fn txn(&self) -> TxnId {
+        self.txn
+    }
+
+    /// Whether the changes are as durable as the database's mode says.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.handle.core.shared.visible() >= self.txn
+    }
+
+    /// Waits until they are.
+    pub fn wait(self) -> Result<TxnId> {
+        if !self.is_durable() {
+            self.handle.core.wait_durable(self.txn)?;
+        }
+        Ok(self.txn)
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<TxnId>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let core = &self.handle.core;
+        if self.is_durable() {
+            return Poll::Ready(Ok(self.txn));
+        }
+        // A flush that ends between the look above and this wakes nobody: look again.
+        let more = core.log.wake_later(context.waker());
+        if self.is_durable() {
+            return Poll::Ready(Ok(self.txn));
+        }
+        if !more || core.ensure_usable().is_err() {
+            return Poll::Ready(Err(Error::Poisoned));
+        }
+        match self.handle.ask_for_flush() {
+            Ok(()) => Poll::Pending,
+            Err(e) => Poll::Ready(Err(e)),
+        }
+    }
+}
