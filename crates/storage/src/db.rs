@@ -38,8 +38,6 @@ use crate::{Error, FORMAT_VERSION, Result};
 const DATA_FILE: &str = "data";
 /// The file with the shared state.
 const LOCK_FILE: &str = "lock";
-/// How long the log alone may hold what was committed.
-const LOG_PERIOD: Duration = Duration::from_secs(10);
 /// The log is long when it holds half as many bytes as the data, within these bounds.
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
 /// When it is so many times as long as that, commits make steady points themselves.
@@ -75,6 +73,7 @@ pub(crate) struct Core {
     pub(crate) log: Log,
     /// When the log is long, in bytes; `None` for a measure that follows the size of the data.
     log_bytes: Option<u64>,
+    log_period: Duration,
     /// Snapshots see commits that are not durable yet.
     pub(crate) weak_reads: bool,
     pub(crate) makers: Makers,
@@ -113,7 +112,7 @@ impl Database {
         let flusher = match core.durability {
             _ if core.read_only => None,
             Durability::Lazy { period, .. } => Some(Flusher::start(&core, period)?),
-            Durability::Sync => Some(Flusher::start(&core, LOG_PERIOD)?),
+            Durability::Sync => Some(Flusher::start(&core, core.log_period)?),
             Durability::SyncNoLog | Durability::NoSync => None,
         };
         let db = Self(Arc::new(Handle { core, flusher, log_flusher: Mutex::default(), recovery: OnceLock::new() }));
@@ -318,6 +317,7 @@ impl Core {
             workspace: Arc::new(Mutex::new(Workspace::new(Space::empty()))),
             log: Log::new(log),
             log_bytes: options.log_bytes,
+            log_period: options.log_period,
             weak_reads: options.weak_reads,
             makers: Makers::default(),
             poisoned: AtomicBool::new(false),

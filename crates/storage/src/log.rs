@@ -112,8 +112,7 @@ impl LogFile for FileLog {
         let file = self.file()?;
         let from = self.allocated();
         if bytes > from {
-            disk::allocate(file, from, bytes - from)
-                .map_err(|e| disk::no_room("cannot grow", &self.path, bytes, e))?;
+            disk::allocate(file, from, bytes - from).map_err(|e| disk::no_room("cannot grow", &self.path, bytes, e))?;
             self.allocated.store(bytes, Ordering::Release);
         }
         Ok(())

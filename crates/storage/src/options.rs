@@ -65,6 +65,7 @@ pub struct Options {
     pub(crate) create: bool,
     pub(crate) readers_max: u32,
     pub(crate) log_bytes: Option<u64>,
+    pub(crate) log_period: Duration,
     pub(crate) weak_reads: bool,
 }
 
@@ -80,6 +81,7 @@ impl Default for Options {
             create: true,
             readers_max: 1024,
             log_bytes: None,
+            log_period: Duration::from_secs(10),
             weak_reads: false,
         }
     }
@@ -157,6 +159,13 @@ impl Options {
     #[must_use]
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.log_bytes = Some(bytes);
+        self
+    }
+
+    /// How long in `Sync` mode the log alone may hold a commit before a steady point is made. Ten seconds by default.
+    #[must_use]
+    pub fn log_period(mut self, period: Duration) -> Self {
+        self.log_period = period;
         self
     }
 

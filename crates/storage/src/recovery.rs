@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use crate::db::{Core, Database};
-use crate::log::record::Operations;
 use crate::log::Position;
+use crate::log::record::Operations;
 use crate::meta::{Meta, MetaFault};
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;

@@ -472,7 +472,7 @@ impl WriteTxn {
             return Ok(None);
         }
         self.catalog.own_root(&core.pager, work)?;
-        let way = match (redone, core.durability) {
+        let mut way = match (redone, core.durability) {
             (Some(position), _) => Way::Weak(position),
             (None, Durability::SyncNoLog) => Way::Steady,
             (None, Durability::Sync) if work.record.is_too_long() || core.log_is_full(&before) => Way::Steady,
@@ -485,8 +485,13 @@ impl WriteTxn {
                 let freed_pages = work.freed_pages();
                 work.space.prepare_steady(&core.pager, freed_pages)?;
             }
+            Way::Logged if core.log.reserve(before.log, work.record.bytes()).is_err() => {
+                // No room for the log: a steady point may need none, and makes that of the log free.
+                let freed_pages = work.freed_pages();
+                work.space.prepare_steady(&core.pager, freed_pages)?;
+                way = Way::Steady;
+            }
             Way::Logged => {
-                core.log.reserve(before.log, work.record.bytes())?;
                 // Nobody may be so far ahead of what readers see.
                 if txn.0 - core.shared.visible().0 >= ROOTS - 1 {
                     core.wait_durable(TxnId(txn.0 - ROOTS / 2))?;

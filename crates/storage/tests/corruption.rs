@@ -110,7 +110,8 @@ fn image_of(dir: &Path) -> Vec<u8> {
 
 fn closed(name: &'static str, page_size: u32) -> Sample {
     let dir = scratch();
-    let db = Database::open(dir.path(), &Options::new().page_size(page_size)).unwrap();
+    let db =
+        Database::open(dir.path(), &Options::new().durability(Durability::SyncNoLog).page_size(page_size)).unwrap();
     let mut model = Model::new();
     fill(&db, &mut model);
     let txn = db.read().unwrap().txn();
@@ -121,7 +122,7 @@ fn closed(name: &'static str, page_size: u32) -> Sample {
 /// The file as it is while the database is open: the newest point lists its pages, and the one before is whole.
 fn open_while_copied() -> Sample {
     let dir = scratch();
-    let db = Database::open(dir.path(), &Options::new()).unwrap();
+    let db = Database::open(dir.path(), &Options::new().durability(Durability::SyncNoLog)).unwrap();
     let mut model = Model::new();
     fill(&db, &mut model);
     let mut states = BTreeMap::from([(db.read().unwrap().txn(), model.clone())]);
@@ -301,7 +302,8 @@ const STRICT: Reading = Reading { checksums: Checksums::FirstTouch, strict: true
 
 fn options(checksums: Checksums) -> Options {
     // Little is reserved, so that opening costs little.
-    Options::new().create(false).checksums(checksums).size_max(1 << 30).readers_max(8)
+    let options = Options::new().durability(Durability::SyncNoLog).create(false);
+    options.checksums(checksums).size_max(1 << 30).readers_max(8)
 }
 
 /// Opens a file for reading and reads everything.
@@ -544,7 +546,7 @@ fn a_closed_database_with_one_damaged_meta_page_loses_nothing_and_is_mended() {
 #[test]
 fn a_page_of_an_older_state_leads_to_no_panic_and_mostly_to_an_error() {
     let dir = scratch();
-    let db = Database::open(dir.path(), &Options::new().size_max(1 << 26)).unwrap();
+    let db = Database::open(dir.path(), &Options::new().durability(Durability::SyncNoLog).size_max(1 << 26)).unwrap();
     let mut model = Model::new();
     fill(&db, &mut model);
     let mut rng = StdRng::seed_from_u64(4);
@@ -627,8 +629,11 @@ fn write_some(db: &Database, rng: &mut StdRng, model: &mut Model, strict: bool) 
 fn try_writing(dir: &Path, states: &BTreeMap<TxnId, Model>, seed: u64, checksums: Checksums) {
     let strict = checksums != Checksums::Never;
     let mut rng = StdRng::seed_from_u64(seed);
-    let durability = [Durability::Sync, Durability::NoSync, Durability::LAZY][rng.random_range(0..3)];
-    let _ = std::fs::remove_file(dir.join("lock"));
+    let durability =
+        [Durability::Sync, Durability::SyncNoLog, Durability::NoSync, Durability::LAZY][rng.random_range(0..4)];
+    for leftover in ["lock", "log.0", "log.1"] {
+        let _ = std::fs::remove_file(dir.join(leftover));
+    }
     let Ok(db) = Database::open(dir, &options(checksums).durability(durability)) else { return };
     let opened = db.read().unwrap().txn();
     let Some(mut model) = states.get(&opened).cloned() else {
@@ -919,7 +924,7 @@ fn a_free_map_that_lists_pages_outside_the_file_or_goes_in_a_circle_is_found() {
 #[test]
 fn a_flush_cut_short_is_found_without_checksums_too() {
     let dir = scratch();
-    let db = Database::open(dir.path(), &Options::new()).unwrap();
+    let db = Database::open(dir.path(), &Options::new().durability(Durability::SyncNoLog)).unwrap();
     let mut txn = db.write().unwrap();
     let table = txn.create_table("table", TableKind::Plain).unwrap();
     txn.put(&table, b"key", b"before").unwrap();
@@ -942,7 +947,8 @@ fn a_flush_cut_short_is_found_without_checksums_too() {
 #[test]
 fn a_change_under_way_is_no_damage() {
     let dir = scratch();
-    let db = Database::open(dir.path(), &Options::new().checksums(Checksums::Always)).unwrap();
+    let db = Database::open(dir.path(), &Options::new().durability(Durability::SyncNoLog).checksums(Checksums::Always))
+        .unwrap();
     let mut txn = db.write().unwrap();
     let table = txn.create_table("table", TableKind::Integer).unwrap();
     // Full branches but for the last, which is left with one child in the end.
@@ -982,6 +988,6 @@ fn a_change_that_came_upon_damage_is_not_committed() {
     txn.put(&table, &key(0), b"other").unwrap();
     txn.commit().unwrap();
     db.close().unwrap();
-    let db = Database::open(dir.path(), &Options::new()).unwrap();
+    let db = Database::open(dir.path(), &Options::new().durability(Durability::SyncNoLog)).unwrap();
     assert_eq!(db.read().unwrap().get(&table, &key(0)).unwrap(), Some(&b"other"[..]));
 }

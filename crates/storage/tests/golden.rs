@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use colibri_storage::{Database, Options, Snapshot, TableKind};
+use colibri_storage::{Database, Durability, Options, Snapshot, TableKind};
 
 const PAGE: usize = 4096;
 
@@ -60,7 +60,7 @@ fn expected(state: &str) -> Contents {
 
 /// Writes the database of [`expected`] so that as much of the format as fits a small file comes into it.
 fn make_golden(dir: &Path) {
-    let options = Options::new().page_size(PAGE as u32);
+    let options = Options::new().durability(Durability::SyncNoLog).page_size(PAGE as u32);
     let db = Database::open(dir.join("source"), &options).unwrap();
     let mut txn = db.write().unwrap();
     let gone = txn.create_table("gone", TableKind::Plain).unwrap();

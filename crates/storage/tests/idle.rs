@@ -20,9 +20,11 @@ const SETTLING: Duration = Duration::from_secs(1);
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// Case, mode, whether a snapshot is held.
-const CASES: [(&str, Durability, bool); 8] = [
+const CASES: [(&str, Durability, bool); 10] = [
     ("sync", Durability::Sync, false),
     ("sync, with a snapshot", Durability::Sync, true),
+    ("sync without log", Durability::SyncNoLog, false),
+    ("sync without log, with a snapshot", Durability::SyncNoLog, true),
     ("lazy by time", Durability::Lazy { bytes: u64::MAX, period: PERIOD }, false),
     ("lazy by time, with a snapshot", Durability::Lazy { bytes: u64::MAX, period: PERIOD }, true),
     ("lazy by bytes", Durability::Lazy { bytes: 1, period: Duration::MAX }, false),
@@ -39,7 +41,7 @@ fn a_child_process_plays_its_role() {
     let Some(role) = Role::of_this_process() else { return };
     let case = CASES.into_iter().find(|(name, ..)| *name == role.name);
     let (_, durability, with_snapshot) = case.unwrap_or(("", Durability::Sync, false));
-    let db = Database::open(&role.dir, &Options::new().durability(durability)).unwrap();
+    let db = Database::open(&role.dir, &Options::new().durability(durability).log_period(PERIOD)).unwrap();
     let mut snapshot = None;
     for n in 0..50_u64 {
         let mut txn = db.write().unwrap();
@@ -64,7 +66,7 @@ fn a_child_process_plays_its_role() {
         });
     }
     // However long the disk takes.
-    while matches!(durability, Durability::Lazy { .. }) && db.stat().unwrap().steady_txn.0 < 50 {
+    while matches!(durability, Durability::Lazy { .. } | Durability::Sync) && db.stat().unwrap().steady_txn.0 < 50 {
         std::thread::sleep(PERIOD);
     }
     std::thread::sleep(SETTLING);
@@ -121,7 +123,8 @@ fn an_idle_database_wakes_nobody_and_writes_nothing() {
     let before: Vec<Activity> = children.iter().map(Activity::of).collect();
     std::thread::sleep(IDLE);
     let after: Vec<Activity> = children.iter().map(Activity::of).collect();
-    let threads_without = before[0].threads;
+    let at = names.iter().position(|name| *name == "nosync").unwrap();
+    let threads_without = before[at].threads;
     for (child, name) in children.into_iter().zip(&names) {
         let at = names.iter().position(|other| other == name).unwrap();
         let (before, after) = (before[at], after[at]);
@@ -132,9 +135,9 @@ fn an_idle_database_wakes_nobody_and_writes_nothing() {
             continue;
         }
         assert_eq!(before, after, "{name}: this happened in {IDLE:?} in which nothing should");
-        // The database's own thread in `Lazy` mode, none in the others.
+        // The database's own thread in `Lazy` and `Sync` mode, none in the others.
         let own_threads = before.threads - threads_without;
-        assert_eq!(own_threads, usize::from(name.starts_with("lazy")), "{name}");
+        assert_eq!(own_threads, usize::from(!name.starts_with("nosync") && !name.contains("without")), "{name}");
         child.finish();
     }
 }

@@ -270,6 +270,7 @@ fn run(seed: u64) {
     let page_size = 4096 << rng.random_range(0..5);
     let durability = *[
         Durability::Sync,
+        Durability::SyncNoLog,
         Durability::NoSync,
         Durability::LAZY,
         Durability::Lazy { bytes: 20_000, period: std::time::Duration::from_millis(2) },

@@ -22,15 +22,16 @@ const CHURN: Duration = Duration::from_millis(1200);
 fn a_child_process_plays_its_role() {
     let Some(role) = Role::of_this_process() else { return };
     match role.name.as_str() {
-        "reader" => read_and_read_again(&role, 1024),
-        "only reader" => read_and_read_again(&role, 1),
+        "reader" => read_and_read_again(&role, 1024, true),
+        "only reader" => read_and_read_again(&role, 1, false),
         other => panic!("no such role: {other}"),
     }
 }
 
 /// Holds snapshots as the parent says: `pin` takes one, `check` verifies it and the newest, `drop` lets go.
-fn read_and_read_again(role: &Role, readers_max: u32) {
+fn read_and_read_again(role: &Role, readers_max: u32, read_only: bool) {
     let options = Options::new().durability(Durability::NoSync).create(false).readers_max(readers_max);
+    let options = options.read_only(read_only);
     let db = Database::open(&role.dir, &options).unwrap();
     let mut pinned: Option<(Snapshot<'_>, u64)> = None;
     role.say("open");
@@ -67,7 +68,7 @@ fn pages(db: &Database) -> u64 {
 #[test]
 fn snapshots_of_threads_stay_what_they_were_while_a_writer_churns() {
     let _alarm = Alarm::set("threads that read", Duration::from_secs(60));
-    for durability in [Durability::Sync, Durability::NoSync, RESTLESS] {
+    for durability in [Durability::Sync, Durability::SyncNoLog, Durability::NoSync, RESTLESS] {
         let dir = tempfile::tempdir().unwrap();
         let db = database(dir.path(), durability);
         let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -134,7 +135,7 @@ fn owned_snapshots_travel_between_threads_and_outlive_their_handle() {
 
 #[test]
 fn snapshots_of_processes_stay_what_they_were_while_a_writer_churns() {
-    for durability in [Durability::Sync, Durability::NoSync, RESTLESS] {
+    for durability in [Durability::Sync, Durability::SyncNoLog, Durability::NoSync, RESTLESS] {
         let dir = tempfile::tempdir().unwrap();
         let db = database(dir.path(), durability);
         let mut readers: Vec<Child> = (0..2).map(|_| Child::start("reader", dir.path())).collect();

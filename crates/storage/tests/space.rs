@@ -73,7 +73,7 @@ fn holes_work(dir: &Path) -> bool {
 
 #[test]
 fn what_is_free_goes_back_to_the_file_system_and_can_be_used_again() {
-    for durability in [Durability::Sync, Durability::NoSync] {
+    for durability in [Durability::Sync, Durability::SyncNoLog, Durability::NoSync] {
         let dir = tempfile::tempdir().unwrap();
         if !holes_work(dir.path()) {
             return;

@@ -18,8 +18,13 @@ use ledger::{advance, assert_clean, commit_next, mix, state_of, verify};
 
 /// Makes steady points all the time.
 const RESTLESS: Durability = Durability::Lazy { bytes: 40_000, period: Duration::from_millis(2) };
-const MODES: [(&str, Durability); 4] =
-    [("sync", Durability::Sync), ("nosync", Durability::NoSync), ("lazy", Durability::LAZY), ("restless", RESTLESS)];
+const MODES: [(&str, Durability); 5] = [
+    ("sync", Durability::Sync),
+    ("sync-no-log", Durability::SyncNoLog),
+    ("nosync", Durability::NoSync),
+    ("lazy", Durability::LAZY),
+    ("restless", RESTLESS),
+];
 
 fn open(dir: &Path, durability: Durability) -> Database {
     Database::open(dir, &Options::new().durability(durability)).unwrap()
@@ -252,7 +257,7 @@ fn a_snapshot_older_than_the_steady_point_survives_a_handover() {
 #[test]
 fn two_handles_of_one_process_see_each_other() {
     let dir = tempfile::tempdir().unwrap();
-    let (a, b) = (open(dir.path(), Durability::Sync), open(dir.path(), RESTLESS));
+    let (a, b) = (open(dir.path(), Durability::SyncNoLog), open(dir.path(), RESTLESS));
     let txn = a.write().unwrap();
     assert!(matches!(b.try_write(), Err(Error::Busy)));
     assert!(matches!(a.try_write(), Err(Error::Busy)));
