@@ -102,8 +102,18 @@ impl Database {
     /// ```
     pub fn open(dir: impl AsRef<Path>, options: &Options) -> Result<Self> {
         options.validate()?;
-        let (core, first) = Core::open(dir.as_ref(), options)?;
-        Self::with_core(core, first)
+        let open = |options: &Options| {
+            let (core, first) = Core::open(dir.as_ref(), options)?;
+            Self::with_core(core, first)
+        };
+        match open(options) {
+            Err(e @ Error::NeedsRecovery { .. }) if options.read_only => {
+                // Recovering writes; where that is not possible, the first error says more.
+                open(&options.clone().read_only(false).create(false)).and_then(Self::close).map_err(|_| e)?;
+                open(options)
+            }
+            result => result,
+        }
     }
 
     /// Recovers if this is the first opening, and lets others in.

@@ -278,6 +278,11 @@ impl Log {
         self.wake(&mut group);
     }
 
+    /// How many flushes there were.
+    pub(crate) fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Relaxed)
+    }
+
     /// Calls `waker` after the next flush; `false` if there will be none.
     pub(crate) fn wake_later(&self, waker: &std::task::Waker) -> bool {
         let mut group = self.group.lock();

@@ -25,6 +25,8 @@ pub struct DatabaseStat {
     pub pages: u64,
     /// Free pages among them, as of the last steady point.
     pub free_pages: u64,
+    /// Flushes of the log by this opening of the database.
+    pub log_flushes: u64,
     /// Live snapshots of all processes.
     pub readers: u32,
     /// The tables, by name.
@@ -48,6 +50,7 @@ impl Database {
             disk_bytes: core.pager.disk().occupied()?,
             pages: u64::from(root.page_count.max(meta.page_count)),
             free_pages: u64::from(free.persisted().len()),
+            log_flushes: core.log.flushes(),
             readers,
             tables: table_stats(self)?,
         })
