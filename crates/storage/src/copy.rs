@@ -9,6 +9,7 @@ use crate::db::Database;
 use crate::meta::Meta;
 use crate::options::{Durability, Options};
 use crate::page::{self, PageId, TxnId};
+use crate::shared::Root;
 use crate::snapshot::Snapshot;
 use crate::space::PageSet;
 use crate::txn::WriteTxn;
@@ -108,10 +109,22 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
         write(page, &buffer)?;
         Ok(Visit::Descend)
     })?;
+    finish(&dest_path, &file, page_size, &root, &free)?;
+    report(snapshot, dest_dir, db.page_size())
+}
+
+/// Makes a database of a file that has all pages of a root at their places: adds a free map and the meta pages. These
+/// come last: a copy cut short is no database.
+pub(crate) fn finish(path: &Path, file: &File, page_size: usize, root: &Root, free: &PageSet) -> Result<()> {
+    let write = |page: PageId, bytes: &[u8]| {
+        let offset = page.index() as u64 * page_size as u64;
+        file.write_all_at(bytes, offset)
+            .map_err(|e| crate::disk::no_room("cannot write", path, offset + bytes.len() as u64, e))
+    };
+    let flush = || file.sync_all().map_err(|e| Error::io("cannot flush", path, e));
     let base = PageId(root.page_count);
     let base_pages = page::run_pages_for(u64::from(root.page_count).div_ceil(8), page_size) as u32;
-    let run = page::encode_bitmap(free.iter(), base, root.txn, base_pages, page_size);
-    write(base, &run)?;
+    write(base, &page::encode_bitmap(free.iter(), base, root.txn, base_pages, page_size))?;
     let meta = Meta {
         txn: root.txn,
         page_size: page_size as u32,
@@ -123,13 +136,11 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
         clean: true,
         ..Meta::default()
     };
-    // The meta pages come last: a copy cut short is no database.
-    file.sync_all().map_err(|e| Error::io("cannot flush", &dest_path, e))?;
+    flush()?;
     for slot in 0..2 {
         write(PageId(slot), &meta.encode(slot))?;
     }
-    file.sync_all().map_err(|e| Error::io("cannot flush", &dest_path, e))?;
-    report(snapshot, dest_dir, db.page_size())
+    flush()
 }
 
 fn report(snapshot: &Snapshot<'_>, dest_dir: &Path, page_size: u32) -> Result<CopyReport> {

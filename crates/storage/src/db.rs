@@ -13,7 +13,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
@@ -27,9 +27,11 @@ use crate::page::{PageId, TxnId};
 use crate::pager::Pager;
 use crate::recovery::Recovery;
 use crate::shared::{Attached, Identity, ReaderInfo, Root, Shared};
+use crate::slow::SlowReaders;
 use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::steady::Makers;
+use crate::trace::{Tracer, WriteKind, WriteTrace};
 use crate::txn::WriteTxn;
 use crate::workspace::Workspace;
 use crate::{Error, FORMAT_VERSION, Result};
@@ -56,6 +58,7 @@ pub(crate) struct Handle {
     pub(crate) core: Arc<Core>,
     flusher: Option<Flusher>,
     log_flusher: Mutex<Option<LogFlusher>>,
+    this: Weak<Handle>,
     recovery: OnceLock<Recovery>,
 }
 
@@ -77,6 +80,8 @@ pub(crate) struct Core {
     /// Snapshots see commits that are not durable yet.
     pub(crate) weak_reads: bool,
     pub(crate) makers: Makers,
+    pub(crate) tracer: Option<Tracer>,
+    pub(crate) slow_readers: SlowReaders,
     /// A flush failed, or the files are not what this process thinks.
     poisoned: AtomicBool,
     /// The last steady point known to this process, and which meta page holds it.
@@ -125,7 +130,13 @@ impl Database {
             Durability::Sync => Some(Flusher::start(&core, core.log_period)?),
             Durability::SyncNoLog | Durability::NoSync => None,
         };
-        let db = Self(Arc::new(Handle { core, flusher, log_flusher: Mutex::default(), recovery: OnceLock::new() }));
+        let db = Self(Arc::new_cyclic(|this| Handle {
+            core,
+            flusher,
+            log_flusher: Mutex::default(),
+            this: this.clone(),
+            recovery: OnceLock::new(),
+        }));
         if first {
             let recovery = db.replay()?;
             let _ = db.0.recovery.set(recovery);
@@ -167,7 +178,12 @@ impl Database {
     }
 
     fn begin(&self, wait: bool) -> Result<WriteTxn> {
-        let guard = self.0.core.lock_writer(wait)?;
+        let core = &self.0.core;
+        let mut guard = core.lock_writer(wait)?;
+        if let Err(e) = core.reclaim_for_writing(&mut guard) {
+            core.unlock_writer(guard);
+            return Err(e);
+        }
         Ok(WriteTxn::new(Arc::clone(&self.0), guard))
     }
 
@@ -179,9 +195,12 @@ impl Database {
     /// Live snapshots of all processes.
     #[must_use]
     pub fn readers(&self) -> Vec<ReaderInfo> {
-        let shared = &self.0.core.shared;
-        shared.release_dead_readers();
-        shared.reader_infos()
+        let core = &self.0.core;
+        core.shared.release_dead_readers();
+        match core.workspace().try_lock() {
+            Some(work) => core.readers_with(&work),
+            None => core.shared.reader_infos(),
+        }
     }
 
     /// Page size in bytes.
@@ -254,6 +273,11 @@ impl Handle {
 }
 
 impl Handle {
+    /// The handle as its owners hold it; whoever asks borrows from one of them.
+    pub(crate) fn to_arc(&self) -> Arc<Self> {
+        self.this.upgrade().expect("somebody owns a handle that is borrowed")
+    }
+
     /// Has the log flushed in the background.
     pub(crate) fn ask_for_flush(&self) -> Result<()> {
         let mut flusher = self.log_flusher.lock();
@@ -330,6 +354,8 @@ impl Core {
             log_period: options.log_period,
             weak_reads: options.weak_reads,
             makers: Makers::default(),
+            tracer: options.tracer.clone(),
+            slow_readers: options.slow_readers.clone(),
             poisoned: AtomicBool::new(false),
             last_meta: Mutex::new((Meta::default(), 0)),
         };
@@ -459,6 +485,13 @@ impl Core {
             work.space.reclaim(&mut snapshots, visible);
         }
         work.snapshots = snapshots;
+    }
+
+    /// Tells of pages that were written, if somebody wants to know.
+    pub(crate) fn trace(&self, kind: WriteKind, txn: TxnId, runs: impl FnOnce() -> Vec<(PageId, u32)>) {
+        if let Some(Tracer(trace)) = &self.tracer {
+            trace(&WriteTrace::of(kind, txn, &self.pager, runs()));
+        }
     }
 
     /// Flushes the disk. After a failed flush nobody knows what is there, and trying again does not tell: nothing is

@@ -122,6 +122,36 @@ pub enum Error {
     /// Another writer holds the database (only from operations that do not wait).
     #[error("another write transaction is active: try again, or wait for it with Database::write")]
     Busy,
+    /// The parked snapshot was evicted, because a writer needed its pages. Take a new one.
+    #[error("the snapshot of transaction {txn} was evicted while it was parked: a writer needed its pages")]
+    Evicted {
+        /// The transaction it saw.
+        txn: crate::TxnId,
+    },
+    /// A snapshot holds back more space than the database's policy allows.
+    #[error(
+        "process {process}, thread {thread} holds back {bytes_held} bytes with an old snapshot: end it, or allow more with Options::slow_readers"
+    )]
+    SlowReader {
+        /// The process of the snapshot.
+        process: u32,
+        /// The thread that took it, as the operating system numbers it.
+        thread: u32,
+        /// Bytes of pages that only old snapshots need.
+        bytes_held: u64,
+    },
+    /// A backup is not what it was when it was written.
+    #[error("the backup is damaged: {reason}")]
+    BackupDamaged {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Backups do not fit together, or not the database.
+    #[error("the backups do not fit: {reason}")]
+    BackupMismatch {
+        /// Why not.
+        reason: &'static str,
+    },
     /// All reader slots are taken.
     #[error("all {readers_max} reader slots are taken: drop snapshots, or raise Options::readers_max")]
     ReadersFull {

@@ -11,11 +11,12 @@
 //! | `txn`, `workspace`, `ticket` | writing |
 //! | `catalog`, `composite` | tables, and keys with many values |
 //! | `tree`, `node` | the B+tree and its pages |
-//! | `space` | free pages, in memory and on disk |
+//! | `space`, `slow` | free pages, in memory and on disk, and who holds them back |
 //! | `page`, `meta` | the formats of pages and of the two meta pages |
 //! | `pager`, `disk`, `shared` | the map, the data file, the lock file: here lives `unsafe` |
-//! | `walk`, `check`, `stat`, `copy`, `dump` | tools |
+//! | `walk`, `check`, `stat`, `copy`, `backup`, `dump`, `trace` | tools |
 
+mod backup;
 mod catalog;
 mod check;
 mod composite;
@@ -36,17 +37,20 @@ mod page;
 mod pager;
 mod recovery;
 mod shared;
+mod slow;
 mod snapshot;
 mod space;
 mod stat;
 mod steady;
 mod ticket;
+mod trace;
 mod tree;
 mod txn;
 mod view;
 mod walk;
 mod workspace;
 
+pub use backup::{BackupInfo, restore, verify_backup};
 pub use catalog::{Table, TableKind};
 pub use check::CheckReport;
 pub use copy::CopyReport;
@@ -58,8 +62,10 @@ pub use options::{Checksums, Durability, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 pub use page::{PageId, TxnId};
 pub use recovery::Recovery;
 pub use shared::ReaderInfo;
-pub use snapshot::Snapshot;
+pub use slow::{AskSlowReader, SlowReaderAnswer, SlowReaders};
+pub use snapshot::{ParkedSnapshot, Snapshot};
 pub use stat::DatabaseStat;
 pub use ticket::Ticket;
+pub use trace::{WriteKind, WriteTrace};
 pub use txn::{Nested, VALUE_BYTES_MAX, WriteTxn};
 pub use view::{Key, Range, TableStat, Value, View};

@@ -1,7 +1,10 @@
 //! How a database is opened.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::slow::SlowReaders;
+use crate::trace::{Tracer, WriteTrace};
 use crate::{Error, Result};
 
 /// Smallest page size, in bytes.
@@ -67,6 +70,8 @@ pub struct Options {
     pub(crate) log_bytes: Option<u64>,
     pub(crate) log_period: Duration,
     pub(crate) weak_reads: bool,
+    pub(crate) tracer: Option<Tracer>,
+    pub(crate) slow_readers: SlowReaders,
 }
 
 impl Default for Options {
@@ -83,6 +88,8 @@ impl Default for Options {
             log_bytes: None,
             log_period: Duration::from_secs(10),
             weak_reads: false,
+            tracer: None,
+            slow_readers: SlowReaders::Grow,
         }
     }
 }
@@ -174,6 +181,21 @@ impl Options {
     #[must_use]
     pub fn weak_reads(mut self, weak_reads: bool) -> Self {
         self.weak_reads = weak_reads;
+        self
+    }
+
+    /// What writers do about snapshots that hold back much space. `Grow` by default.
+    #[must_use]
+    pub fn slow_readers(mut self, policy: SlowReaders) -> Self {
+        self.slow_readers = policy;
+        self
+    }
+
+    /// Calls a function with what each commit and each steady point wrote: from the thread that writes, with the
+    /// writer's lock held for commits, so it should be brief.
+    #[must_use]
+    pub fn trace_writes(mut self, trace: impl Fn(&WriteTrace) + Send + Sync + 'static) -> Self {
+        self.tracer = Some(Tracer(Arc::new(trace)));
         self
     }
 

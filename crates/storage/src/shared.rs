@@ -59,6 +59,11 @@ const FIRST_PROCESS_BYTE: i64 = 1;
 /// No snapshot in this slot.
 const SLOT_IDLE: u64 = u64::MAX;
 /// A slot that a process has taken and not yet pinned anything in; it holds nothing back.
+/// Set beside the transaction of a snapshot that nobody looks at until it is taken up again.
+const PARKED: u64 = 1 << 63;
+/// A parked snapshot was evicted.
+const EVICTED: u64 = SLOT_IDLE - 1 - PROCESSES_MAX as u64;
+
 const fn claim_by(process: u32) -> u64 {
     SLOT_IDLE - 1 - process as u64
 }
@@ -187,6 +192,8 @@ impl Root {
 /// A live snapshot, as `Database::readers` tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReaderInfo {
+    /// Names the snapshot among those that live.
+    pub(crate) slot: u32,
     /// The process.
     pub process: u32,
     /// The thread that took the snapshot, as the operating system numbers it.
@@ -195,6 +202,13 @@ pub struct ReaderInfo {
     pub txn: TxnId,
     /// How long ago the snapshot was taken.
     pub age: Duration,
+    /// How many transactions it is behind the newest.
+    pub lag: u64,
+    /// Whether it is parked, and so can be evicted.
+    pub parked: bool,
+    /// Bytes of pages that the newest state does not need any more and this snapshot does. Known to the process that
+    /// wrote last; 0 in others.
+    pub bytes_held: u64,
 }
 
 /// Names a reader slot.
@@ -588,13 +602,34 @@ impl Shared {
         self.readers()[id.0 as usize].txn.store(SLOT_IDLE, Ordering::Release);
     }
 
+    /// Leaves a snapshot to itself: it keeps its pages unless it is evicted.
+    pub(crate) fn park(&self, id: ReaderId) {
+        self.readers()[id.0 as usize].txn.fetch_or(PARKED, Ordering::SeqCst);
+    }
+
+    /// Takes up a parked snapshot; `false` if it was evicted, and then its slot is free.
+    pub(crate) fn unpark(&self, id: ReaderId, txn: TxnId) -> bool {
+        let slot = &self.readers()[id.0 as usize];
+        let kept = slot.txn.compare_exchange(PARKED | txn.0, txn.0, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if !kept {
+            slot.txn.store(SLOT_IDLE, Ordering::Release);
+        }
+        kept
+    }
+
+    /// Evicts a snapshot if it is parked. Its pages are anybody's from now on.
+    pub(crate) fn evict(&self, info: &ReaderInfo) -> bool {
+        let slot = &self.readers()[info.slot as usize];
+        slot.txn.compare_exchange(PARKED | info.txn.0, EVICTED, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
     /// The transactions that live snapshots see, unsorted.
     pub(crate) fn pinned(&self, out: &mut Vec<TxnId>) {
         let used = self.header().readers_used.load(Ordering::SeqCst) as usize;
         for slot in &self.readers()[..used.min(self.readers().len())] {
             let txn = slot.txn.load(Ordering::SeqCst);
-            if txn != SLOT_IDLE && claimant(txn).is_none() {
-                out.push(TxnId(txn));
+            if txn < EVICTED {
+                out.push(TxnId(txn & !PARKED));
             }
         }
     }
@@ -626,15 +661,20 @@ impl Shared {
     pub(crate) fn reader_infos(&self) -> Vec<ReaderInfo> {
         let now = now_ms();
         let mut infos = Vec::new();
-        for slot in self.readers() {
+        let newest = self.header().current.load(Ordering::Acquire);
+        for (index, slot) in self.readers().iter().enumerate() {
             let (txn, owner) = (slot.txn.load(Ordering::Acquire), slot.owner.load(Ordering::Acquire));
-            if txn == SLOT_IDLE || claimant(txn).is_some() || owner == 0 || owner > PROCESSES_MAX {
+            if txn >= EVICTED || owner == 0 || owner > PROCESSES_MAX {
                 continue;
             }
             infos.push(ReaderInfo {
                 process: self.header().processes[(owner - 1) as usize].pid.load(Ordering::Relaxed),
                 thread: slot.thread.load(Ordering::Relaxed),
-                txn: TxnId(txn),
+                slot: index as u32,
+                txn: TxnId(txn & !PARKED),
+                lag: newest.saturating_sub(txn & !PARKED),
+                parked: txn & PARKED != 0,
+                bytes_held: 0,
                 age: Duration::from_millis(now.saturating_sub(slot.since_ms.load(Ordering::Relaxed))),
             });
         }

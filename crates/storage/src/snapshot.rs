@@ -22,12 +22,57 @@ enum Owner<'db> {
     Owned(Arc<Handle>),
 }
 
+/// A snapshot that nobody looks at for a while. It keeps its pages, unless a writer that needs them evicts it.
+///
+/// A long-lived reader that parks between its looks never makes the file grow without bound: see
+/// [`crate::SlowReaders`].
+pub struct ParkedSnapshot {
+    /// `None` once it was taken up again.
+    handle: Option<Arc<Handle>>,
+    reader: ReaderId,
+    root: Root,
+    bounds: Bounds,
+}
+
+impl ParkedSnapshot {
+    /// The newest transaction that the snapshot sees.
+    #[must_use]
+    pub fn txn(&self) -> TxnId {
+        self.root.txn
+    }
+
+    /// Takes the snapshot up again; [`Error::Evicted`] if a writer took its pages.
+    pub fn resume(mut self) -> Result<Snapshot<'static>> {
+        let handle = self.handle.take().expect("a parked snapshot is taken up once");
+        if !handle.core.shared.unpark(self.reader, self.root.txn) {
+            return Err(Error::Evicted { txn: self.root.txn });
+        }
+        Ok(Snapshot {
+            owner: Owner::Owned(handle),
+            reader: self.reader,
+            root: self.root,
+            bounds: self.bounds,
+            parked: false,
+        })
+    }
+}
+
+impl Drop for ParkedSnapshot {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.handle {
+            handle.core.shared.unpin(self.reader);
+        }
+    }
+}
+
 /// The database as of one committed transaction. Costs nobody anything but the space that its pages take.
 pub struct Snapshot<'db> {
     owner: Owner<'db>,
     reader: ReaderId,
     root: Root,
     bounds: Bounds,
+    /// The slot went over to a [`ParkedSnapshot`].
+    parked: bool,
 }
 
 impl<'db> Snapshot<'db> {
@@ -58,7 +103,7 @@ impl<'db> Snapshot<'db> {
             return Err(e);
         }
         let bounds = Bounds { page_count: root.page_count, newest: root.txn, steady };
-        Ok(Self { bounds, owner, reader, root })
+        Ok(Self { bounds, owner, reader, root, parked: false })
     }
 
     #[inline]
@@ -67,6 +112,21 @@ impl<'db> Snapshot<'db> {
             Owner::Borrowed(handle) => &handle.core,
             Owner::Owned(handle) => &handle.core,
         }
+    }
+
+    /// Leaves the snapshot to itself for a while: a writer that needs its pages may evict it, if the database's
+    /// [`crate::SlowReaders`] say so.
+    #[must_use]
+    pub fn park(mut self) -> ParkedSnapshot {
+        let handle = match &self.owner {
+            Owner::Borrowed(handle) => handle.to_arc(),
+            Owner::Owned(handle) => Arc::clone(handle),
+        };
+        let (reader, root, bounds) = (self.reader, self.root, self.bounds);
+        handle.core.shared.park(reader);
+        // Its slot is the parked one's now.
+        self.parked = true;
+        ParkedSnapshot { handle: Some(handle), reader, root, bounds }
     }
 
     pub(crate) fn root(&self) -> Root {
@@ -131,7 +191,9 @@ impl<'db> Snapshot<'db> {
 impl Drop for Snapshot<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.core().shared.unpin(self.reader);
+        if !self.parked {
+            self.core().shared.unpin(self.reader);
+        }
     }
 }
 

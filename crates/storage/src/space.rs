@@ -583,6 +583,17 @@ impl Space {
         self.given = given;
     }
 
+    /// How many pages wait, whoever for.
+    pub(crate) fn pending_pages(&self) -> u64 {
+        self.pending_pages
+    }
+
+    /// How many of the pages that wait a pinned transaction sees.
+    pub(crate) fn pages_seen_by(&self, pin: TxnId) -> u64 {
+        let groups = self.pending.iter().filter(|group| group.txn > pin);
+        groups.flat_map(|group| &group.runs).filter(|run| run.birth <= pin).map(|run| u64::from(run.pages)).sum()
+    }
+
     /// Whether twice as many pages wait as when this was last so, and not just a few.
     pub(crate) fn waits_for_much(&mut self) -> bool {
         let much = self.pending_pages > 2 * self.pending_noted + PENDING_PAGES_FEW;

@@ -19,6 +19,7 @@ use crate::meta::{MANIFEST_MAX, Meta};
 use crate::page::PageId;
 use crate::shared::Root;
 use crate::space::SteadyPlan;
+use crate::trace::WriteKind;
 use crate::workspace::Workspace;
 use crate::{Durability, Error, Result};
 
@@ -158,6 +159,7 @@ impl Core {
                 meta.manifest.push((page, checksum as u32));
             }
         }
+        self.trace(WriteKind::Steady, root.txn, || plan.born.clone());
         let slot = 1 - last.1;
         if !one_flush {
             if !alone && self.durability == Durability::Sync {

@@ -17,6 +17,7 @@ use crate::page::{PageId, TxnId};
 use crate::shared::{ROOTS, Root};
 use crate::snapshot::{list_tables, resolve};
 use crate::ticket::Ticket;
+use crate::trace::WriteKind;
 use crate::tree::{Appender, Put, PutMode, Tree};
 use crate::view::{self, View, tree_bounds};
 use crate::{Error, Result};
@@ -75,7 +76,6 @@ impl WriteTxn {
     pub(crate) fn new(handle: Arc<Handle>, mut work: WorkspaceGuard) -> Self {
         let core = &handle.core;
         let root = core.shared.root();
-        core.reclaim(&mut work);
         work.begin(root.txn.next(), core.shared.steady());
         work.record.clear();
         if !core.logged() {
@@ -85,7 +85,8 @@ impl WriteTxn {
     }
 
     /// A transaction that carries out again what the log says of those up to `txn`.
-    pub(crate) fn redoing(handle: Arc<Handle>, work: WorkspaceGuard, txn: TxnId) -> Self {
+    pub(crate) fn redoing(handle: Arc<Handle>, mut work: WorkspaceGuard, txn: TxnId) -> Self {
+        handle.core.reclaim(&mut work);
         let mut redoing = Self::new(handle, work);
         let steady = redoing.core().shared.steady();
         let work = redoing.work.as_mut().expect("the transaction has just begun");
@@ -499,6 +500,7 @@ impl WriteTxn {
             }
             Way::Weak(_) => {}
         }
+        core.trace(WriteKind::Commit, txn, || work.taken_runs(&core.pager));
         work.commit();
         let mut root = Root { txn, catalog: self.catalog, page_count: work.space.page_count(), log: before.log };
         match way {

@@ -131,6 +131,13 @@ impl Workspace {
         self.spare = level;
     }
 
+    /// The runs that the transaction took and still has.
+    pub(crate) fn taken_runs(&self, pager: &Pager) -> Vec<(PageId, u32)> {
+        let taken: HashSet<PageId> = self.levels.iter().flat_map(|level| &level.taken).copied().collect();
+        let kept = taken.into_iter().filter(|&page| self.space.is_born(page));
+        kept.map(|page| (page, pager.birth_and_pages(page).1)).collect()
+    }
+
     /// Pages that the transaction gives up when it commits.
     pub(crate) fn freed_pages(&self) -> u64 {
         self.levels.iter().flat_map(|level| &level.freed).map(|run| u64::from(run.pages)).sum()

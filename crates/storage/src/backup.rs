@@ -1,0 +1,283 @@
+//! Backups to a stream: of everything, or of what has changed since the one before.
+//!
+//! ```text
+//! header:    0  8  "COLIBKUP"      8  4  version     12  4  page size    16  16  database id
+//!           32  8  since: the transaction of the backup before, or 0
+//!           40  8  transaction    48  4  page count  52  4  zero         56  40  catalogue
+//! run:       0  4  first page      4  4  pages        8     their bytes, checksums included
+//! trailer:   0  4  zero            4  4  zero         8  8  checksum of all before it
+//! ```
+//! A page is never older than what refers to it, so an incremental backup leaves out whole subtrees: its cost is that of
+//! what has changed. It is of a steady point, because no crash takes back the numbers of transactions up to one.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::db::Database;
+use crate::disk::{Disk, FileDisk, no_room};
+use crate::options::{Checksums, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
+use crate::page::{self, PageId, TxnId, get_u32, get_u64, put_u32, put_u64};
+use crate::pager::{Bounds, Pager};
+use crate::shared::Root;
+use crate::snapshot::Snapshot;
+use crate::space::PageSet;
+use crate::tree::Tree;
+use crate::walk::{Visit, walk};
+use crate::{Error, Result};
+
+const MAGIC: &[u8; 8] = b"COLIBKUP";
+const VERSION: u32 = 1;
+const BACKUP_HEADER_BYTES: usize = 96;
+/// A snapshot that is newer than the steady point is taken again so often.
+const TRIES: u32 = 20;
+
+/// What a backup holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupInfo {
+    /// The database it is of.
+    pub database_id: [u8; 16],
+    /// The backup it adds to; `None` for a full one.
+    pub since: Option<TxnId>,
+    /// The state it brings a database to.
+    pub txn: TxnId,
+    /// Bytes in a page.
+    pub page_size: u32,
+    /// Pages in it.
+    pub pages: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// Passes bytes on and adds up their checksum.
+struct Summing<'a> {
+    out: &'a mut dyn Write,
+    sum: Xxh3,
+    bytes: u64,
+}
+
+impl Summing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sum.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes).map_err(|e| Error::io("cannot write", "the backup", e))
+    }
+}
+
+impl Database {
+    /// Writes a backup of the newest steady point, while readers and writers go on: of everything, or, with the
+    /// description of an earlier backup of this database, of what has changed since.
+    pub fn backup(&self, since: Option<&BackupInfo>, out: &mut dyn Write) -> Result<BackupInfo> {
+        let core = &self.0.core;
+        let snapshot = self.steady_snapshot()?;
+        let (root, bounds, pager) = (snapshot.root(), snapshot.bounds(), &core.pager);
+        let database_id = core.read_newest_meta()?.database_id;
+        if let Some(before) = since
+            && (before.database_id != database_id || before.txn > root.txn)
+        {
+            return Err(Error::BackupMismatch { reason: "the earlier backup is of another database or of its future" });
+        }
+        let oldest = since.map_or(TxnId(0), |before| before.txn);
+        let mut header = [0; BACKUP_HEADER_BYTES];
+        header[..8].copy_from_slice(MAGIC);
+        put_u32(&mut header, 8, VERSION);
+        put_u32(&mut header, 12, pager.page_size() as u32);
+        header[16..32].copy_from_slice(&database_id);
+        put_u64(&mut header, 32, oldest.0);
+        put_u64(&mut header, 40, root.txn.0);
+        put_u32(&mut header, 48, root.page_count);
+        root.catalog.encode(&mut header[56..]);
+        let mut out = Summing { out, sum: Xxh3::new(), bytes: 0 };
+        out.write(&header)?;
+        let mut written = 0;
+        let mut buffer = Vec::new();
+        walk(pager, bounds, &root.catalog, &mut |page, pages| {
+            // Reading through the pager verifies what is written.
+            pager.verified_run(page, bounds)?;
+            if pager.birth_and_pages(page).0 <= oldest {
+                return Ok(Visit::Skip);
+            }
+            let mut head = [0; 8];
+            put_u32(&mut head, 0, page.0);
+            put_u32(&mut head, 4, pages);
+            out.write(&head)?;
+            buffer.clear();
+            buffer.extend_from_slice(pager.raw(page, pages));
+            page::seal(&mut buffer);
+            out.write(&buffer)?;
+            written += u64::from(pages);
+            Ok(Visit::Descend)
+        })?;
+        out.write(&[0; 8])?;
+        let sum = out.sum.digest();
+        out.write(&sum.to_le_bytes())?;
+        Ok(BackupInfo {
+            database_id,
+            since: since.map(|before| before.txn),
+            txn: root.txn,
+            page_size: pager.page_size() as u32,
+            pages: written,
+            bytes: out.bytes,
+        })
+    }
+
+    /// A snapshot that no crash takes back.
+    fn steady_snapshot(&self) -> Result<Snapshot<'_>> {
+        let core = &self.0.core;
+        for _ in 0..TRIES {
+            if !core.is_read_only() {
+                core.sync()?;
+            }
+            let snapshot = self.read()?;
+            if snapshot.txn() <= core.shared.steady() {
+                return Ok(snapshot);
+            }
+        }
+        // Somebody commits faster than this looks: make the snapshot's own state steady, or a newer one.
+        let snapshot = self.read()?;
+        core.sync()?;
+        Ok(snapshot)
+    }
+}
+
+/// Reads a backup, handing on each run of pages, with the page size, once its checksums were verified.
+fn read_backup(
+    input: &mut dyn Read,
+    on_run: &mut dyn FnMut(u32, PageId, &[u8]) -> Result<()>,
+) -> Result<(BackupInfo, Root)> {
+    let damaged = |reason| Error::BackupDamaged { reason };
+    let mut sum = Xxh3::new();
+    let mut length = 0;
+    let mut fill = |bytes: &mut [u8], sum: &mut Xxh3| -> Result<()> {
+        input.read_exact(bytes).map_err(|e| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => damaged("it ends too early"),
+            _ => Error::io("cannot read", "the backup", e),
+        })?;
+        sum.update(bytes);
+        length += bytes.len() as u64;
+        Ok(())
+    };
+    let mut header = [0; BACKUP_HEADER_BYTES];
+    fill(&mut header, &mut sum)?;
+    if &header[..8] != MAGIC {
+        return Err(damaged("it does not begin like a backup"));
+    }
+    if get_u32(&header, 8) != VERSION {
+        return Err(damaged("it was made by another version of Colibri"));
+    }
+    let page_size = get_u32(&header, 12);
+    if !page_size.is_power_of_two() || !(PAGE_SIZE_MIN..=PAGE_SIZE_MAX).contains(&page_size) {
+        return Err(damaged("its page size is none"));
+    }
+    let (since, txn) = (TxnId(get_u64(&header, 32)), TxnId(get_u64(&header, 40)));
+    let page_count = get_u32(&header, 48);
+    let catalog = Tree::decode(&header[56..]);
+    let mut pages_read = 0;
+    let mut buffer = Vec::new();
+    loop {
+        let mut head = [0; 8];
+        fill(&mut head, &mut sum)?;
+        let (first, pages) = (get_u32(&head, 0), get_u32(&head, 4));
+        if (first, pages) == (0, 0) {
+            break;
+        }
+        if first < 2 || pages == 0 || u64::from(first) + u64::from(pages) > u64::from(page_count) {
+            return Err(damaged("it lists pages outside the database"));
+        }
+        buffer.resize(pages as usize * page_size as usize, 0);
+        fill(&mut buffer, &mut sum)?;
+        if page::number_of(&buffer) != PageId(first) || page::compute_checksum(&buffer) != page::checksum_of(&buffer) {
+            return Err(damaged("the checksum of a page does not match"));
+        }
+        pages_read += u64::from(pages);
+        on_run(page_size, PageId(first), &buffer)?;
+    }
+    let expected = sum.digest();
+    let mut trailer = [0; 8];
+    fill(&mut trailer, &mut sum)?;
+    if get_u64(&trailer, 0) != expected {
+        return Err(damaged("its checksum does not match"));
+    }
+    let info = BackupInfo {
+        database_id: header[16..32].try_into().expect("sixteen bytes were sliced"),
+        since: (since.0 > 0).then_some(since),
+        txn,
+        page_size,
+        pages: pages_read,
+        bytes: length,
+    };
+    Ok((info, Root { txn, catalog, page_count, ..Root::default() }))
+}
+
+/// Reads a whole backup and verifies every checksum in it.
+pub fn verify_backup(input: &mut dyn Read) -> Result<BackupInfo> {
+    read_backup(input, &mut |_, _, _| Ok(())).map(|(info, _)| info)
+}
+
+/// Makes a new database in `dest_dir` of a full backup and the incremental ones that follow it, in order. Everything that
+/// the result reaches is read again and verified before it becomes a database.
+pub fn restore(inputs: &mut [Box<dyn Read>], dest_dir: impl AsRef<Path>) -> Result<BackupInfo> {
+    let dest_dir = dest_dir.as_ref();
+    let path = dest_dir.join("data");
+    if path.exists() {
+        let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        return Err(Error::io("cannot restore over the database in", dest_dir, source));
+    }
+    let dir_is_new = !dest_dir.exists();
+    std::fs::create_dir_all(dest_dir).map_err(|e| Error::io("cannot create", dest_dir, e))?;
+    let result = restore_file(inputs, &path);
+    if result.is_err() {
+        let _ = std::fs::remove_file(&path);
+        if dir_is_new {
+            let _ = std::fs::remove_dir(dest_dir);
+        }
+    }
+    result
+}
+
+fn restore_file(inputs: &mut [Box<dyn Read>], path: &Path) -> Result<BackupInfo> {
+    let file = File::options().read(true).write(true).create_new(true).open(path);
+    let file = file.map_err(|e| Error::io("cannot create", path, e))?;
+    let mut last: Option<(BackupInfo, Root)> = None;
+    for input in inputs {
+        let (info, root) = read_backup(input, &mut |page_size, first, bytes| {
+            let offset = first.index() as u64 * u64::from(page_size);
+            file.write_all_at(bytes, offset).map_err(|e| no_room("cannot write", path, offset + bytes.len() as u64, e))
+        })?;
+        let before = last.as_ref().map(|(info, _)| info);
+        let reason = match (before, info.since) {
+            (None, Some(_)) => "the first is not a full backup",
+            (Some(before), _) if before.database_id != info.database_id => "they are of different databases",
+            (Some(before), since) if since != Some(before.txn) => "one does not follow the one before it",
+            _ => "",
+        };
+        if !reason.is_empty() {
+            return Err(Error::BackupMismatch { reason });
+        }
+        last = Some((info, root));
+    }
+    let Some((info, root)) = last else {
+        return Err(Error::BackupMismatch { reason: "there is none to restore" });
+    };
+    let page_size = info.page_size as usize;
+    let bytes = u64::from(root.page_count) * page_size as u64;
+    file.set_len(bytes).map_err(|e| no_room("cannot grow", path, bytes, e))?;
+    let clone = file.try_clone().map_err(|e| Error::io("cannot open", path, e))?;
+    let disk: Box<dyn Disk> = Box::new(FileDisk::new(clone, path.to_owned(), bytes, false)?);
+    let pager = Pager::new(disk, info.page_size, Checksums::FirstTouch);
+    let bounds = Bounds { page_count: root.page_count, newest: root.txn, steady: root.txn };
+    let mut free = PageSet::default();
+    for page in 2..root.page_count {
+        free.insert(page);
+    }
+    walk(&pager, bounds, &root.catalog, &mut |page, pages| {
+        pager.verified_run(page, bounds)?;
+        (page.0..page.0 + pages).for_each(|page| _ = free.remove(page));
+        Ok(Visit::Descend)
+    })?;
+    crate::copy::finish(path, &file, page_size, &root, &free)?;
+    Ok(info)
+}

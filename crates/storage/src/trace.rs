@@ -1,0 +1,106 @@
+//! What commits and steady points write: page by page, for those who want to see it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::page::{self, PageId, PageKind, TxnId};
+use crate::pager::Pager;
+
+/// What wrote pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteKind {
+    /// A transaction, into memory: these pages reach the disk with the next steady point, unless they are replaced
+    /// before that.
+    Commit,
+    /// A steady point, to the disk. In `SyncNoLog` mode each commit is one.
+    Steady,
+}
+
+/// Pages that a commit or a steady point wrote, the meta page not counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriteTrace {
+    /// What wrote them.
+    pub kind: WriteKind,
+    /// The transaction, or the last one that the steady point covers.
+    pub txn: TxnId,
+    /// Bytes in a page.
+    pub page_size: u32,
+    /// First page and length in pages of each contiguous range, ascending.
+    pub ranges: Vec<(u32, u32)>,
+    /// Leaves among the pages.
+    pub leaves: u64,
+    /// Branches.
+    pub branches: u64,
+    /// Pages of large values.
+    pub overflow: u64,
+    /// Pages of the free map.
+    pub free_map: u64,
+}
+
+impl WriteTrace {
+    /// Looks at runs of pages that were just written.
+    pub(crate) fn of(kind: WriteKind, txn: TxnId, pager: &Pager, mut runs: Vec<(PageId, u32)>) -> Self {
+        let page_size = pager.page_size() as u32;
+        let mut trace =
+            Self { kind, txn, page_size, ranges: Vec::new(), leaves: 0, branches: 0, overflow: 0, free_map: 0 };
+        runs.sort_unstable();
+        for (PageId(start), pages) in runs {
+            let counter = match page::kind_of(pager.raw(PageId(start), 1)) {
+                Some(PageKind::Leaf) => &mut trace.leaves,
+                Some(PageKind::Branch) => &mut trace.branches,
+                Some(PageKind::Overflow) => &mut trace.overflow,
+                _ => &mut trace.free_map,
+            };
+            *counter += u64::from(pages);
+            match trace.ranges.last_mut() {
+                Some((last, length)) if *last + *length == start => *length += pages,
+                _ => trace.ranges.push((start, pages)),
+            }
+        }
+        trace
+    }
+
+    /// How many pages there are.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.ranges.iter().map(|&(_, pages)| u64::from(pages)).sum()
+    }
+
+    /// How many bytes those are.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.pages() * u64::from(self.page_size)
+    }
+}
+
+impl fmt::Display for WriteTrace {
+    /// One line: number, pages, kilobytes, ranges, leaves, branches, overflow pages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            WriteKind::Commit => "commit",
+            WriteKind::Steady => "steady",
+        };
+        write!(
+            f,
+            "{kind} {}: {} pages, {} KB, {} ranges, {} leaves, {} branches, {} overflow, {} free map",
+            self.txn,
+            self.pages(),
+            self.bytes() >> 10,
+            self.ranges.len(),
+            self.leaves,
+            self.branches,
+            self.overflow,
+            self.free_map
+        )
+    }
+}
+
+/// Who is told of writes.
+#[derive(Clone)]
+pub(crate) struct Tracer(pub(crate) Arc<dyn Fn(&WriteTrace) + Send + Sync>);
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tracer")
+    }
+}
