@@ -11,7 +11,7 @@
 //! | `txn`, `workspace`, `ticket` | writing |
 //! | `catalog`, `composite` | tables, and keys with many values |
 //! | `tree`, `node` | the B+tree and its pages |
-//! | `space`, `slow` | free pages, in memory and on disk, and who holds them back |
+//! | `space`, `page_set`, `slow` | free pages, in memory and on disk, and who holds them back |
 //! | `page`, `meta` | the formats of pages and of the two meta pages |
 //! | `pager`, `disk`, `shared` | the map, the data file, the lock file: here lives `unsafe` |
 //! | `walk`, `check`, `stat`, `copy`, `backup`, `dump`, `trace` | tools |
@@ -34,6 +34,7 @@ mod meta;
 mod node;
 mod options;
 mod page;
+mod page_set;
 mod pager;
 mod recovery;
 mod shared;
@@ -42,6 +43,7 @@ mod snapshot;
 mod space;
 mod stat;
 mod steady;
+mod sync;
 mod ticket;
 mod trace;
 mod tree;
@@ -58,7 +60,7 @@ pub use cursor::Cursor;
 pub use db::Database;
 pub use error::{Error, Result};
 pub use meta::FORMAT_VERSION;
-pub use options::{Checksums, Durability, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
+pub use options::{Checksums, Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 pub use page::{PageId, TxnId};
 pub use recovery::Recovery;
 pub use shared::ReaderInfo;

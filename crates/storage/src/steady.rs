@@ -11,14 +11,13 @@
 //!
 //! Invariant: at most one is being made, over all processes; whoever makes it needs nothing that a writer holds.
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::db::Core;
 use crate::log::Position;
 use crate::meta::{MANIFEST_MAX, Meta};
 use crate::page::PageId;
 use crate::shared::Root;
 use crate::space::SteadyPlan;
+use crate::sync::{Condvar, Mutex};
 use crate::trace::WriteKind;
 use crate::workspace::Workspace;
 use crate::{Durability, Error, Result};
@@ -194,5 +193,64 @@ impl Core {
 
     pub(crate) fn write_meta(&self, meta: &Meta, slot: u32) -> Result<()> {
         self.pager.disk().write(u64::from(slot) * self.pager.page_size() as u64, &meta.encode(slot))
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod models {
+    //! Makers of steady points beside committing transactions that are ones themselves.
+
+    use std::sync::Arc;
+
+    use shuttle::sync::atomic::{AtomicU32, Ordering};
+    use shuttle::{sync, thread};
+
+    use super::*;
+
+    /// In the background as [`Core::sync`] does it, or with the workspace held as [`Core::sync_commit`] does.
+    fn make(makers: &Makers, workspace: &sync::Mutex<()>, making: &AtomicU32, background: bool) {
+        let io = || {
+            assert_eq!(making.fetch_add(1, Ordering::SeqCst), 0, "two steady points at once");
+            thread::yield_now();
+            making.fetch_sub(1, Ordering::SeqCst);
+        };
+        if !background {
+            let _workspace = workspace.lock().unwrap();
+            let _maker = makers.begin();
+            return io();
+        }
+        let maker = loop {
+            let guard = workspace.lock().unwrap();
+            match makers.try_begin() {
+                Some(maker) => break maker,
+                None => {
+                    drop(guard);
+                    makers.wait();
+                }
+            }
+        };
+        io();
+        drop(maker);
+    }
+
+    #[test]
+    fn there_is_one_maker_at_a_time_and_nobody_waits_for_ever() {
+        let model = || {
+            let makers = Arc::new(Makers::default());
+            let workspace = Arc::new(sync::Mutex::new(()));
+            let making = Arc::new(AtomicU32::new(0));
+            let threads: Vec<_> = (0..4)
+                .map(|i| {
+                    let (makers, workspace, making) =
+                        (Arc::clone(&makers), Arc::clone(&workspace), Arc::clone(&making));
+                    thread::spawn(move || (0..2).for_each(|_| make(&makers, &workspace, &making, i % 2 == 0)))
+                })
+                .collect();
+            for thread in threads {
+                thread.join().unwrap();
+            }
+        };
+        shuttle::check_random(model, 3_000);
+        shuttle::check_pct(model, 2_000, 3);
     }
 }
