@@ -40,15 +40,15 @@
 use std::fs;
 use std::path::Path;
 
-mod args;
-mod cost;
+pub(crate) mod args;
+pub(crate) mod cost;
 mod drive;
-mod environment;
+pub(crate) mod environment;
 mod error;
-mod keys;
-mod progress;
-mod report;
-mod runner;
+pub(crate) mod keys;
+pub(crate) mod progress;
+pub(crate) mod report;
+pub(crate) mod runner;
 mod targets;
 mod workload;
 
@@ -115,7 +115,7 @@ fn print(plan: &Plan, environment: &Environment, measured: &Measured, rows: &[Ro
 }
 
 /// Before anything is run: results that cannot be kept are not worth hours.
-fn ensure_writable(path: &Path) -> Result<()> {
+pub(crate) fn ensure_writable(path: &Path) -> Result<()> {
     let is_new = !path.exists();
     let opened = fs::File::options().write(true).create(true).truncate(false).open(path);
     opened.map_err(|error| Error::io("cannot write", path, error))?;
@@ -125,7 +125,7 @@ fn ensure_writable(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write_json(path: &Path, rows: &[Row]) -> Result<()> {
+pub(crate) fn write_json<T: serde::Serialize>(path: &Path, rows: &[T]) -> Result<()> {
     let mut text = serde_json::to_string_pretty(rows).expect("rows are plain data");
     text.push('\n');
     fs::write(path, text).map_err(|error| Error::io("cannot write", path, error))
@@ -191,6 +191,7 @@ mod tests {
     #[test]
     fn colibri_runs_every_workload() {
         check_everything("colibri");
+        check_everything("colibri-nolog");
     }
 
     #[cfg(feature = "rivals")]

@@ -1,7 +1,8 @@
 //! Benchmarks for Colibri and its rivals, for the `colibri bench` command.
 //!
 //! [`kv`] measures embedded key-value engines with the workloads of ioarena, so that its numbers stand beside
-//! those that the LMDB and MDBX authors publish.
+//! those that the LMDB and MDBX authors publish. [`freespace`] compares the orders in which Colibri takes free pages,
+//! and [`lifo`] what a write-back cache below makes of two of them.
 //!
 //! Invariants
 //! - Every engine gets the same keys, values and operations, through the same code, in the same process.
@@ -10,4 +11,8 @@
 //! Not here: regressions from one commit to the next (they need a quiet machine and a history), and crash tests
 //! (they need the simulator).
 
+pub mod freespace;
 pub mod kv;
+pub mod lifo;
+mod plot;
+mod trace;

@@ -1,7 +1,9 @@
 //! `colibri bench`: the benchmarks, each a command of its own.
 
 use clap::{Args, Subcommand};
+use colibri_bench::freespace::{self, FreespaceArgs};
 use colibri_bench::kv::{self, KvArgs};
+use colibri_bench::lifo::{self, LifoArgs};
 
 use crate::failure::Result;
 
@@ -21,10 +23,19 @@ enum Bench {
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n\n\
                             Rivals need a build with --features rivals (or rivals-rocksdb).")]
     Kv(KvArgs),
+    #[command(
+        after_help = "Example:\n  colibri bench freespace --rounds 3 --json freespace.json --svg freespace.svg\n\n\
+                      With random keys the control group's file takes about 7 GB at the default size."
+    )]
+    Freespace(FreespaceArgs),
+    #[command(after_help = "Example:\n  colibri bench lifo --json lifo.json --svg lifo.svg")]
+    Lifo(LifoArgs),
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<()> {
     match args.bench {
         Bench::Kv(args) => Ok(kv::run(args)?),
+        Bench::Freespace(args) => Ok(freespace::run(&args)?),
+        Bench::Lifo(args) => Ok(lifo::run(&args)?),
     }
 }

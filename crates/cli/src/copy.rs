@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CopyArgs) -> Result<()> {
 }
 
 /// Whether `dest` is missing or an empty directory.
-fn is_free(dest: &Path) -> Result<bool> {
+pub(crate) fn is_free(dest: &Path) -> Result<bool> {
     match dest.read_dir() {
         Ok(mut entries) => Ok(entries.next().is_none()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),

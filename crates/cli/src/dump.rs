@@ -1,14 +1,14 @@
 //! `colibri dump`: tables as text, in the format of LMDB's `mdb_dump`.
 
-use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use colibri::{Database, dump};
 
 use crate::database::open_to_read;
 use crate::failure::{Failure, Result};
+use crate::new_file;
 
 /// Write tables as text, in the format of LMDB's mdb_dump
 ///
@@ -30,28 +30,9 @@ pub(crate) struct DumpArgs {
 pub(crate) fn run(args: &DumpArgs) -> Result<()> {
     let db = open_to_read(&args.dir)?;
     match &args.output {
-        Some(path) => write_file(&db, args, path),
+        Some(path) => new_file::make(path, |out| write_to(&db, args, out)),
         None => write_to(&db, args, &mut io::stdout().lock()),
     }
-}
-
-/// A file that holds the whole dump, on disk, or no file.
-fn write_file(db: &Database, args: &DumpArgs, path: &Path) -> Result<()> {
-    // Never over an existing file: it may be the last good dump.
-    let mut file = match File::create_new(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(Failure::Exists { path: path.to_owned() });
-        }
-        Err(source) => return Err(Failure::io("cannot create", path)(source)),
-    };
-    let outcome =
-        write_to(db, args, &mut file).and_then(|()| file.sync_all().map_err(Failure::io("cannot flush", path)));
-    if outcome.is_err() {
-        // The outcome says what went wrong; that the rest of the file stays as well would not help anybody.
-        let _ = fs::remove_file(path);
-    }
-    outcome
 }
 
 fn write_to(db: &Database, args: &DumpArgs, out: &mut dyn io::Write) -> Result<()> {

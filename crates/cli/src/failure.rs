@@ -21,6 +21,12 @@ pub(crate) enum Failure {
     /// `check` found problems; they have been printed.
     #[error("{dir} is damaged: restore a backup, or save what can be read with `colibri dump --table NAME {dir}`", dir = dir.display())]
     Damaged { dir: PathBuf },
+    /// `check` found that a backup cannot be restored; the problem has been printed.
+    #[error("{file} cannot be restored: use another copy of it, or make a new full backup with `colibri backup`", file = file.display())]
+    DamagedBackup { file: PathBuf },
+    /// A backup is damaged, or does not fit.
+    #[error("{file}: {source}{}", backup_advice(source), file = file.display())]
+    Backup { file: PathBuf, source: colibri::Error },
     /// What is to be written exists.
     #[error("{path} exists: choose a new name, or remove it first", path = path.display())]
     Exists { path: PathBuf },
@@ -38,6 +44,19 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn engine(dir: &Path) -> impl FnOnce(colibri::Error) -> Self {
         |source| Self::Engine { dir: dir.to_owned(), source }
+    }
+
+    /// What the engine says about a backup in `file`, or about the database in `dir`.
+    pub(crate) fn backup(file: &Path, dir: &Path) -> impl FnOnce(colibri::Error) -> Self {
+        |error| match error {
+            colibri::Error::Io { action, path, source } if path == Path::new("the backup") => {
+                Self::io(action, file)(source)
+            }
+            source @ (colibri::Error::BackupDamaged { .. } | colibri::Error::BackupMismatch { .. }) => {
+                Self::Backup { file: file.to_owned(), source }
+            }
+            source => Self::engine(dir)(source),
+        }
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
@@ -72,7 +91,30 @@ fn explain(error: &colibri::Error, dir: &Path) -> String {
         colibri::Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
             format!("{} is not a directory, and a database is one: check the path", dir.display())
         }
+        colibri::Error::DurabilityDiffers { .. } => {
+            format!(
+                "{} is open in a process that writes without the log: run the command again once it has ended",
+                dir.display()
+            )
+        }
+        colibri::Error::NeedsRecovery { .. } => {
+            let dir = dir.display();
+            format!(
+                "{dir} was not closed and has to recover, which writes to it: run the command where that is permitted"
+            )
+        }
         error => format!("{error}{}", advice(error, dir)),
+    }
+}
+
+/// What to do about a backup.
+fn backup_advice(error: &colibri::Error) -> &'static str {
+    match error {
+        colibri::Error::BackupDamaged { .. } => ": use another copy of it, or make a new full backup",
+        colibri::Error::BackupMismatch { .. } => {
+            "; an incremental backup adds to one of the same database: give a full one and those that add to it, in order"
+        }
+        _ => "",
     }
 }
 

@@ -8,6 +8,7 @@ use clap::Args;
 use colibri::dump::{self, LoadOptions, LoadReport};
 use colibri::{Database, Options};
 
+use crate::database::open;
 use crate::failure::{Failure, Result};
 use crate::number::counted;
 
@@ -71,7 +72,7 @@ fn load(args: &LoadArgs, input: &mut dyn BufRead) -> Result<LoadReport> {
         load_options = load_options.table(name);
     }
     let made = Made::by_opening(&args.dir);
-    let db = Database::open(&args.dir, &options).map_err(Failure::engine(&args.dir))?;
+    let db = open(&args.dir, &options)?;
     match dump::load(&db, input, &load_options) {
         Ok(report) => {
             db.close().map_err(Failure::engine(&args.dir))?;

@@ -13,14 +13,19 @@
 //!
 //! Not here: anything a program could not do with the `colibri` library.
 
+mod backup;
 mod bench;
 mod check;
+mod columns;
 mod copy;
 mod database;
 mod dump;
 mod failure;
 mod load;
+mod new_file;
 mod number;
+mod readers;
+mod restore;
 mod stat;
 
 use std::process::ExitCode;
@@ -43,7 +48,10 @@ enum Command {
     Bench(bench::BenchArgs),
     Check(check::CheckArgs),
     Stat(stat::StatArgs),
+    Readers(readers::ReadersArgs),
     Copy(copy::CopyArgs),
+    Backup(backup::BackupArgs),
+    Restore(restore::RestoreArgs),
     Dump(dump::DumpArgs),
     Load(load::LoadArgs),
 }
@@ -53,7 +61,10 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(&args),
         Command::Stat(args) => stat::run(&args),
+        Command::Readers(args) => readers::run(&args),
         Command::Copy(args) => copy::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => restore::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Load(args) => load::run(&args),
     };

@@ -7,6 +7,7 @@ use clap::Args;
 use colibri::{DatabaseStat, TableKind, TableStat};
 use serde_json::json;
 
+use crate::columns;
 use crate::database::open_to_read;
 use crate::failure::{Failure, Result};
 use crate::number::grouped;
@@ -55,6 +56,7 @@ fn as_json(args: &StatArgs, stat: &DatabaseStat) -> serde_json::Value {
         "pages": stat.pages,
         "free_pages": stat.free_pages,
         "txn": stat.txn.0,
+        "durable_txn": stat.durable_txn.0,
         "steady_txn": stat.steady_txn.0,
         "readers": stat.readers,
         "tables": stat.tables.iter().map(table).collect::<Vec<_>>(),
@@ -67,7 +69,7 @@ fn print(args: &StatArgs, stat: &DatabaseStat, out: &mut impl Write) -> io::Resu
         ("format", format!("version {}, pages of {} bytes", stat.format_version, grouped(stat.page_size.into()))),
         ("file", format!("{} bytes, {} of them on disk", grouped(stat.file_bytes), grouped(stat.disk_bytes))),
         ("pages", format!("{}, {} of them free", grouped(stat.pages), grouped(stat.free_pages))),
-        ("transaction", format!("{}, on disk up to {}", stat.txn, stat.steady_txn)),
+        ("transaction", format!("{}, durable up to {}, steady up to {}", stat.txn, stat.durable_txn, stat.steady_txn)),
         ("readers", grouped(stat.readers.into())),
     ];
     for (name, fact) in facts {
@@ -78,7 +80,8 @@ fn print(args: &StatArgs, stat: &DatabaseStat, out: &mut impl Write) -> io::Resu
     }
     writeln!(out)?;
     let head = ["table", "kind", "entries", "depth", "leaves", "branches", "overflow"].map(str::to_owned);
-    print_columns(std::iter::once(head).chain(stat.tables.iter().map(row)).collect(), out)
+    let rows: Vec<[String; 7]> = std::iter::once(head).chain(stat.tables.iter().map(row)).collect();
+    columns::print(&rows, 2, out)
 }
 
 fn row((name, table): &(String, TableStat)) -> [String; 7] {
@@ -92,20 +95,6 @@ fn row((name, table): &(String, TableStat)) -> [String; 7] {
         grouped(table.branch_pages),
         grouped(table.overflow_pages),
     ]
-}
-
-/// Words to the left, numbers to the right.
-fn print_columns(rows: Vec<[String; 7]>, out: &mut impl Write) -> io::Result<()> {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 7] = std::array::from_fn(width);
-    for [name, kind, numbers @ ..] in &rows {
-        write!(out, "{name:<0$} {kind:<1$}", widths[0], widths[1])?;
-        for (number, width) in numbers.iter().zip(&widths[2..]) {
-            write!(out, "  {number:>width$}")?;
-        }
-        writeln!(out)?;
-    }
-    Ok(())
 }
 
 fn kind_word(kind: TableKind) -> &'static str {

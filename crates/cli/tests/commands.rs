@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use colibri::{Database, Options, TableKind};
+use colibri::{Database, Durability, Options, TableKind};
 
 /// A directory that goes away, to run the command in.
 struct Place(tempfile::TempDir);
@@ -99,6 +99,32 @@ fn make_birds(dir: &Path) -> colibri::Result<()> {
     txn.put(&rings, &300_u64.to_be_bytes(), b"banded")?;
     txn.commit()?;
     db.close()
+}
+
+/// What a crash of the system would leave of a database that is open.
+fn copy_as_crashed(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("a directory");
+    for name in ["data", "log.0", "log.1"] {
+        if from.join(name).exists() {
+            fs::copy(from.join(name), to.join(name)).expect("a copy");
+        }
+    }
+}
+
+fn put_bird(db: &Database, name: &str) {
+    let mut txn = db.write().expect("a transaction");
+    let names = txn.table("names").expect("a table");
+    txn.put(&names, name.as_bytes(), b"new").expect("room");
+    txn.commit().expect("a commit");
+}
+
+/// The names in a directory.
+fn names_in(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("a directory");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+    names.sort_unstable();
+    names
 }
 
 fn parse(text: &str) -> serde_json::Value {
@@ -197,6 +223,196 @@ fn reading_commands_work_while_another_process_writes() {
         place.run_well(&format!("check {copy}"));
         assert_eq!(place.run_well(&format!("dump {copy}")), before);
     }
+}
+
+#[test]
+fn backups_restore_to_what_was_there() {
+    let place = Place::with_birds();
+    let monday = place.run_well("dump birds");
+    let text = place.run_well("backup birds monday.backup");
+    assert!(text.starts_with("monday.backup: ") && text.contains(" pages, ") && !text.contains("since"), "{text}");
+    place.run_with_input("load birds", "VERSION=3\ndatabase=names\nHEADER=END\n 61\n 62\nDATA=END\n");
+    let text = place.run_well("backup birds tuesday.backup --since monday.backup");
+    assert!(text.starts_with("tuesday.backup: ") && text.contains(" changed since transaction 1, "), "{text}");
+    let bytes = |name| fs::metadata(place.path(name)).expect("a backup").len();
+    assert!(bytes("tuesday.backup") < bytes("monday.backup") / 4);
+
+    let text = place.run_well("restore again monday.backup");
+    assert!(text.starts_with("again: restored from 1 backup, ") && text.ends_with(", as of transaction 1\n"), "{text}");
+    assert_eq!(place.run_well("dump again"), monday);
+    place.run_well("restore below/newer monday.backup tuesday.backup");
+    place.run_well("check below/newer");
+    assert_eq!(names_in(&place.path("below/newer")), ["data", "lock"]);
+    assert_eq!(place.run_well("dump below/newer"), place.run_well("dump birds"));
+    assert_eq!(names_in(&place.path("")), ["again", "below", "birds", "monday.backup", "tuesday.backup"]);
+}
+
+#[test]
+fn a_backup_touches_nothing_that_exists_and_leaves_nothing_if_it_fails() {
+    let place = Place::with_birds();
+    make_birds(&place.path("others")).expect("a database");
+    place.run_well("backup others others.backup");
+    fs::write(place.path("notes"), "mine").expect("a file");
+    let before = names_in(&place.path(""));
+    place.check_fails("backup birds notes", "notes exists");
+    place.check_fails("backup birds birds", "birds exists");
+    place.check_fails("backup missing new.backup", "there is no database in missing");
+    place.check_fails("backup birds below/new.backup", "cannot create below/new.backup");
+    place.check_fails("backup birds new.backup --since missing", "cannot open missing");
+    place.check_fails("backup birds new.backup --since notes", "notes: the backup is damaged");
+    place.check_fails("backup birds new.backup --since others.backup", "others.backup: the backups do not fit");
+    let data = place.path("birds/data");
+    let mut bytes = fs::read(&data).expect("the data file");
+    bytes.chunks_mut(4096).skip(2).for_each(|page| page[1_000] ^= 0x40);
+    fs::write(&data, bytes).expect("the data file");
+    place.check_fails("backup birds new.backup", "corrupted");
+    assert_eq!(names_in(&place.path("")), before);
+    assert_eq!(fs::read_to_string(place.path("notes")).expect("the file"), "mine");
+}
+
+#[test]
+fn a_restore_touches_nothing_that_exists_and_leaves_nothing_if_it_fails() {
+    let place = Place::with_birds();
+    make_birds(&place.path("others")).expect("a database");
+    place.run_well("backup others others.backup");
+    place.run_well("backup birds full.backup");
+    place.run_with_input("load birds", "VERSION=3\ndatabase=names\nHEADER=END\n 61\n 62\nDATA=END\n");
+    place.run_well("backup birds more.backup --since full.backup");
+    let mut bytes = fs::read(place.path("more.backup")).expect("the backup");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x40;
+    fs::write(place.path("damaged.backup"), &bytes).expect("a file");
+    fs::write(place.path("short.backup"), &bytes[..middle]).expect("a file");
+    fs::create_dir(place.path("full")).expect("a directory");
+    fs::write(place.path("full/notes"), "mine").expect("a file");
+    let before = names_in(&place.path(""));
+    place.check_fails("restore full full.backup", "full exists");
+    place.check_fails("restore birds full.backup", "birds exists");
+    place.check_fails("restore notes/full missing", "cannot open missing");
+    place.check_fails("restore new/below full.backup damaged.backup", "damaged.backup: the backup is damaged: ");
+    place.check_fails("restore new full.backup short.backup", "short.backup: the backup is damaged: it ends too early");
+    place.check_fails("restore new more.backup", "more.backup: the backups do not fit: the first is not a full");
+    place.check_fails("restore new full.backup others.backup", "others.backup: the backups do not fit: they are of");
+    assert_eq!(names_in(&place.path("")), before);
+    assert_eq!(names_in(&place.path("full")), ["notes"]);
+    assert_eq!(place.run("restore new").code, 2);
+}
+
+#[test]
+fn check_verifies_backups() {
+    let place = Place::with_birds();
+    place.run_well("backup birds full.backup");
+    place.run_with_input("load birds", "VERSION=3\ndatabase=names\nHEADER=END\n 61\n 62\nDATA=END\n");
+    place.run_well("backup birds more.backup --since full.backup");
+    let text = place.run_well("check --backup full.backup more.backup");
+    assert!(text.starts_with("full.backup: no problems\n  "), "{text}");
+    assert!(text.contains("more.backup: no problems\n  ") && text.contains("since transaction 1,"), "{text}");
+    let report = parse(&place.run_well("check --json --backup more.backup"));
+    assert_eq!((report["clean"].as_bool(), report["backups"][0]["since"].as_u64()), (Some(true), Some(1)));
+
+    let outcome = place.run("check --backup more.backup full.backup");
+    check_failed(&outcome, "full.backup cannot be restored");
+    assert!(outcome.text.contains("full.backup: 1 problem\n  problem: it does not add to the one"), "{}", outcome.text);
+    let mut bytes = fs::read(place.path("full.backup")).expect("the backup");
+    bytes[5_000] ^= 1;
+    fs::write(place.path("full.backup"), bytes).expect("the backup");
+    let outcome = place.run("check --backup full.backup");
+    check_failed(&outcome, "full.backup cannot be restored");
+    assert!(outcome.text.contains("the checksum of a page does not match"), "{}", outcome.text);
+    assert_eq!(place.run("check").code, 2);
+    assert_eq!(place.run("check birds --backup full.backup").code, 2);
+}
+
+#[test]
+fn every_command_works_while_another_process_has_the_database_open() {
+    for durability in [Durability::Sync, Durability::SyncNoLog, Durability::LAZY, Durability::NoSync] {
+        let place = Place::with_birds();
+        let options = Options::new().durability(durability).log_period(std::time::Duration::MAX);
+        let db = Database::open(place.path("birds"), &options).expect("the database");
+        // Only the log has it, or nothing on disk does.
+        put_bird(&db, "colibri");
+        let snapshot = db.read().expect("a snapshot");
+        let report = place.run_well("check birds");
+        assert!(report.contains("5,005 entries"), "{durability:?}: {report}");
+        assert!(place.run_well("stat birds").contains("5,002"));
+        assert!(place.run_well("dump birds --table names").contains("636f6c69627269"));
+        place.run_well("copy birds copy");
+        place.run_well("copy --compact birds compact");
+        for copy in ["copy", "compact"] {
+            assert!(place.run_well(&format!("check {copy}")).contains("5,005 entries"));
+        }
+        assert!(place.run_well("readers birds").contains(&std::process::id().to_string()));
+        place.run_well("backup birds full.backup");
+        put_bird(&db, "another colibri");
+        db.sync().expect("a steady point");
+        place.run_well("backup birds more.backup --since full.backup");
+        place.run_well("restore again full.backup more.backup");
+        assert!(place.run_well("check again").contains("5,006 entries"));
+
+        let loaded = place.run_with_input("load birds", "VERSION=3\nHEADER=END\n 61\n 61\nDATA=END\n");
+        match durability {
+            Durability::Sync => assert_eq!(loaded.code, 0, "{}", loaded.errors),
+            _ => check_failed(&loaded, "birds is open in a process that writes without the log: run the command again"),
+        }
+        drop(snapshot);
+        put_bird(&db, "yet another");
+        db.close().expect("the end");
+        place.run_well("check birds");
+    }
+}
+
+#[test]
+fn readers_lists_every_live_snapshot() {
+    let place = Place::with_birds();
+    assert_eq!(place.run_well("readers birds"), "birds: no readers\n");
+    let db = Database::open(place.path("birds"), &Options::new()).expect("the database");
+    let old = db.read_owned().expect("a snapshot").park();
+    put_bird(&db, "colibri");
+    put_bird(&db, "another colibri");
+    let new = db.read().expect("a snapshot");
+    let text = place.run_well("readers birds");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let process = std::process::id().to_string();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines[0], ["process", "thread", "transaction", "lag", "age", "bytes", "held", "parked"]);
+    let (old_txn, new_txn) = (old.txn().to_string(), new.txn().to_string());
+    assert_eq!((lines[1][0], lines[1][2], lines[1][3]), (&*process, &*old_txn, "2"));
+    assert_eq!((lines[2][0], lines[2][2], lines[2][3]), (&*process, &*new_txn, "0"));
+    assert_eq!((&lines[1][6..], &lines[2][6..]), (&["-", "yes"][..], &["-", "no"][..]), "{text}");
+    let report = parse(&place.run_well("readers --json birds"));
+    let readers = report["readers"].as_array().expect("readers");
+    assert_eq!(readers.len(), 2);
+    assert_eq!(readers[0]["txn"].as_u64(), Some(old.txn().0));
+    assert_eq!((readers[0]["parked"].as_bool(), readers[0]["lag"].as_u64()), (Some(true), Some(2)));
+    assert!(readers[0]["bytes_held"].is_null() && readers[0]["age_ms"].is_u64(), "{report}");
+    drop((old, new));
+    assert_eq!(place.run_well("readers birds"), "birds: no readers\n");
+}
+
+#[test]
+fn opening_after_a_crash_says_what_it_does() {
+    let place = Place::with_birds();
+    let options = Options::new().log_period(std::time::Duration::MAX);
+    let db = Database::open(place.path("birds"), &options).expect("the database");
+    (0..30).for_each(|n| put_bird(&db, &format!("colibri {n}")));
+    let commands = ["check", "stat", "dump", "readers"];
+    for command in commands {
+        copy_as_crashed(&place.path("birds"), &place.path(command));
+        let outcome = place.run(&format!("{command} {command}"));
+        assert_eq!(outcome.code, 0, "{}", outcome.errors);
+        assert!(outcome.errors.starts_with("recovered: 30 transactions from "), "{command}: {:?}", outcome.errors);
+        assert!(outcome.errors.ends_with(" of log\n"), "{command}: {:?}", outcome.errors);
+        assert_eq!(place.run(&format!("{command} {command}")).errors, "", "once");
+        assert!(place.run_well(&format!("check {command}")).contains("5,034 entries"));
+    }
+    copy_as_crashed(&place.path("birds"), &place.path("load"));
+    let loaded = place.run_with_input("load load", "VERSION=3\nHEADER=END\n 61\n 61\nDATA=END\n");
+    assert_eq!((loaded.code, loaded.errors.lines().count()), (0, 1), "{}", loaded.errors);
+    assert!(loaded.errors.starts_with("recovered: 30 transactions"), "{}", loaded.errors);
+    copy_as_crashed(&place.path("birds"), &place.path("backup"));
+    assert!(place.run("backup backup full.backup").errors.starts_with("recovered: 30 "));
+    place.run_well("restore again full.backup");
+    assert!(place.run_well("check again").contains("5,034 entries"));
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //! A page is never older than what refers to it, so an incremental backup leaves out whole subtrees: its cost is that of
 //! what has changed. It is of a steady point, because no crash takes back the numbers of transactions up to one.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -18,13 +18,13 @@ use std::path::Path;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::db::Database;
-use crate::disk::{Disk, FileDisk, no_room};
+use crate::disk::{Disk, FileDisk, MadeDirs, no_room};
 use crate::options::{Checksums, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, TxnId, get_u32, get_u64, put_u32, put_u64};
+use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
 use crate::shared::Root;
 use crate::snapshot::Snapshot;
-use crate::space::PageSet;
 use crate::tree::Tree;
 use crate::walk::{Visit, walk};
 use crate::{Error, Result};
@@ -32,8 +32,6 @@ use crate::{Error, Result};
 const MAGIC: &[u8; 8] = b"COLIBKUP";
 const VERSION: u32 = 1;
 const BACKUP_HEADER_BYTES: usize = 96;
-/// A snapshot that is newer than the steady point is taken again so often.
-const TRIES: u32 = 20;
 
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +68,14 @@ impl Summing<'_> {
 impl Database {
     /// Writes a backup of the newest steady point, while readers and writers go on: of everything, or, with the
     /// description of an earlier backup of this database, of what has changed since.
+    ///
+    /// A database that is open for writing makes a steady point first, so that the backup has every commit before it.
     pub fn backup(&self, since: Option<&BackupInfo>, out: &mut dyn Write) -> Result<BackupInfo> {
         let core = &self.0.core;
-        let snapshot = self.steady_snapshot()?;
+        if !core.is_read_only() {
+            core.sync()?;
+        }
+        let snapshot = Snapshot::steady(&self.0)?;
         let (root, bounds, pager) = (snapshot.root(), snapshot.bounds(), &core.pager);
         let database_id = core.read_newest_meta()?.database_id;
         if let Some(before) = since
@@ -123,31 +126,12 @@ impl Database {
             bytes: out.bytes,
         })
     }
-
-    /// A snapshot that no crash takes back.
-    fn steady_snapshot(&self) -> Result<Snapshot<'_>> {
-        let core = &self.0.core;
-        for _ in 0..TRIES {
-            if !core.is_read_only() {
-                core.sync()?;
-            }
-            let snapshot = self.read()?;
-            if snapshot.txn() <= core.shared.steady() {
-                return Ok(snapshot);
-            }
-        }
-        // Somebody commits faster than this looks: make the snapshot's own state steady, or a newer one.
-        let snapshot = self.read()?;
-        core.sync()?;
-        Ok(snapshot)
-    }
 }
 
+type OnRun<'a> = dyn FnMut(u32, PageId, &[u8]) -> Result<()> + 'a;
+
 /// Reads a backup, handing on each run of pages, with the page size, once its checksums were verified.
-fn read_backup(
-    input: &mut dyn Read,
-    on_run: &mut dyn FnMut(u32, PageId, &[u8]) -> Result<()>,
-) -> Result<(BackupInfo, Root)> {
+fn read_backup(input: &mut dyn Read, on_run: &mut OnRun<'_>) -> Result<(BackupInfo, Root)> {
     let damaged = |reason| Error::BackupDamaged { reason };
     let mut sum = Xxh3::new();
     let mut length = 0;
@@ -226,20 +210,25 @@ pub fn restore(inputs: &mut [Box<dyn Read>], dest_dir: impl AsRef<Path>) -> Resu
         let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
         return Err(Error::io("cannot restore over the database in", dest_dir, source));
     }
-    let dir_is_new = !dest_dir.exists();
-    std::fs::create_dir_all(dest_dir).map_err(|e| Error::io("cannot create", dest_dir, e))?;
-    let result = restore_file(inputs, &path);
+    let made = MadeDirs::make(dest_dir)?;
+    // Under another name first, so that a crash leaves no database rather than half of one.
+    let id = u128::from_le_bytes(crate::db::random_id());
+    let new_path = dest_dir.join(format!("data.new.{id:032x}"));
+    let result = restore_file(inputs, &new_path, &path).and_then(|info| {
+        fs::hard_link(&new_path, &path).map_err(|e| Error::io("cannot create", &path, e))?;
+        made.flush()?;
+        Ok(info)
+    });
+    let _ = fs::remove_file(&new_path);
     if result.is_err() {
-        let _ = std::fs::remove_file(&path);
-        if dir_is_new {
-            let _ = std::fs::remove_dir(dest_dir);
-        }
+        made.remove();
     }
     result
 }
 
-fn restore_file(inputs: &mut [Box<dyn Read>], path: &Path) -> Result<BackupInfo> {
-    let file = File::options().read(true).write(true).create_new(true).open(path);
+/// Writes the data file of the database that is to be at `path` to a new file.
+fn restore_file(inputs: &mut [Box<dyn Read>], new_path: &Path, path: &Path) -> Result<BackupInfo> {
+    let file = File::options().read(true).write(true).create_new(true).open(new_path);
     let file = file.map_err(|e| Error::io("cannot create", path, e))?;
     let mut last: Option<(BackupInfo, Root)> = None;
     for input in inputs {

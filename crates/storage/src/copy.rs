@@ -6,12 +6,13 @@ use std::path::Path;
 
 use crate::catalog::Table;
 use crate::db::Database;
+use crate::disk::MadeDirs;
 use crate::meta::Meta;
 use crate::options::{Durability, Options};
 use crate::page::{self, PageId, TxnId};
+use crate::page_set::PageSet;
 use crate::shared::Root;
 use crate::snapshot::Snapshot;
-use crate::space::PageSet;
 use crate::txn::WriteTxn;
 use crate::walk::{Visit, walk};
 use crate::{Error, Result};
@@ -36,18 +37,27 @@ impl Database {
             let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
             return Err(Error::io("cannot copy over the database in", dest_dir, source));
         }
-        let (dir_is_new, lock_is_new) = (!dest_dir.exists(), !dest_dir.join("lock").exists());
         let snapshot = self.read()?;
-        let result =
-            if compact { copy_compact(self, &snapshot, dest_dir) } else { copy_pages(self, &snapshot, dest_dir) };
+        let made = MadeDirs::make(dest_dir)?;
+        // In a directory of its own first, so that a crash leaves no database rather than half of one, and a failure
+        // takes nothing away that others made.
+        let id = u128::from_le_bytes(crate::db::random_id());
+        let new_dir = dest_dir.join(format!("copy.new.{id:032x}"));
+        let result = fs::create_dir(&new_dir).map_err(|e| Error::io("cannot create", &new_dir, e)).and_then(|()| {
+            let result = if compact {
+                copy_compact(self, &snapshot, &new_dir)
+            } else {
+                copy_pages(self, &snapshot, &new_dir)
+            };
+            let report = result?;
+            let path = dest_dir.join("data");
+            fs::hard_link(new_dir.join("data"), &path).map_err(|e| Error::io("cannot create", path, e))?;
+            made.flush()?;
+            Ok(report)
+        });
+        let _ = fs::remove_dir_all(&new_dir);
         if result.is_err() {
-            let _ = fs::remove_file(dest_dir.join("data"));
-            if lock_is_new {
-                let _ = fs::remove_file(dest_dir.join("lock"));
-            }
-            if dir_is_new {
-                let _ = fs::remove_dir(dest_dir);
-            }
+            made.remove();
         }
         result
     }
@@ -80,7 +90,6 @@ fn copy_pages(db: &Database, snapshot: &Snapshot<'_>, dest_dir: &Path) -> Result
     let pager = &core.pager;
     let (root, bounds) = (snapshot.root(), snapshot.bounds());
     let page_size = pager.page_size();
-    fs::create_dir_all(dest_dir).map_err(|e| Error::io("cannot create", dest_dir, e))?;
     let dest_path = dest_dir.join("data");
     let file = File::options()
         .write(true)

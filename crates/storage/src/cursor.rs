@@ -328,7 +328,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        if self.multi { &self.key } else { self.raw.key() }
+        if self.multi && self.raw.is_valid() { &self.key } else { self.raw.key() }
     }
 
     /// The current value; empty when not on an entry. An error if it is large and its pages are damaged.

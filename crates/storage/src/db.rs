@@ -1,14 +1,9 @@
-//! Opening, committing, closing: the life of a database in one process.
+//! Opening, taking the writer's lock, closing: the life of a database in one process.
 //!
-//! Order of locks: the steady lock, then the workspace, then the writer's lock between processes.
+//! Order of locks: the workspace, then the writer's lock between processes. Makers of steady points come after both and
+//! need neither while they write (see `steady`).
 //!
-//! A commit publishes a root; a steady point makes a published root survive the system's crash:
-//! 1. with the workspace held: plan ([`Space::begin_steady`]); from here on the root's pages are pinned;
-//! 2. seal the planned pages with their checksums;
-//! 3. flush them, write the meta page, flush that; or, with few pages, list them in the meta page and flush once;
-//! 4. with the workspace held again: the new point replaces the old one ([`Space::end_steady`]).
-//!
-//! In `Sync` mode a commit does all of it before it publishes; else the [`crate::flusher`] does, by need.
+//! A commit publishes a root; the log or a steady point makes a published root survive the system's crash.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,16 +13,16 @@ use std::time::Duration;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
-use crate::disk::FileDisk;
+use crate::disk::{FileDisk, MadeDirs};
 use crate::flusher::{Flusher, LogFlusher};
 use crate::log::{FileLog, Log, LogFile};
 use crate::meta::{META_BYTES, Meta, MetaFault};
-use crate::options::{Durability, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
+use crate::options::{Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 use crate::page::{PageId, TxnId};
 use crate::pager::Pager;
 use crate::recovery::Recovery;
 use crate::shared::{Attached, Identity, ReaderInfo, Root, Shared};
-use crate::slow::SlowReaders;
+use crate::slow::{Begin, LOOK_AGAIN, SlowReaders};
 use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::steady::Makers;
@@ -50,6 +45,9 @@ static OPENINGS: AtomicU64 = AtomicU64::new(1);
 pub(crate) type WorkspaceGuard = ArcMutexGuard<RawMutex, Workspace>;
 
 /// An open database. Clones refer to the same; the last one to go makes a final steady point and closes.
+///
+/// A thread that holds a write transaction waits for itself if it calls [`Database::write`], [`Database::sync`],
+/// [`Database::check`] or [`Database::close`].
 #[derive(Clone)]
 pub struct Database(pub(crate) Arc<Handle>);
 
@@ -67,6 +65,7 @@ pub(crate) struct Core {
     pub(crate) pager: Pager,
     pub(crate) shared: Shared,
     pub(crate) durability: Durability,
+    pub(crate) free_space: FreeSpace,
     /// Tells this opening from all others of this process.
     pub(crate) opening: u64,
     pub(crate) path: PathBuf,
@@ -114,8 +113,15 @@ impl Database {
         match open(options) {
             Err(e @ Error::NeedsRecovery { .. }) if options.read_only => {
                 // Recovering writes; where that is not possible, the first error says more.
-                open(&options.clone().read_only(false).create(false)).and_then(Self::close).map_err(|_| e)?;
-                open(options)
+                let writer = open(&options.clone().read_only(false).create(false));
+                let recovery = writer.and_then(|db| {
+                    let recovery = db.recovery();
+                    db.close().map(|()| recovery)
+                });
+                let recovery = recovery.map_err(|_| e)?;
+                let db = open(options)?;
+                let _ = db.0.recovery.set(recovery);
+                Ok(db)
             }
             result => result,
         }
@@ -139,7 +145,9 @@ impl Database {
         }));
         if first {
             let recovery = db.replay()?;
-            let _ = db.0.recovery.set(recovery);
+            if recovery != Recovery::default() {
+                let _ = db.0.recovery.set(recovery);
+            }
         }
         let core = &db.0.core;
         core.shared.open_gate();
@@ -179,12 +187,22 @@ impl Database {
 
     fn begin(&self, wait: bool) -> Result<WriteTxn> {
         let core = &self.0.core;
-        let mut guard = core.lock_writer(wait)?;
-        if let Err(e) = core.reclaim_for_writing(&mut guard) {
-            core.unlock_writer(guard);
-            return Err(e);
+        loop {
+            let mut guard = core.lock_writer(wait)?;
+            match core.reclaim_for_writing(&mut guard) {
+                Ok(Begin::Now) => return Ok(WriteTxn::new(Arc::clone(&self.0), guard)),
+                Ok(Begin::Later) => core.unlock_writer(guard),
+                Err(e) => {
+                    core.unlock_writer(guard);
+                    return Err(e);
+                }
+            }
+            if !wait {
+                return Err(Error::Busy);
+            }
+            // Without the lock, which steady points need meanwhile.
+            std::thread::sleep(LOOK_AGAIN);
         }
-        Ok(WriteTxn::new(Arc::clone(&self.0), guard))
     }
 
     /// Makes a steady point: everything committed so far is on disk when this returns.
@@ -198,8 +216,8 @@ impl Database {
         let core = &self.0.core;
         core.shared.release_dead_readers();
         match core.workspace().try_lock() {
-            Some(work) => core.readers_with(&work),
-            None => core.shared.reader_infos(),
+            Some(work) if core.shared.is_last_writer() => core.readers_with(&work),
+            _ => core.shared.reader_infos(),
         }
     }
 
@@ -323,6 +341,7 @@ impl Core {
         let logged = (!options.read_only).then_some(options.durability == Durability::Sync);
         let (shared, attached) = match Shared::attach(&lock_path, identity, options.readers_max, logged) {
             Err(Error::Io { ref source, .. }) if options.read_only && is_refusal(source) => {
+                Shared::ensure_nobody_writes(&lock_path, dir, identity)?;
                 (Shared::private(&lock_path, identity, options.readers_max)?, Attached::First(None))
             }
             attached => attached?,
@@ -345,6 +364,7 @@ impl Core {
             pager,
             shared,
             durability: options.durability,
+            free_space: options.free_space,
             opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
             path: dir.to_owned(),
             read_only: options.read_only,
@@ -415,7 +435,13 @@ impl Core {
         self.log
             .wait(
                 || self.shared.visible() >= txn,
-                || self.shared.root().txn,
+                || {
+                    // Bug: the newest transaction was taken for one of this process. Consequence: a commit of another
+                    // became durable by a flush that left its record out. Fix: unless this process is the last writer,
+                    // and so has flushed what came before, everything is flushed.
+                    let newest = self.shared.root().txn;
+                    (newest, !self.shared.is_last_writer())
+                },
                 |covered| self.shared.raise_visible(covered),
             )
             .inspect_err(|_| self.poison())
@@ -472,11 +498,11 @@ impl Core {
     pub(crate) fn reclaim(&self, work: &mut Workspace) {
         let mut snapshots = std::mem::take(&mut work.snapshots);
         snapshots.clear();
-        // In this order: see the head of `shared`.
+        // In this order: see the head of `shared`, and `Shared::pin_steady`.
         let visible = self.shared.visible();
+        work.space.settle(self.shared.steady());
         self.shared.pinned(&mut snapshots);
         let pinned = !snapshots.is_empty();
-        work.space.settle(self.shared.steady());
         work.space.reclaim(&mut snapshots, visible);
         // Ever more pages wait for readers: do those live?
         if pinned && work.space.waits_for_much() && self.shared.release_dead_readers() {
@@ -515,6 +541,8 @@ impl Core {
         // Both pages say the same, so that damage to either is told from a torn write.
         last.0.clean = true;
         last.0.manifest.clear();
+        // The log's files go, so it begins at a start again. What stands there from before does not fit the chain.
+        last.0.log.offset = 0;
         let slot = last.1;
         for slot in [1 - slot, slot] {
             self.write_meta(&last.0, slot)?;
@@ -605,27 +633,21 @@ fn read_page_size(file: &File, path: &Path) -> Result<u32> {
 
 /// Makes a database: under another name first, so that a crash leaves none rather than half of one.
 fn create(dir: &Path, data_path: &Path, options: &Options) -> Result<()> {
-    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
-    let result = fs::create_dir_all(dir).map_err(|e| Error::io("cannot create", dir, e)).and_then(|()| {
-        // A name that no other opening uses, of this process or another: it would write to a file that is in use.
-        let id = u128::from_le_bytes(random_id());
-        let new_path = dir.join(format!("{DATA_FILE}.new.{id:032x}"));
-        let result = write_new(&new_path, dir, data_path, options).and_then(|()| {
-            // If another process was faster, its database is as good.
-            match fs::hard_link(&new_path, data_path) {
-                Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
-                    Err(Error::io("cannot create", data_path, e))
-                }
-                _ => Ok(()),
-            }
-        });
-        let _ = fs::remove_file(&new_path);
-        result?;
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| Error::io("cannot flush", dir, e))
+    let made = MadeDirs::make(dir)?;
+    // A name that no other opening uses, of this process or another: it would write to a file that is in use.
+    let id = u128::from_le_bytes(random_id());
+    let new_path = dir.join(format!("{DATA_FILE}.new.{id:032x}"));
+    let result = write_new(&new_path, dir, data_path, options).and_then(|()| {
+        // If another process was faster, its database is as good.
+        match fs::hard_link(&new_path, data_path) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("cannot create", data_path, e)),
+            _ => Ok(()),
+        }
     });
+    let _ = fs::remove_file(&new_path);
+    let result = result.and_then(|()| made.flush());
     if result.is_err() {
-        // Those that have come to hold something since stay.
-        missing.iter().for_each(|dir| _ = fs::remove_dir(dir));
+        made.remove();
     }
     result
 }

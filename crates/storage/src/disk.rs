@@ -191,6 +191,42 @@ pub(crate) fn no_room(action: &'static str, path: &Path, bytes_wanted: u64, sour
     }
 }
 
+/// A directory with those above it that had to be made.
+pub(crate) struct MadeDirs {
+    dir: PathBuf,
+    missing: Vec<PathBuf>,
+}
+
+impl MadeDirs {
+    /// Makes a directory if it is not there.
+    pub(crate) fn make(dir: &Path) -> Result<Self> {
+        let missing = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+        let made = Self { dir: dir.to_owned(), missing: missing.map(Path::to_owned).collect() };
+        match std::fs::create_dir_all(dir) {
+            Ok(()) => Ok(made),
+            Err(e) => {
+                made.remove();
+                Err(Error::io("cannot create", dir, e))
+            }
+        }
+    }
+
+    /// Makes sure that the directory, with what is in it now, is found again after a crash.
+    pub(crate) fn flush(&self) -> Result<()> {
+        let above = self.missing.iter().filter_map(|dir| dir.parent());
+        for dir in std::iter::once(self.dir.as_path()).chain(above) {
+            let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+            File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| Error::io("cannot flush", dir, e))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what was made, as far as nobody has put anything there.
+    pub(crate) fn remove(&self) {
+        self.missing.iter().for_each(|dir| _ = std::fs::remove_dir(dir));
+    }
+}
+
 /// Backs a range of a file with disk space; file systems that cannot are given zeros.
 pub(crate) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     match fallocate(file, FallocateFlags::empty(), offset, bytes) {

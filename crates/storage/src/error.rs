@@ -56,6 +56,12 @@ pub enum Error {
         /// What makes no sense.
         reason: &'static str,
     },
+    /// Others have the database open, and this user may not write to the lock file, so they would not know of its snapshots.
+    #[error("others have the database open, and {path} cannot be written to: allow writing to it, so that they know of this reader", path = path.display())]
+    LockNotWritable {
+        /// The lock file.
+        path: PathBuf,
+    },
     /// The log holds commits that are not in the data file yet, and the database cannot be written to here.
     #[error("the database in {path} was not closed and has to recover: open it once where it can be written to", path = path.display())]
     NeedsRecovery {
@@ -165,7 +171,7 @@ pub enum Error {
         processes_max: u32,
     },
     /// An earlier flush failed, so what is on disk is not known. Reopen the database.
-    #[error("an earlier flush failed; reopen the database to continue from the last steady point")]
+    #[error("an earlier flush failed; reopen the database to continue from what is on disk")]
     Poisoned,
     /// Keys have at least one byte.
     #[error("a key cannot be empty")]

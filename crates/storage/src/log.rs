@@ -233,11 +233,12 @@ impl Log {
     }
 
     /// Waits until `is_durable` says so. The first to come flushes for all whose records are written by then: `cover`
-    /// tells how far those go before the flush, and `durable` learns of it after.
+    /// tells before the flush how far those go, and whether another process may have written some of them, and
+    /// `durable` learns how far after it.
     pub(crate) fn wait<T>(
         &self,
         is_durable: impl Fn() -> bool,
-        cover: impl Fn() -> T,
+        cover: impl Fn() -> (T, bool),
         durable: impl Fn(T),
     ) -> Result<()> {
         let mut group = self.group.lock();
@@ -254,8 +255,8 @@ impl Log {
             }
             group.flushing = true;
             drop(group);
-            let covered = cover();
-            let result = self.flush(false);
+            let (covered, others) = cover();
+            let result = self.flush(others);
             if result.is_ok() {
                 durable(covered);
             }
@@ -381,6 +382,28 @@ impl Window {
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Options, TableKind};
+
+    /// Bug: see `Core::wait_durable`. Here one handle waits for what another wrote.
+    #[test]
+    fn who_flushes_for_another_process_flushes_what_that_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new().log_bytes(1 << 30);
+        let (one, other) = (Database::open(dir.path(), &options).unwrap(), Database::open(dir.path(), &options).unwrap());
+        let mut txn = other.write().unwrap();
+        txn.create_table("table", TableKind::Plain).unwrap();
+        let ticket = txn.commit_ticket().unwrap();
+        assert!(!ticket.is_durable());
+        let log = &one.0.core.log;
+        let before = log.flushes();
+        one.0.core.wait_durable(ticket.txn()).unwrap();
+        assert!(ticket.is_durable());
+        assert!(log.flushes() > before, "nothing was flushed");
+    }
+}
+
 #[cfg(all(test, feature = "shuttle"))]
 mod models {
     //! The queue of those who wait for a flush, under every schedule that a random scheduler comes upon:
@@ -457,7 +480,7 @@ mod models {
                         drop(position);
                         let result = log.wait(
                             || visible.load(Ordering::SeqCst) >= txn,
-                            || current.load(Ordering::SeqCst),
+                            || (current.load(Ordering::SeqCst), false),
                             |covered| _ = visible.fetch_max(covered, Ordering::SeqCst),
                         );
                         match result {

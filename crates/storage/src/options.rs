@@ -56,6 +56,26 @@ pub enum Checksums {
     Never,
 }
 
+/// Which free pages a writer takes first. It changes where pages are written, not what is free, and nothing of it is
+/// on disk: each opening of a database may choose.
+///
+/// Values so large that they need several pages in a row take them where there are so many, by place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FreeSpace {
+    /// Those freed last. A small set of pages is written again and again, which caches below like.
+    #[default]
+    Lifo,
+    /// Those freed first, and before them those that were free when the database was opened or whose disk space was
+    /// given back. All free pages are written in turn.
+    Fifo,
+    /// Those nearest to the start of the file.
+    Lowest,
+    /// None: freed pages are not taken again, nor is their disk space given back, and the file grows with every
+    /// commit. For measuring what the others cost or gain, since this writes strictly in order. A later opening with
+    /// another policy takes them.
+    Append,
+}
+
 /// Options for [`crate::Database::open`].
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -64,6 +84,7 @@ pub struct Options {
     pub(crate) size_max: u64,
     pub(crate) durability: Durability,
     pub(crate) checksums: Checksums,
+    pub(crate) free_space: FreeSpace,
     pub(crate) read_only: bool,
     pub(crate) create: bool,
     pub(crate) readers_max: u32,
@@ -82,6 +103,7 @@ impl Default for Options {
             size_max: 1 << 40,
             durability: Durability::Sync,
             checksums: Checksums::default(),
+            free_space: FreeSpace::default(),
             read_only: false,
             create: true,
             readers_max: 1024,
@@ -138,8 +160,15 @@ impl Options {
         self
     }
 
-    /// Opens for reading only. A directory that cannot be written is opened without its lock file, which
-    /// is right only while nobody writes to it.
+    /// Which free pages writers of this process take first. `Lifo` by default.
+    #[must_use]
+    pub fn free_space(mut self, policy: FreeSpace) -> Self {
+        self.free_space = policy;
+        self
+    }
+
+    /// Opens for reading only. Where the lock file cannot be written to, the database is opened without it, and refused if
+    /// others have it open, or if what they left has to be recovered first.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;

@@ -17,8 +17,8 @@ use crate::txn::WriteTxn;
 use crate::workspace::Workspace;
 use crate::{Durability, Error, FORMAT_VERSION, Result, walk};
 
-/// Bytes of the log that are carried out again in one transaction.
-const REPLAY_BYTES: u64 = 8 << 20;
+/// Bytes of the log that are carried out again in one transaction: many, since a page is copied once a transaction.
+const REPLAY_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 128 << 20 };
 
 /// What opening a database after a crash found in its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -120,6 +120,9 @@ impl Core {
         let root = self.shared.root();
         self.ensure_mapped(root.page_count)?;
         let mut space = Space::load(&self.pager, &meta)?;
+        space.set_policy(self.free_space);
+        // Before the look at who pins what: see `Shared::pin_steady`.
+        self.shared.set_steady(meta.txn);
         let snapshots = self.snapshots_that_live(meta.txn);
         if root.txn > meta.txn {
             let page_count = root.page_count.max(meta.page_count);
@@ -129,7 +132,6 @@ impl Core {
         } else if snapshots.iter().any(|&pin| pin < meta.txn) {
             space.adopt(meta.txn, meta.page_count, &[], &[], &snapshots);
         }
-        self.shared.set_steady(meta.txn);
         if root.txn < meta.txn {
             // The last writer died between making its commit durable and publishing it.
             self.shared.publish(Root::of(&meta), true);

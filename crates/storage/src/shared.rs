@@ -15,8 +15,9 @@
 //! - A reader slot: `txn` is idle, a claim, or the pinned transaction. Whoever turns it from idle to its claim has the
 //!   slot until it is idle again, and says so in `owner`. A reader publishes the pin and then looks at `current` again;
 //!   the writer publishes `current` and then looks at the slots. Both are sequentially consistent, so either the
-//!   writer sees the pin or the reader sees the newer root and starts over. Owners stay with idle slots, so that a
-//!   process finds its own again; others take them only when no slot is free.
+//!   writer sees the pin or the reader sees the newer root and starts over. The same holds for
+//!   `steady` and who pins the last steady point (`pin_steady`). Owners stay with idle slots, so that a process finds
+//!   its own again; others take them only when no slot is free.
 //! - `writer`: 0, or the process slot + 1 of the holder, with a bit for sleepers.
 //! - Process slots: a process holds an open-file-description lock on the byte that goes with its slot; the kernel lets
 //!   it go with the process, which is how the others know. Slots change hands under the gate, a lock on byte 0.
@@ -207,8 +208,8 @@ pub struct ReaderInfo {
     /// Whether it is parked, and so can be evicted.
     pub parked: bool,
     /// Bytes of pages that the newest state does not need any more and this snapshot does. Known to the process that
-    /// wrote last; 0 in others.
-    pub bytes_held: u64,
+    /// wrote last, while none of its transactions is active.
+    pub bytes_held: Option<u64>,
 }
 
 /// Names a reader slot.
@@ -324,6 +325,30 @@ impl Shared {
         }
         shared.take_process_slot()?;
         Ok((shared, attached))
+    }
+
+    /// For who may not write to the lock file: refuses a database that others have open, since they would not know of this
+    /// reader and reuse its pages, and one whose newest commits only the lock file knows.
+    pub(crate) fn ensure_nobody_writes(path: &Path, dir: &Path, identity: Identity) -> Result<()> {
+        use std::os::unix::fs::FileExt;
+        let Ok(file) = File::open(path) else { return Ok(()) };
+        let locked = range_is_locked(&file, FIRST_PROCESS_BYTE, i64::from(PROCESSES_MAX));
+        if locked.map_err(|e| Error::io("cannot look at the locks of", path, e))? {
+            return Err(Error::LockNotWritable { path: path.into() });
+        }
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            file.read_exact_at(&mut bytes, at as u64).map(|()| u64::from_le_bytes(bytes)).unwrap_or(0)
+        };
+        use std::mem::offset_of;
+        let same = word(offset_of!(Header, magic)) == MAGIC
+            && word(offset_of!(Header, boot_id)) == identity.boot_id[0]
+            && word(offset_of!(Header, boot_id) + 8) == identity.boot_id[1]
+            && word(offset_of!(Header, data_inode)) == identity.inode;
+        if same && word(offset_of!(Header, current)) > word(offset_of!(Header, steady)) {
+            return Err(Error::NeedsRecovery { path: dir.into() });
+        }
+        Ok(())
     }
 
     /// Shared state for this process alone: for reading where nothing can be written.
@@ -497,6 +522,11 @@ impl Shared {
         TxnId(self.header().visible.load(Ordering::SeqCst))
     }
 
+    /// Whether those who write have their commits go to the log.
+    pub(crate) fn is_logged(&self) -> bool {
+        self.header().mode.load(Ordering::Relaxed) == LOGGED
+    }
+
     /// A transaction has become durable, and all before it.
     pub(crate) fn raise_visible(&self, txn: TxnId) {
         self.header().visible.fetch_max(txn.0, Ordering::SeqCst);
@@ -505,17 +535,17 @@ impl Shared {
     /// The last transaction that is on disk.
     #[inline]
     pub(crate) fn steady(&self) -> TxnId {
-        TxnId(self.header().steady.load(Ordering::Acquire))
+        TxnId(self.header().steady.load(Ordering::SeqCst))
     }
 
     /// Starts over with what the files say.
     pub(crate) fn set_steady(&self, txn: TxnId) {
-        self.header().steady.store(txn.0, Ordering::Release);
+        self.header().steady.store(txn.0, Ordering::SeqCst);
     }
 
     /// A steady point is on disk. Another that was begun later may have been faster.
     pub(crate) fn raise_steady(&self, txn: TxnId) {
-        self.header().steady.fetch_max(txn.0, Ordering::AcqRel);
+        self.header().steady.fetch_max(txn.0, Ordering::SeqCst);
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {
@@ -530,15 +560,11 @@ impl Shared {
     // ---- readers ----
 
     /// Pins the newest visible root, or, if `weak`, the newest of all. `hint` is where the calling thread last had its
-    /// slot.
+    /// slot, `thread` how the operating system numbers it.
     #[inline]
-    pub(crate) fn pin(&self, hint: u32, weak: bool) -> Result<(ReaderId, Root)> {
-        let id = match self.readers().get(hint as usize) {
-            Some(slot) if self.claim_own(slot) => ReaderId(hint),
-            _ => self.find_slot()?,
-        };
+    pub(crate) fn pin(&self, hint: u32, thread: u32, weak: bool) -> Result<(ReaderId, Root)> {
+        let id = self.claim_slot(hint, thread)?;
         let slot = &self.readers()[id.0 as usize];
-        slot.since_ms.store(now_ms(), Ordering::Relaxed);
         let newest = if weak { &self.header().current } else { &self.header().visible };
         loop {
             let root = self.read_root(newest);
@@ -548,6 +574,49 @@ impl Shared {
                 return Ok((id, root));
             }
         }
+    }
+
+    /// Pins the last steady point, which `find` reads from the files, or one that is newer.
+    pub(crate) fn pin_steady(
+        &self,
+        hint: u32,
+        thread: u32,
+        find: impl Fn() -> Result<Root>,
+    ) -> Result<(ReaderId, Root)> {
+        let id = self.claim_slot(hint, thread)?;
+        let slot = &self.readers()[id.0 as usize];
+        loop {
+            let before = self.steady();
+            match find() {
+                Ok(root) => {
+                    // Pairs with `steady` before `pinned` in the writer: either it sees the pin, or this sees that the
+                    // steady point has been replaced.
+                    slot.txn.swap(root.txn.0, Ordering::SeqCst);
+                    if self.steady() <= root.txn {
+                        return Ok((id, root));
+                    }
+                }
+                // What was read may have been replaced meanwhile.
+                Err(_) if self.steady() != before => {}
+                Err(e) => {
+                    self.unpin(id);
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    /// Claims a slot for a snapshot that begins now.
+    #[inline]
+    fn claim_slot(&self, hint: u32, thread: u32) -> Result<ReaderId> {
+        let id = match self.readers().get(hint as usize) {
+            Some(slot) if self.claim_own(slot) => ReaderId(hint),
+            _ => self.find_slot()?,
+        };
+        let slot = &self.readers()[id.0 as usize];
+        slot.thread.store(thread, Ordering::Relaxed);
+        slot.since_ms.store(now_ms(), Ordering::Relaxed);
+        Ok(id)
     }
 
     #[inline]
@@ -584,7 +653,6 @@ impl Shared {
                 if (anybodys || owner == 0 || owner == self.slot + 1) && self.claim(slot) {
                     slot.owner.store(self.slot + 1, Ordering::Release);
                     header.readers_used.fetch_max(i as u32 + 1, Ordering::SeqCst);
-                    slot.thread.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
                     return Ok(ReaderId(i as u32));
                 }
             }
@@ -674,7 +742,7 @@ impl Shared {
                 txn: TxnId(txn & !PARKED),
                 lag: newest.saturating_sub(txn & !PARKED),
                 parked: txn & PARKED != 0,
-                bytes_held: 0,
+                bytes_held: None,
                 age: Duration::from_millis(now.saturating_sub(slot.since_ms.load(Ordering::Relaxed))),
             });
         }
@@ -734,6 +802,11 @@ impl Shared {
         self.header().last_writer.store(self.incarnation, Ordering::Release);
     }
 
+    /// Whether this process is the last writer.
+    pub(crate) fn is_last_writer(&self) -> bool {
+        self.header().last_writer.load(Ordering::Acquire) == self.incarnation
+    }
+
     /// Announces a steady point that is flushed without the writer's lock, so that no other process writes meanwhile.
     pub(crate) fn begin_steady(&self) {
         self.header().steady_maker.store(self.slot + 1, Ordering::Release);
@@ -765,12 +838,13 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // Without an incarnation no process slot was taken, and the readers are another's.
-        if self.file.is_some() && self.incarnation > 0 {
+        if let Some(file) = self.file.as_ref().filter(|_| self.incarnation > 0) {
             self.release_readers_of(self.slot);
+            // Closing the file would do, but for a process that another thread is just starting: it has a copy.
+            let _ = range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(self.slot), 1, false);
         }
         // SAFETY: the mapping was made by `attach` or `private` with this length, and nobody refers to it any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
-        // Closing the file lets go of the process slot's lock.
     }
 }
 
@@ -891,14 +965,29 @@ mod tests {
         }
     }
 
+    /// Bug: only closing the file let go of the process slot. Consequence: while another thread was starting a process,
+    /// which has a copy of the descriptor until it runs its own program, a closed database was taken for open, and
+    /// opening it with another durability was refused. Fix: dropping lets go of the slot.
+    #[test]
+    fn a_handle_that_is_gone_is_not_open_even_if_a_child_still_has_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let (living, closed) = (attach(&path), attach(&path));
+        let copy = closed.file.as_ref().unwrap().try_clone().unwrap();
+        assert!(living.others_attached());
+        drop(closed);
+        assert!(!living.others_attached());
+        drop(copy);
+    }
+
     #[test]
     fn snapshots_of_the_dead_are_released_and_those_of_the_living_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let (living, dying) = (attach(&path), attach(&path));
         living.publish(Root { txn: TxnId(1), ..Root::default() }, true);
-        let (kept, _) = living.pin(0, false).unwrap();
-        dying.pin(0, false).unwrap();
+        let (kept, _) = living.pin(0, 1, false).unwrap();
+        dying.pin(0, 1, false).unwrap();
         let pins = |shared: &Shared| {
             let mut pins = Vec::new();
             shared.pinned(&mut pins);
@@ -925,13 +1014,13 @@ mod tests {
         let (a, b) = (attach(&path), attach(&path));
         a.publish(Root { txn: TxnId(1), ..Root::default() }, true);
         for (first, second) in [(&a, &b), (&b, &a), (&a, &b)] {
-            let mut ids: Vec<ReaderId> = (0..8).map(|hint| first.pin(hint, false).unwrap().0).collect();
-            assert!(matches!(second.pin(0, false), Err(Error::ReadersFull { readers_max: 8 })));
+            let mut ids: Vec<ReaderId> = (0..8).map(|hint| first.pin(hint, 1, false).unwrap().0).collect();
+            assert!(matches!(second.pin(0, 1, false), Err(Error::ReadersFull { readers_max: 8 })));
             let left = ids.split_off(1);
             left.into_iter().for_each(|id| first.unpin(id));
-            let mut others: Vec<ReaderId> = (0..7).map(|_| second.pin(3, false).unwrap().0).collect();
-            assert!(matches!(second.pin(0, false), Err(Error::ReadersFull { .. })));
-            assert!(matches!(first.pin(3, false), Err(Error::ReadersFull { .. })));
+            let mut others: Vec<ReaderId> = (0..7).map(|_| second.pin(3, 1, false).unwrap().0).collect();
+            assert!(matches!(second.pin(0, 1, false), Err(Error::ReadersFull { .. })));
+            assert!(matches!(first.pin(3, 1, false), Err(Error::ReadersFull { .. })));
             assert_eq!(first.reader_infos().len(), 8);
             ids.append(&mut others);
             ids.into_iter().for_each(|id| first.unpin(id));
@@ -939,12 +1028,34 @@ mod tests {
         }
     }
 
+    /// Bug: who may not write to the lock file read without it, whoever wrote meanwhile. Consequence: a copy made by such
+    /// a user was of an old state or of pages that had been reused. Fix: it is refused while others have the database
+    /// open, or while only the lock file knows the newest commits.
+    #[test]
+    fn a_reader_that_nobody_would_know_of_is_refused_while_it_matters() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let identity = Identity { boot_id: [1, 2], inode: 3, device: 4 };
+        let look = || Shared::ensure_nobody_writes(&path, dir.path(), identity);
+        look().unwrap();
+        let other = attach(&path);
+        assert!(matches!(look(), Err(Error::LockNotWritable { .. })));
+        other.publish(Root { txn: TxnId(5), ..Root::default() }, true);
+        drop(other);
+        assert!(matches!(look(), Err(Error::NeedsRecovery { .. })));
+        let other = attach(&path);
+        other.publish(Root { txn: TxnId(5), ..Root::default() }, true);
+        other.raise_steady(TxnId(5));
+        drop(other);
+        look().unwrap();
+    }
+
     #[test]
     fn a_claim_of_the_dead_is_released_and_holds_nothing_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let (living, dying) = (attach(&path), attach(&path));
-        living.unpin(living.pin(0, false).unwrap().0);
+        living.unpin(living.pin(0, 1, false).unwrap().0);
         // It dies between claiming the other's slot and saying so.
         assert!(dying.claim(&dying.readers()[0]));
         let mut pins = Vec::new();
@@ -955,6 +1066,6 @@ mod tests {
         let file = dying.file.as_ref().unwrap();
         range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
         assert!(living.release_dead_readers());
-        assert_eq!(living.pin(0, false).unwrap().0.0, 0);
+        assert_eq!(living.pin(0, 1, false).unwrap().0.0, 0);
     }
 }

@@ -12,9 +12,32 @@ use crate::tree::Tree;
 use crate::view::{self, View};
 use crate::{Error, Result};
 
+/// What a thread knows of itself as a reader.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The reader slot it used last: a hint, right for whichever database it was.
+    hint: u32,
+    /// As the operating system numbers it; 0 until it has asked.
+    thread: u32,
+}
+
 thread_local! {
-    /// The reader slot this thread used last: a hint, right for whichever database it was.
-    static SLOT_HINT: Cell<u32> = const { Cell::new(0) };
+    static PLACE: Cell<Place> = const { Cell::new(Place { hint: 0, thread: 0 }) };
+}
+
+impl Place {
+    #[inline]
+    fn of_this_thread() -> Self {
+        let place = PLACE.get();
+        if place.thread == 0 { place.ask() } else { place }
+    }
+
+    #[cold]
+    fn ask(mut self) -> Self {
+        self.thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        PLACE.set(self);
+        self
+    }
 }
 
 enum Owner<'db> {
@@ -78,23 +101,38 @@ pub struct Snapshot<'db> {
 impl<'db> Snapshot<'db> {
     #[inline]
     pub(crate) fn borrowed(handle: &'db Handle) -> Result<Self> {
-        Self::take(Owner::Borrowed(handle))
+        Self::newest(Owner::Borrowed(handle))
     }
 
     pub(crate) fn owned(handle: Arc<Handle>) -> Result<Self> {
-        Self::take(Owner::Owned(handle))
+        Self::newest(Owner::Owned(handle))
     }
 
     #[inline]
-    fn take(owner: Owner<'db>) -> Result<Self> {
+    fn newest(owner: Owner<'db>) -> Result<Self> {
+        Self::take(owner, |core, place| core.shared.pin(place.hint, place.thread, core.weak_reads))
+    }
+
+    /// The last steady point, which no crash takes back.
+    pub(crate) fn steady(handle: &'db Handle) -> Result<Self> {
+        Self::take(Owner::Borrowed(handle), |core, place| {
+            core.shared.pin_steady(place.hint, place.thread, || {
+                core.pager.disk().refresh()?;
+                Ok(Root::of(&core.read_newest_meta()?))
+            })
+        })
+    }
+
+    #[inline]
+    fn take(owner: Owner<'db>, pin: impl FnOnce(&Core, Place) -> Result<(ReaderId, Root)>) -> Result<Self> {
         let core = match &owner {
             Owner::Borrowed(handle) => &handle.core,
             Owner::Owned(handle) => &handle.core,
         };
-        let hint = SLOT_HINT.get();
-        let (reader, root) = core.shared.pin(hint, core.weak_reads)?;
-        if Shared::hint(reader) != hint {
-            SLOT_HINT.set(Shared::hint(reader));
+        let place = Place::of_this_thread();
+        let (reader, root) = pin(core, place)?;
+        if Shared::hint(reader) != place.hint {
+            PLACE.set(Place { hint: Shared::hint(reader), ..place });
         }
         // Read before any page is: a page this number admits was sealed before it was stored.
         let steady = core.shared.steady();

@@ -1,7 +1,7 @@
 //! Free space: which pages the writer may take, and how that is remembered on disk.
 //!
 //! A page is free once no state that can still be asked for reaches it. In memory, for the writer:
-//! - `ready`: pages that may be taken now, freshest first;
+//! - `ready`: pages that may be taken now, in the order that [`FreeSpace`] says;
 //! - `unbacked`: pages that may be taken once there is disk space behind them, lowest first: what was given back to
 //!   the file system, and, after opening, every free page, since nothing tells which of them were;
 //! - `pending`: pages freed by a transaction, waiting for whoever sees them. A page born in transaction `b` and freed
@@ -19,12 +19,15 @@
 //! Between steady points nothing is written. When the writer's lock goes to another process, the state is derived
 //! from the last steady point and the pages that are newer than it (`handover`).
 //!
-//! Invariants: a page is in one of ready, unbacked, pending, in use; `persisted` is exactly what the last steady point says.
+//! Invariants: a page is in one of ready, unbacked, pending, in use (with `Append`, none is ready or unbacked: what is
+//! free and does not wait is in no set); `persisted` is exactly what the last steady point says.
 
 use std::collections::{HashSet, VecDeque};
 
 use crate::meta::{Meta, TOGGLES_MAX};
+use crate::options::FreeSpace;
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, put_u32};
+use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
 use crate::{Error, Result};
 
@@ -43,103 +46,11 @@ const SPARE_LISTS: usize = 8;
 /// So many waiting pages are no reason to look after those who hold them.
 const PENDING_PAGES_FEW: u64 = 64;
 
+/// A search for a run looks at so many words of the bitmap, each for 64 pages, before the file grows instead.
+const RUN_SEARCH_WORDS: usize = 1024;
+
 /// Memory is asked for in steps of so many bytes.
 const POPULATE_BYTES: u64 = 256 << 10;
-
-/// A set of page numbers as a bitmap.
-#[derive(Default, Clone)]
-pub(crate) struct PageSet {
-    words: Vec<u64>,
-    len: u32,
-}
-
-impl PageSet {
-    pub(crate) fn contains(&self, page: u32) -> bool {
-        self.words.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
-    }
-
-    /// Adds a page; `false` if it was there.
-    pub(crate) fn insert(&mut self, page: u32) -> bool {
-        let index = page as usize / 64;
-        if index >= self.words.len() {
-            self.words.resize((index + 1).next_power_of_two().max(16), 0);
-        }
-        let bit = 1 << (page % 64);
-        let new = self.words[index] & bit == 0;
-        self.words[index] |= bit;
-        self.len += u32::from(new);
-        new
-    }
-
-    /// Takes a page out; `false` if it was not there.
-    pub(crate) fn remove(&mut self, page: u32) -> bool {
-        let Some(word) = self.words.get_mut(page as usize / 64) else { return false };
-        let bit = 1 << (page % 64);
-        let there = *word & bit != 0;
-        *word &= !bit;
-        self.len -= u32::from(there);
-        there
-    }
-
-    pub(crate) fn set(&mut self, page: u32, present: bool) -> bool {
-        if present { self.insert(page) } else { self.remove(page) }
-    }
-
-    pub(crate) fn len(&self) -> u32 {
-        self.len
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.iter().enumerate().flat_map(|(i, &word)| {
-            let mut word = word;
-            std::iter::from_fn(move || {
-                let bit = word.trailing_zeros();
-                (word != 0).then(|| {
-                    word &= word - 1;
-                    i as u32 * 64 + bit
-                })
-            })
-        })
-    }
-
-    /// Its pages as runs of neighbours: first page and length.
-    fn runs(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let mut pages = self.iter().peekable();
-        std::iter::from_fn(move || {
-            let start = pages.next()?;
-            let mut length = 1;
-            while pages.next_if_eq(&(start + length)).is_some() {
-                length += 1;
-            }
-            Some((start, length))
-        })
-    }
-
-    /// The first `count` pages in a row.
-    fn first_run(&self, count: u32) -> Option<u32> {
-        let (mut start, mut length) = (0, 0);
-        for (i, &word) in self.words.iter().enumerate() {
-            if word == 0 {
-                length = 0;
-                continue;
-            }
-            for bit in 0..64 {
-                if word >> bit & 1 == 0 {
-                    length = 0;
-                    continue;
-                }
-                if length == 0 {
-                    start = i as u32 * 64 + bit;
-                }
-                length += 1;
-                if length == count {
-                    return Some(start);
-                }
-            }
-        }
-        None
-    }
-}
 
 /// A run of pages that a transaction no longer needs.
 #[derive(Debug, Clone, Copy)]
@@ -165,9 +76,13 @@ pub(crate) struct Space {
     /// Whether to ask for the memory of pages to come before they are touched, and how far that was done.
     ahead: bool,
     populated: u32,
+    policy: FreeSpace,
     ready: PageSet,
-    /// Ready pages, freshest last. Pages that left `ready` another way are skipped when met.
-    stack: Vec<PageId>,
+    /// Ready pages, freshest last, where the policy goes by age. Pages that left `ready` another way are skipped when
+    /// met.
+    order: VecDeque<PageId>,
+    /// So many pages at the front of `order` were unbacked, and so are older than the others.
+    old_backed: u32,
     unbacked: PageSet,
     /// Lists of pending groups that are gone, empty, for the next ones.
     spare: Vec<Vec<Freed>>,
@@ -217,8 +132,10 @@ impl Space {
             page_count: 2,
             ahead: false,
             populated: 0,
+            policy: FreeSpace::Lifo,
             ready: PageSet::default(),
-            stack: Vec::new(),
+            order: VecDeque::new(),
+            old_backed: 0,
             unbacked: PageSet::default(),
             spare: Vec::new(),
             given: Vec::new(),
@@ -346,20 +263,66 @@ impl Space {
         self.born.len()
     }
 
+    /// Sets the order in which free pages are taken, before any are.
+    pub(crate) fn set_policy(&mut self, policy: FreeSpace) {
+        debug_assert_eq!(self.ready.len(), 0);
+        self.policy = policy;
+        if policy == FreeSpace::Append {
+            self.unbacked = PageSet::default();
+        }
+    }
+
+    /// Takes in pages that became free.
     fn give(&mut self, page: PageId, pages: u32) {
+        let run = page.0..page.0 + pages;
+        match self.policy {
+            // The lowest of them is taken first.
+            FreeSpace::Lifo => {
+                for page in run.rev() {
+                    if self.ready.insert(page) {
+                        self.order.push_back(PageId(page));
+                    }
+                }
+            }
+            FreeSpace::Fifo => {
+                for page in run {
+                    if self.ready.insert(page) {
+                        self.order.push_back(PageId(page));
+                    }
+                }
+            }
+            FreeSpace::Lowest => run.for_each(|page| _ = self.ready.insert(page)),
+            FreeSpace::Append => return,
+        }
+        if self.order.len() > 2 * self.ready.len() as usize + 1024 {
+            self.forget_skipped();
+        }
+    }
+
+    /// Takes in pages that have been free for long.
+    fn give_old(&mut self, page: PageId, pages: u32) {
+        if self.policy != FreeSpace::Fifo {
+            return self.give(page, pages);
+        }
         for page in (page.0..page.0 + pages).rev() {
             if self.ready.insert(page) {
-                self.stack.push(PageId(page));
+                self.order.push_front(PageId(page));
+                self.old_backed += 1;
             }
         }
-        if self.stack.len() > 2 * self.ready.len() as usize + 1024 {
-            let mut seen = PageSet::default();
-            let ready = &self.ready;
-            let mut fresh: Vec<PageId> =
-                self.stack.iter().rev().filter(|page| ready.contains(page.0) && seen.insert(page.0)).copied().collect();
-            fresh.reverse();
-            self.stack = fresh;
+    }
+
+    /// Takes out of `order` what would be skipped.
+    fn forget_skipped(&mut self) {
+        let mut seen = PageSet::default();
+        let ready = &self.ready;
+        let mut fresh: VecDeque<PageId> = VecDeque::with_capacity(ready.len() as usize);
+        for &page in self.order.iter().rev().filter(|page| ready.contains(page.0)) {
+            if seen.insert(page.0) {
+                fresh.push_front(page);
+            }
         }
+        self.order = fresh;
     }
 
     /// Asks for the memory of new pages in steps, where commits do not flush.
@@ -408,15 +371,22 @@ impl Space {
 
     /// Takes a run of pages for a transaction.
     pub(crate) fn take(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
-        let page = match self.take_ready(pages).or_else(|| self.take_unbacked(pager, pages)) {
+        let found = match pages {
+            1 => self.take_one(pager),
+            _ => self.take_run(pager, pages, RUN_SEARCH_WORDS + pages as usize / 64),
+        };
+        let page = match found {
             Some(page) => page,
-            None => {
-                let page = PageId(self.page_count);
-                self.grow(pager, u64::from(self.page_count) + u64::from(pages))?;
-                self.page_count += pages;
-                self.populate(pager);
-                page
-            }
+            None => match self.grow(pager, u64::from(self.page_count) + u64::from(pages)) {
+                Ok(()) => {
+                    let page = PageId(self.page_count);
+                    self.page_count += pages;
+                    self.populate(pager);
+                    page
+                }
+                // Where there is no more room, a long search is better than none.
+                Err(e) => self.take_run(pager, pages, usize::MAX).ok_or(e)?,
+            },
         };
         if !self.born.insert(page.0) {
             // Without checksums, damage may have led to this page being freed while it is in use.
@@ -428,22 +398,68 @@ impl Space {
         Ok(page)
     }
 
-    fn take_ready(&mut self, pages: u32) -> Option<PageId> {
-        if pages == 1 {
-            while let Some(page) = self.stack.pop() {
-                if self.ready.remove(page.0) {
-                    return Some(page);
+    fn take_one(&mut self, pager: &Pager) -> Option<PageId> {
+        let unbacked_first = match self.policy {
+            FreeSpace::Lifo | FreeSpace::Append => false,
+            FreeSpace::Fifo => self.old_backed == 0 && self.unbacked.len() > 0,
+            FreeSpace::Lowest => {
+                let ready = self.ready.lowest();
+                self.unbacked.lowest().is_some_and(|page| ready.is_none_or(|ready| page < ready))
+            }
+        };
+        if unbacked_first {
+            self.back(pager, 1);
+        }
+        self.take_ready().or_else(|| {
+            self.back(pager, 1);
+            self.take_ready()
+        })
+    }
+
+    #[inline]
+    fn take_ready(&mut self) -> Option<PageId> {
+        match self.policy {
+            FreeSpace::Lifo => {
+                while let Some(page) = self.order.pop_back() {
+                    if self.ready.remove(page.0) {
+                        return Some(page);
+                    }
                 }
             }
+            FreeSpace::Fifo => {
+                while let Some(page) = self.order.pop_front() {
+                    self.old_backed = self.old_backed.saturating_sub(1);
+                    if self.ready.remove(page.0) {
+                        return Some(page);
+                    }
+                }
+            }
+            FreeSpace::Lowest => {
+                let page = self.ready.lowest()?;
+                self.ready.remove(page);
+                return Some(PageId(page));
+            }
+            FreeSpace::Append => {}
+        }
+        None
+    }
+
+    /// Takes free pages in a row, of which not many can be told from the rest by age: by place, in all policies that
+    /// take free pages at all.
+    fn take_run(&mut self, pager: &Pager, pages: u32, words_max: usize) -> Option<PageId> {
+        if self.ready.len() >= pages
+            && let Some(start) = self.ready.find_run(pages, words_max)
+        {
+            (start..start + pages).for_each(|page| _ = self.ready.remove(page));
+            return Some(PageId(start));
+        }
+        if self.unbacked.len() < pages {
             return None;
         }
-        if self.ready.len() < pages {
-            return None;
-        }
-        let start = self.ready.first_run(pages)?;
-        for page in start..start + pages {
-            self.ready.remove(page);
-        }
+        let start = self.unbacked.find_run(pages, words_max)?;
+        let page_size = pager.page_size() as u64;
+        pager.disk().back(u64::from(start) * page_size, u64::from(pages) * page_size).ok()?;
+        (start..start + pages).for_each(|page| _ = self.unbacked.remove(page));
         Some(PageId(start))
     }
 
@@ -453,6 +469,8 @@ impl Space {
         let step = (BACK_BYTES / page_size) as u32;
         let mut backed = Vec::new();
         let mut count = 0;
+        // Has the search below begin where there are pages.
+        self.unbacked.lowest();
         for (start, length) in self.unbacked.runs() {
             if self.ready.len() + count >= pages && count >= step {
                 break;
@@ -464,30 +482,12 @@ impl Space {
             backed.push((start, length));
             count += length;
         }
-        // The lowest is taken first.
         for (start, length) in backed.into_iter().rev() {
             for page in start..start + length {
                 self.unbacked.remove(page);
             }
-            self.give(PageId(start), length);
+            self.give_old(PageId(start), length);
         }
-    }
-
-    fn take_unbacked(&mut self, pager: &Pager, pages: u32) -> Option<PageId> {
-        if self.unbacked.len() < pages {
-            return None;
-        }
-        if pages == 1 {
-            self.back(pager, 1);
-            return self.take_ready(1);
-        }
-        let start = self.unbacked.first_run(pages)?;
-        let page_size = pager.page_size() as u64;
-        pager.disk().back(u64::from(start) * page_size, u64::from(pages) * page_size).ok()?;
-        for page in start..start + pages {
-            self.unbacked.remove(page);
-        }
-        Some(PageId(start))
     }
 
     /// Gives the disk space of ready pages back to the file system if more of the file is ready than in use.
@@ -498,7 +498,8 @@ impl Space {
             return;
         }
         let ready = std::mem::take(&mut self.ready);
-        self.stack.clear();
+        self.order.clear();
+        self.old_backed = 0;
         let mut refused = false;
         for (start, length) in ready.runs() {
             refused =
@@ -574,7 +575,7 @@ impl Space {
         self.join_pending();
         for (page, pages, unbacked) in given.drain(..) {
             self.pending_pages -= u64::from(pages);
-            if unbacked {
+            if unbacked && self.policy != FreeSpace::Append {
                 (page.0..page.0 + pages).for_each(|page| _ = self.unbacked.insert(page));
             } else {
                 self.give(page, pages);
@@ -592,6 +593,16 @@ impl Space {
     pub(crate) fn pages_seen_by(&self, pin: TxnId) -> u64 {
         let groups = self.pending.iter().filter(|group| group.txn > pin);
         groups.flat_map(|group| &group.runs).filter(|run| run.birth <= pin).map(|run| u64::from(run.pages)).sum()
+    }
+
+    /// How many of the pages that wait any of the pinned transactions in `pins`, which are sorted, sees.
+    pub(crate) fn pages_seen_by_any(&self, pins: &[TxnId]) -> u64 {
+        let seen_of = |group: &Pending| {
+            let newest = pins[..pins.partition_point(|&pin| pin < group.txn)].last().copied();
+            let seen = group.runs.iter().filter(move |run| newest.is_some_and(|pin| run.birth <= pin));
+            seen.map(|run| u64::from(run.pages)).sum::<u64>()
+        };
+        self.pending.iter().map(seen_of).sum()
     }
 
     /// Whether twice as many pages wait as when this was last so, and not just a few.
@@ -634,10 +645,10 @@ impl Space {
         if self.toggles_max(pager, freed_pages) <= TOGGLES_MAX as u64 {
             return Ok(());
         }
-        if self.ready.first_run(pages).is_none() {
+        if self.ready.find_run(pages, usize::MAX).is_none() {
             self.back(pager, self.ready.len() + pages);
         }
-        self.ready.first_run(pages).map(|_| ()).ok_or(e)
+        self.ready.find_run(pages, usize::MAX).map(|_| ()).ok_or(e)
     }
 
     /// How many toggles the next steady point has at most.
@@ -805,15 +816,125 @@ impl Space {
     }
 }
 
-impl PageSet {
-    fn toggle(&mut self, page: u32) {
-        if !self.insert(page) {
-            self.remove(page);
-        }
-    }
-}
-
 /// How many pages a link of the chain lists.
 fn log_capacity(pager: &Pager) -> usize {
     (pager.page_size() - HEADER_BYTES - 8) / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::FileDisk;
+    use crate::options::Checksums;
+
+    /// A space over a file of its own.
+    struct Place {
+        space: Space,
+        pager: Pager,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Place {
+        /// With `pages` pages that a committed transaction took.
+        fn new(policy: FreeSpace, pages: u32) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("data");
+            let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+            let disk = FileDisk::new(file, path, 64 << 20, true).unwrap();
+            let pager = Pager::new(Box::new(disk), 4096, Checksums::FirstTouch);
+            let mut space = Space::empty();
+            space.set_policy(policy);
+            let mut place = Self { space, pager, _dir: dir };
+            let taken: Vec<u32> = (0..pages).map(|_| place.take(1)).collect();
+            assert!(taken.iter().copied().eq(2..2 + pages));
+            place
+        }
+
+        fn take(&mut self, pages: u32) -> u32 {
+            self.space.take(&self.pager, pages).unwrap().0
+        }
+
+        /// Frees pages, each by a transaction of its own, that nobody sees.
+        fn free(&mut self, first_txn: u64, pages: &[u32]) {
+            for (txn, &page) in (first_txn..).map(TxnId).zip(pages) {
+                self.space.commit(txn, &[Freed { page: PageId(page), pages: 1, birth: txn }]);
+                self.space.reclaim(&mut Vec::new(), txn);
+            }
+        }
+
+        #[track_caller]
+        fn expect(&mut self, pages: &[u32]) {
+            let taken: Vec<u32> = pages.iter().map(|_| self.take(1)).collect();
+            assert_eq!(taken, pages);
+        }
+    }
+
+    #[test]
+    fn lifo_takes_what_was_freed_last() {
+        let mut place = Place::new(FreeSpace::Lifo, 20);
+        place.free(2, &[5, 15, 8, 3]);
+        place.expect(&[3, 8]);
+        place.free(6, &[19]);
+        place.expect(&[19, 15, 5, 22]);
+    }
+
+    #[test]
+    fn fifo_takes_what_was_freed_first() {
+        let mut place = Place::new(FreeSpace::Fifo, 20);
+        place.free(2, &[5, 15, 8, 3]);
+        place.expect(&[5, 15]);
+        place.free(6, &[19]);
+        place.expect(&[8, 3, 19, 22]);
+    }
+
+    #[test]
+    fn lowest_takes_what_is_nearest_to_the_start() {
+        let mut place = Place::new(FreeSpace::Lowest, 20);
+        place.free(2, &[15, 5, 8, 17]);
+        place.expect(&[5, 8]);
+        place.free(6, &[3]);
+        place.expect(&[3, 15, 17, 22]);
+    }
+
+    #[test]
+    fn append_takes_no_freed_page() {
+        let mut place = Place::new(FreeSpace::Append, 20);
+        place.free(2, &[5, 6, 7, 8]);
+        place.expect(&[22, 23]);
+        assert_eq!(place.take(3), 24);
+        place.space.untake(PageId(24), 3);
+        assert_eq!(place.take(1), 27);
+        place.space.give_back(&place.pager);
+        place.space.reserve(&place.pager, 5).unwrap();
+        assert_eq!(place.take(2), 28);
+    }
+
+    #[test]
+    fn a_run_is_taken_from_what_is_free() {
+        for policy in [FreeSpace::Lifo, FreeSpace::Fifo, FreeSpace::Lowest] {
+            let mut place = Place::new(policy, 20);
+            place.free(2, &[3, 10, 12, 11, 14]);
+            assert_eq!(place.take(3), 10);
+            assert_eq!(place.take(3), 22);
+            // What the run took is not taken again.
+            let mut rest = [place.take(1), place.take(1)];
+            rest.sort_unstable();
+            assert_eq!(rest, [3, 14], "{policy:?}");
+            assert_eq!(place.take(1), 25);
+        }
+    }
+
+    /// What was free when the database was opened is the oldest, and may be the lowest.
+    #[test]
+    fn pages_without_disk_space_take_their_turn() {
+        for (policy, order) in
+            [(FreeSpace::Lifo, [9, 4, 6, 7]), (FreeSpace::Fifo, [6, 7, 4, 9]), (FreeSpace::Lowest, [4, 6, 7, 9])]
+        {
+            let mut place = Place::new(policy, 20);
+            (6..8).for_each(|page| _ = place.space.born.remove(page));
+            (6..8).for_each(|page| _ = place.space.unbacked.insert(page));
+            place.free(2, &[4, 9]);
+            place.expect(&order);
+        }
+    }
 }

@@ -15,7 +15,9 @@ pub struct DatabaseStat {
     pub format_version: u32,
     /// The newest committed transaction.
     pub txn: TxnId,
-    /// The newest transaction that is on disk.
+    /// The newest transaction that a crash of the system cannot take: by the log or by a steady point.
+    pub durable_txn: TxnId,
+    /// The last steady point.
     pub steady_txn: TxnId,
     /// The length of the data file in bytes.
     pub file_bytes: u64,
@@ -45,6 +47,7 @@ impl Database {
             page_size: self.page_size(),
             format_version: FORMAT_VERSION,
             txn: root.txn,
+            durable_txn: if core.shared.is_logged() { core.shared.visible() } else { core.shared.steady() },
             steady_txn: core.shared.steady(),
             file_bytes: core.pager.disk().allocated(),
             disk_bytes: core.pager.disk().occupied()?,

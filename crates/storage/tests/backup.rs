@@ -109,6 +109,52 @@ fn a_backup_is_of_one_state_while_a_writer_goes_on() {
     });
 }
 
+/// Bug: a handle that only reads waited for a steady point of its own making. Consequence: no backup of a database that
+/// another process writes to. Fix: a snapshot can be of the last steady point.
+#[test]
+fn who_only_reads_backs_up_the_last_steady_point_while_another_writes() {
+    let restless = Durability::Lazy { bytes: 40_000, period: std::time::Duration::from_millis(2) };
+    for durability in [Durability::Sync, Durability::SyncNoLog, Durability::NoSync, restless] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new().durability(durability).log_bytes(64 << 10);
+        let db = Database::open(dir.path(), &options).unwrap();
+        (0..20).for_each(|_| _ = commit_next(&db).unwrap());
+        db.sync().unwrap();
+        commit_next(&db).unwrap();
+        let reader = Database::open(dir.path(), &Options::new().read_only(true)).unwrap();
+        let (first, first_bytes) = backup(&reader, None);
+        assert!(first.txn >= colibri_storage::TxnId(20), "{first:?}");
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let state = commit_next(&db).unwrap();
+                    if state.is_multiple_of(7) {
+                        db.sync().unwrap();
+                    }
+                }
+            });
+            let (mut before, mut chain) = (first, vec![first_bytes]);
+            for _ in 0..40 {
+                let (info, bytes) = backup(&reader, Some(&before));
+                assert!(info.txn >= before.txn);
+                before = info;
+                chain.push(bytes);
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            writer.join().unwrap();
+            let parts: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
+            for length in [1, 2, 20, parts.len()] {
+                let target = dir.path().join(format!("restored-{length}"));
+                restored(&parts[..length], &target).unwrap();
+                let copy = Database::open(&target, &Options::new()).unwrap();
+                assert!(verify(&copy.read().unwrap()) >= 20);
+                assert_clean(&copy);
+            }
+        });
+    }
+}
+
 #[test]
 fn backups_that_do_not_fit_are_refused_and_leave_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -123,7 +169,7 @@ fn backups_that_do_not_fit_are_refused_and_leave_nothing() {
     let (_, second_bytes) = backup(&db, Some(&first));
     let check = |backups: &[&[u8]], part: &str| {
         let target = dir.path().join("restored");
-        let e = restored(backups, &target).unwrap_err();
+        let e = restored(backups, &target.join("below/it")).unwrap_err();
         assert!(e.to_string().contains(part), "{e}");
         assert!(!target.exists());
     };

@@ -258,7 +258,7 @@ fn kill_writers(role: &str, rounds: u64) {
     for round in 0..rounds {
         let mut writer = Child::start(role, dir.path());
         assert_eq!(writer.hear(), "open");
-        if mix(round) % 3 > 0 {
+        if !mix(round).is_multiple_of(3) {
             state = state.max(writer.hear().parse().unwrap());
         }
         let delay = Duration::from_micros(mix(round ^ 0xabcd) % 20_000);
@@ -269,7 +269,7 @@ fn kill_writers(role: &str, rounds: u64) {
         for line in writer.kill() {
             state = state.max(line.parse().unwrap());
         }
-        if mix(round) % 5 > 0 {
+        if !mix(round).is_multiple_of(5) {
             forget_shared_state(dir.path());
         }
         let _alarm = Alarm::set("recovering after a killed writer", Duration::from_secs(30));
@@ -279,10 +279,10 @@ fn kill_writers(role: &str, rounds: u64) {
         // Each thread may have died between committing and saying so.
         assert!((state..=state + 3).contains(&found), "{role}, round {round}: {found} after {state}");
         state = found;
-        if mix(round ^ 6) % 3 == 0 {
+        if mix(round ^ 6).is_multiple_of(3) {
             assert_clean(&db);
         }
-        if mix(round ^ 5) % 4 > 0 {
+        if !mix(round ^ 5).is_multiple_of(4) {
             state += 1;
             assert_eq!(commit_next(&db).unwrap(), state);
         }
@@ -415,6 +415,53 @@ fn the_log_stays_within_its_bound() {
     db.close().unwrap();
     assert!(!dir.path().join("log.0").exists() && !dir.path().join("log.1").exists(), "a closed database has no log");
     assert_eq!(verify(&open(dir.path()).read().unwrap()), 600);
+}
+
+#[test]
+#[ignore = "writes 3 GB: cargo test --release -p colibri-storage --test log -- --ignored --nocapture a_gigabyte"]
+fn a_gigabyte_of_log_is_carried_out_again_in_seconds() {
+    const LOG_BYTES: u64 = 1_000_000_000;
+    const RECORDS: u64 = 1_000_000;
+    const PUTS: u64 = 8;
+    const VALUE_BYTES: u64 = 110;
+    let dir = tempfile::tempdir().unwrap();
+    let crashed = tempfile::tempdir().unwrap();
+    let options = options().log_bytes(2 * LOG_BYTES);
+    let db = Database::open(dir.path(), &options).unwrap();
+    let mut txn = db.write().unwrap();
+    let table = txn.create_table("table", TableKind::Integer).unwrap();
+    txn.load_sorted(&table, (0..RECORDS).map(|n| (n.to_be_bytes(), [0; VALUE_BYTES as usize]))).unwrap();
+    txn.commit().unwrap();
+    db.sync().unwrap();
+    let transactions = LOG_BYTES / (PUTS * (8 + VALUE_BYTES));
+    let mut last = None;
+    for n in 0..transactions {
+        let mut txn = db.write().unwrap();
+        for put in 0..PUTS {
+            let key = mix(n * PUTS + put) % RECORDS;
+            let mut value = [put as u8; VALUE_BYTES as usize];
+            value[..8].copy_from_slice(&n.to_le_bytes());
+            txn.put(&table, &key.to_be_bytes(), &value).unwrap();
+        }
+        last = Some(txn.commit_ticket().unwrap());
+    }
+    last.expect("there are transactions").wait().unwrap();
+    copy_files(dir.path(), crashed.path());
+    let started = Instant::now();
+    let reopened = Database::open(crashed.path(), &options).unwrap();
+    let (took, recovery) = (started.elapsed(), reopened.recovery());
+    println!("{} transactions from {} bytes of log in {took:.1?}", recovery.transactions, recovery.log_bytes);
+    assert_eq!(recovery.transactions, transactions);
+    assert!(recovery.log_bytes >= LOG_BYTES);
+    assert_clean(&reopened);
+    let (old, new) = (db.read().unwrap(), reopened.read().unwrap());
+    let entries = |snapshot: &colibri_storage::Snapshot<'_>| snapshot.view(&table).unwrap().len();
+    assert_eq!(entries(&old), entries(&new));
+    let (old, new) = (old.view(&table).unwrap(), new.view(&table).unwrap());
+    for (old, new) in old.range(..).unwrap().zip(new.range(..).unwrap()) {
+        let ((old_key, old_value), (new_key, new_value)) = (old.unwrap(), new.unwrap());
+        assert!(old_key.as_slice() == new_key.as_slice() && *old_value == *new_value);
+    }
 }
 
 #[test]

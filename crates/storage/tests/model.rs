@@ -1,13 +1,13 @@
-//! Random histories against a `BTreeMap`: every kind of table, several page sizes, nested transactions, aborts,
-//! reopenings, snapshots that stay what they were; `check` after each round. A failure prints its seed; set
-//! `COLIBRI_SEED` to run just that one.
+//! Random histories against a `BTreeMap`: every kind of table, several page sizes, every order of taking free pages,
+//! nested transactions, aborts, reopenings, snapshots that stay what they were; `check` after each round. A failure
+//! prints its seed; set `COLIBRI_SEED` to run just that one.
 
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use colibri_storage::{Database, Durability, Error, Options, Snapshot, Table, TableKind, View, WriteTxn};
+use colibri_storage::{Database, Durability, Error, FreeSpace, Options, Snapshot, Table, TableKind, View, WriteTxn};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -277,11 +277,15 @@ fn run(seed: u64) {
     ]
     .choose(&mut rng)
     .unwrap();
+    let free_space =
+        *[FreeSpace::Lifo, FreeSpace::Fifo, FreeSpace::Lowest, FreeSpace::Append].choose(&mut rng).unwrap();
     let key_space = *[10, 300, 5_000].choose(&mut rng).unwrap();
-    println!("COLIBRI_SEED={seed} page_size={page_size} durability={durability:?} key_space={key_space}");
+    println!(
+        "COLIBRI_SEED={seed} page_size={page_size} durability={durability:?} {free_space:?} key_space={key_space}"
+    );
     let mut history = History { rng, page_size, key_space };
     let dir = tempfile::tempdir().unwrap();
-    let options = Options::new().page_size(page_size).durability(durability);
+    let options = Options::new().page_size(page_size).durability(durability).free_space(free_space);
     let mut db = Database::open(dir.path(), &options).unwrap();
     let mut model: Model = TABLES.iter().map(|(name, _)| (*name, Entries::new())).collect();
     let mut txn = db.write().unwrap();

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use colibri_storage::{Database, Durability, Options, TableKind};
+use colibri_storage::{Database, Durability, FreeSpace, Options, TableKind};
 use rustix::fs::{FallocateFlags, fallocate};
 
 const RECORDS: u64 = 60_000;
@@ -206,4 +206,75 @@ fn pages_that_came_and_went_between_two_steady_points_are_free() {
     }
     db.close().unwrap();
     assert_holds(&open(dir.path(), Durability::NoSync), 5, 10);
+}
+
+#[test]
+fn append_writes_behind_all_that_was_ever_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = |policy| Options::new().durability(Durability::NoSync).free_space(policy);
+    let db = Database::open(dir.path(), &options(FreeSpace::Append)).unwrap();
+    let large = vec![7; 100_000];
+    let mut before = 0;
+    for generation in 1..=20 {
+        write(&db, generation, 0..2000);
+        let mut txn = db.write().unwrap();
+        let table = txn.create_table("large", TableKind::Plain).unwrap();
+        txn.put(&table, b"key", &large).unwrap();
+        txn.commit().unwrap();
+        db.sync().unwrap();
+        let pages = db.stat().unwrap().pages;
+        assert!(pages >= before + 25 + 50, "{pages} pages, {before} before");
+        before = pages;
+    }
+    // Many more pages are free than used, and none of their disk space is given back.
+    let stat = db.stat().unwrap();
+    assert!(stat.free_pages > stat.pages * 9 / 10, "{stat:#?}");
+    db.close().unwrap();
+    assert!(disk_bytes(dir.path()) >= before * 4096);
+    // Opened again, it still takes none of them; with another policy, it does.
+    let db = Database::open(dir.path(), &options(FreeSpace::Append)).unwrap();
+    write(&db, 30, 0..2000);
+    let grown = db.stat().unwrap().pages;
+    assert!(grown >= before + 50);
+    db.close().unwrap();
+    let db = Database::open(dir.path(), &options(FreeSpace::Lowest)).unwrap();
+    for generation in 31..=40 {
+        write(&db, generation, 0..2000);
+    }
+    assert_eq!(db.stat().unwrap().pages, grown);
+    assert_holds(&db, 40, 2000);
+}
+
+/// Small and large values come and go: the records are right and the file stays small, whichever free pages are taken.
+#[test]
+fn every_policy_but_append_keeps_the_file_small() {
+    for policy in [FreeSpace::Lifo, FreeSpace::Fifo, FreeSpace::Lowest, FreeSpace::Append] {
+        for durability in [Durability::SyncNoLog, Durability::NoSync] {
+            let dir = tempfile::tempdir().unwrap();
+            let open =
+                || Database::open(dir.path(), &Options::new().durability(durability).free_space(policy)).unwrap();
+            let mut db = open();
+            for generation in 1..=12_u64 {
+                write(&db, generation, (0..8000).map(|n| n * 7919 % 8000));
+                let mut txn = db.write().unwrap();
+                let table = txn.create_table("large", TableKind::Plain).unwrap();
+                for n in 0..8 {
+                    txn.put(&table, &[n], &vec![n; 5000 * (1 + (generation as usize + n as usize) % 9)]).unwrap();
+                }
+                txn.commit().unwrap();
+                db.sync().unwrap();
+                if generation == 6 {
+                    db.close().unwrap();
+                    db = open();
+                }
+            }
+            assert_holds(&db, 12, 8000);
+            let stat = db.stat().unwrap();
+            let used = stat.pages - stat.free_pages;
+            match policy {
+                FreeSpace::Append => assert!(stat.pages > 8 * used, "{durability:?} {stat:#?}"),
+                _ => assert!(stat.pages < 6 * used, "{policy:?} {durability:?} {stat:#?}"),
+            }
+        }
+    }
 }

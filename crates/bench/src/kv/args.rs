@@ -16,7 +16,7 @@ use crate::kv::workload::{self, Mode, Pass, Workload};
 use crate::kv::{Error, Result};
 
 /// Where databases are made unless `--dir` says otherwise.
-const DIR_DEFAULT: &str = "colibri-bench-data";
+pub(crate) const DIR_DEFAULT: &str = "colibri-bench-data";
 /// Commits per writer in sync mode unless `--sync-n` says otherwise.
 const SYNC_N_DEFAULT: u64 = 10_000;
 /// Longest value, in bytes: four of them are held in memory by each thread.
@@ -74,6 +74,10 @@ pub struct KvArgs {
     /// Directory to make databases in; they are removed afterwards, and so is the directory if it is new
     #[arg(long, default_value = DIR_DEFAULT)]
     pub dir: PathBuf,
+    /// Print what each commit and each steady point of the Colibri targets writes, and a summary for each database.
+    /// Printing takes time: not for comparing speed
+    #[arg(long)]
+    pub trace_flush: bool,
     /// Leave the databases of the last round where they are
     #[arg(long)]
     pub keep: bool,
@@ -98,6 +102,7 @@ pub(crate) struct Plan {
     pub(crate) keys: KeySpace,
     pub(crate) dir: PathBuf,
     pub(crate) keep: bool,
+    pub(crate) trace_flush: bool,
 }
 
 impl Plan {
@@ -133,6 +138,11 @@ impl Plan {
         for name in &targets {
             targets::require_compiled_in(*name)?;
         }
+        if args.trace_flush && !targets.iter().any(|name| name.is_colibri()) {
+            return Err(Error::usage(
+                "--trace-flush shows what Colibri writes: add colibri or colibri-nolog to --targets",
+            ));
+        }
         Ok(Self {
             targets,
             modes,
@@ -147,6 +157,7 @@ impl Plan {
             keys,
             dir: args.dir.clone(),
             keep: args.keep,
+            trace_flush: args.trace_flush,
         })
     }
 }
@@ -176,14 +187,14 @@ fn passes(args: &KvArgs) -> Result<Vec<Pass>> {
     Ok(passes)
 }
 
-fn check_range(flag: &str, value: u64, min: u64, max: u64) -> Result<()> {
+pub(crate) fn check_range(flag: &str, value: u64, min: u64, max: u64) -> Result<()> {
     if (min..=max).contains(&value) {
         return Ok(());
     }
     Err(Error::usage(format!("{flag} is {value}, but must be from {min} to {max}")))
 }
 
-fn without_repeats<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
+pub(crate) fn without_repeats<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
     let mut kept = Vec::new();
     for item in items {
         if !kept.contains(item) {
@@ -251,6 +262,7 @@ mod tests {
         check_error("--writers 2 --workloads get", "--readers");
         check_error("--readers 2 --writers 2 --workloads get", "a write workload");
         check_error("--readers 1000", "--readers is 1000");
+        check_error("--targets null --trace-flush", "add colibri");
     }
 
     #[cfg(not(feature = "rivals"))]

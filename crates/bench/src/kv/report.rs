@@ -250,7 +250,7 @@ fn how_to_read(workload: Workload, plan: &Plan) -> Option<String> {
 }
 
 /// Why no number of this run should be published.
-fn doubts(environment: &Environment) -> impl Iterator<Item = &'static str> {
+pub(crate) fn doubts(environment: &Environment) -> impl Iterator<Item = &'static str> {
     let on_tmpfs = (environment.fs == "tmpfs").then_some("on tmpfs a sync costs nothing");
     let debug = cfg!(debug_assertions).then_some("debug build: not for publication");
     on_tmpfs.into_iter().chain(debug)
@@ -321,7 +321,7 @@ pub(crate) fn table(rows: &[Row], targets: &[TargetName]) -> String {
         line.push(if row.valid { String::new() } else { "INVALID".to_owned() });
         cells.push(line);
     }
-    align(&cells)
+    align(&cells, 4)
 }
 
 /// Whether two rows differ in nothing but the target.
@@ -330,9 +330,8 @@ fn is_rival(a: &Row, b: &Row) -> bool {
     what(a) == what(b)
 }
 
-/// Columns as wide as their widest cell; names to the left, numbers to the right.
-fn align(cells: &[Vec<String>]) -> String {
-    const NAME_COLUMNS: usize = 4;
+/// Columns as wide as their widest cell; the first ones, which are names, to the left, numbers to the right.
+pub(crate) fn align(cells: &[Vec<String>], name_columns: usize) -> String {
     let columns = cells.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         cells.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -342,7 +341,7 @@ fn align(cells: &[Vec<String>]) -> String {
     for line in cells {
         let mut rendered = String::new();
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            let _infallible = match column < NAME_COLUMNS {
+            let _infallible = match column < name_columns {
                 true => write!(rendered, "{cell:<width$}  "),
                 false => write!(rendered, "{cell:>width$}  "),
             };
@@ -367,7 +366,7 @@ pub(crate) fn whole(value: f64) -> String {
 }
 
 /// Three digits that matter, as far as whole numbers allow.
-fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     match value {
         v if v >= 1000.0 => whole(v),
         v if v >= 100.0 => format!("{v:.0}"),

@@ -59,13 +59,13 @@ impl Workplace {
         &self.dir
     }
 
-    fn make(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn make(&self, name: &str) -> Result<PathBuf> {
         let dir = self.dir.join(name);
         fs::create_dir(&dir).map_err(|error| Error::io("cannot create", &dir, error))?;
         Ok(dir)
     }
 
-    fn remove(&self, dir: &Path) -> Result<()> {
+    pub(crate) fn remove(&self, dir: &Path) -> Result<()> {
         fs::remove_dir_all(dir).map_err(|error| Error::io("cannot remove", dir, error))
     }
 }
@@ -197,6 +197,7 @@ impl Run<'_> {
             key_bytes: plan.key_bytes,
             value_bytes: plan.value_bytes,
             page_bytes: plan.page_bytes,
+            trace_flush: plan.trace_flush,
         };
         let target: Box<dyn Target> = targets::open(self.name, dir, &config)?;
         let mut readers_loaded = false;

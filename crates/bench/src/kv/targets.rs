@@ -35,6 +35,8 @@ mod sqlite;
 pub enum TargetName {
     /// This project's engine.
     Colibri,
+    /// The same without its redo log: in sync mode each commit is a steady point. Other modes have no log anyway.
+    ColibriNolog,
     /// Does nothing: what the harness itself costs.
     Null,
     /// LMDB, master branch (feature `rivals`).
@@ -49,10 +51,18 @@ pub enum TargetName {
     Rocksdb,
 }
 
+impl TargetName {
+    /// Whether this is Colibri, in one of its forms.
+    pub(crate) fn is_colibri(self) -> bool {
+        matches!(self, Self::Colibri | Self::ColibriNolog)
+    }
+}
+
 impl fmt::Display for TargetName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Colibri => "colibri",
+            Self::ColibriNolog => "colibri-nolog",
             Self::Null => "null",
             Self::Lmdb => "lmdb",
             Self::Mdbx => "mdbx",
@@ -71,6 +81,8 @@ pub(crate) struct Config {
     pub(crate) value_bytes: usize,
     /// Engines whose page size is fixed say so in their notes.
     pub(crate) page_bytes: u32,
+    /// Colibri prints what it writes.
+    pub(crate) trace_flush: bool,
 }
 
 /// Sees the bytes of a value that was read, while they are valid.
@@ -151,7 +163,7 @@ pub(crate) trait WriteOps {
 /// Says which feature compiles the engine in, if this build is without it.
 pub(crate) fn require_compiled_in(name: TargetName) -> Result<()> {
     let missing_feature = match name {
-        TargetName::Colibri | TargetName::Null => None,
+        TargetName::Colibri | TargetName::ColibriNolog | TargetName::Null => None,
         TargetName::Lmdb | TargetName::Mdbx | TargetName::Redb | TargetName::Sqlite => {
             (!cfg!(feature = "rivals")).then_some("rivals")
         }
@@ -167,7 +179,7 @@ pub(crate) fn require_compiled_in(name: TargetName) -> Result<()> {
 pub(crate) fn open(name: TargetName, dir: &Path, config: &Config) -> Result<Box<dyn Target>> {
     require_compiled_in(name)?;
     match name {
-        TargetName::Colibri => colibri::open(dir, config),
+        TargetName::Colibri | TargetName::ColibriNolog => colibri::open(name, dir, config),
         TargetName::Null => Ok(null::open(config)),
         #[cfg(feature = "rivals")]
         TargetName::Lmdb => mdb::open_lmdb(dir, config),

@@ -1,9 +1,10 @@
-//! Colibri itself, through its public interface and with its defaults: one `Plain` table, a snapshot per read.
+//! Colibri itself, with its redo log and without, through its public interface and with its defaults: one `Plain` table, a snapshot per read.
 //!
 //! Not here: anything an application could not do. Snapshots are opened and dropped for each read, as there is
 //! no cheaper way that the interface offers.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use colibri::{Database, Durability, Options, Table, TableKind, WriteTxn};
 
@@ -11,29 +12,38 @@ use crate::kv::targets::{
     CheckSummary, Config, EntryVisitor, Session, Target, TargetName, TxnBody, ValueVisitor, WriteOps,
 };
 use crate::kv::{Error, Mode, Result};
+use crate::trace::Printer;
 
 struct Colibri {
     database: Database,
     table: Table,
-    mode: Mode,
+    durability: Durability,
+    /// Behind the database, so that it prints its summary once that is closed.
+    _printer: Option<Arc<Printer>>,
 }
 
 fn failed(error: colibri::Error) -> Error {
     Error::engine(TargetName::Colibri, error)
 }
 
-pub(super) fn open(dir: &Path, config: &Config) -> Result<Box<dyn Target>> {
+pub(super) fn open(name: TargetName, dir: &Path, config: &Config) -> Result<Box<dyn Target>> {
     let durability = match config.mode {
+        Mode::Sync if name == TargetName::ColibriNolog => Durability::SyncNoLog,
         Mode::Sync => Durability::Sync,
         Mode::Lazy => Durability::LAZY,
         Mode::Nosync => Durability::NoSync,
     };
-    let options = Options::new().page_size(config.page_bytes).durability(durability);
+    let mut options = Options::new().page_size(config.page_bytes).durability(durability);
+    let printer = config.trace_flush.then(|| Arc::new(Printer::new(format!("{name} {}", config.mode))));
+    if let Some(printer) = &printer {
+        let printer = Arc::clone(printer);
+        options = options.trace_writes(move |trace| printer.print(trace));
+    }
     let database = Database::open(dir, &options).map_err(failed)?;
     let mut txn = database.write().map_err(failed)?;
     let table = txn.create_table("kv", TableKind::Plain).map_err(failed)?;
     txn.commit().map_err(failed)?;
-    Ok(Box::new(Colibri { database, table, mode: config.mode }))
+    Ok(Box::new(Colibri { database, table, durability, _printer: printer }))
 }
 
 impl Target for Colibri {
@@ -51,10 +61,11 @@ impl Target for Colibri {
     }
 
     fn notes(&self) -> String {
-        match self.mode {
-            Mode::Sync => "every commit on disk; page checksums on",
-            Mode::Lazy => "steady point per 64 MiB or 1 s in the background; a power loss rolls back to the last one; page checksums on",
-            Mode::Nosync => "steady points on sync and close only; a power loss rolls back to the last one; page checksums on",
+        match self.durability {
+            Durability::Sync => "every commit's log record on disk; steady points in the background; page checksums on",
+            Durability::SyncNoLog => "every commit a steady point on disk, no log; page checksums on",
+            Durability::Lazy { .. } => "steady point per 64 MiB or 1 s in the background; a power loss rolls back to the last one; page checksums on",
+            Durability::NoSync => "steady points on sync and close only; a power loss rolls back to the last one; page checksums on",
         }
         .to_owned()
     }

@@ -1,0 +1,256 @@
+//! Bars and lines as an SVG file: enough for a few results side by side.
+//!
+//! ```text
+//! title
+//! ┌ panel ───────────────┐
+//! │ title      ■ a  ■ b  │
+//! │ 20 ┤      ▇          │
+//! │ 10 ┤  ▇ ▅ █ ▅        │
+//! │  0 ┼──────────────── │
+//! │      group  group    │
+//! └──────────────────────┘
+//! ```
+//!
+//! Not here: anything that needs to know how wide a text is.
+
+use std::fmt::Write as _;
+
+const WIDTH: f64 = 860.0;
+const PANEL_HEIGHT: f64 = 280.0;
+const HEADING_HEIGHT: f64 = 44.0;
+/// Around the plotted area of a panel.
+const LEFT: f64 = 90.0;
+const RIGHT: f64 = 24.0;
+const TOP: f64 = 54.0;
+const BOTTOM: f64 = 40.0;
+/// Told apart by people who do not see all colours, too.
+const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#999999", "#cc79a7", "#56b4e9"];
+
+/// A plot of several panels, one below the other.
+#[derive(Debug)]
+pub(crate) struct Plot {
+    pub(crate) title: String,
+    pub(crate) panels: Vec<Panel>,
+}
+
+/// One pair of axes.
+#[derive(Debug)]
+pub(crate) struct Panel {
+    /// What is shown, and its unit.
+    pub(crate) title: String,
+    pub(crate) shape: Shape,
+    /// Powers of ten at equal distances; values of zero are then not shown.
+    pub(crate) logarithmic: bool,
+    /// A name, and a value for each group or place; not a number where there is none.
+    pub(crate) series: Vec<(String, Vec<f64>)>,
+}
+
+/// How values are shown.
+#[derive(Debug)]
+pub(crate) enum Shape {
+    /// A group of bars for each name.
+    Bars(Vec<String>),
+    /// Lines over these places, which the text names.
+    Lines(Vec<f64>, String),
+}
+
+impl Plot {
+    /// The SVG document.
+    pub(crate) fn render(&self) -> String {
+        let height = HEADING_HEIGHT + PANEL_HEIGHT * self.panels.len() as f64;
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+             width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n\
+             <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
+        );
+        text(&mut svg, 20.0, 28.0, "start", &format!("<tspan font-size=\"16\">{}</tspan>", escaped(&self.title)));
+        for (index, panel) in self.panels.iter().enumerate() {
+            panel.render(&mut svg, HEADING_HEIGHT + PANEL_HEIGHT * index as f64);
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+}
+
+/// The range of values of a panel, and where they lie on the page.
+struct Scale {
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+    /// The upper end of the plotted area, and its height.
+    top: f64,
+    height: f64,
+}
+
+impl Scale {
+    fn y(&self, value: f64) -> f64 {
+        let part = match self.logarithmic {
+            true => (value.max(self.low) / self.low).log10() / (self.high / self.low).log10(),
+            false => (value - self.low) / (self.high - self.low),
+        };
+        self.top + self.height * (1.0 - part)
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        if self.logarithmic {
+            let decades = (self.high / self.low).log10().round() as i32;
+            return (0..=decades).map(|n| self.low * 10_f64.powi(n)).collect();
+        }
+        (0..=4).map(|n| self.high * f64::from(n) / 4.0).collect()
+    }
+}
+
+impl Panel {
+    fn scale(&self, top: f64) -> Scale {
+        let values = || self.series.iter().flat_map(|(_, values)| values).copied().filter(|value| value.is_finite());
+        let largest = values().fold(0.0, f64::max);
+        let (low, high) = if self.logarithmic {
+            let smallest = values().filter(|&value| value > 0.0).fold(f64::INFINITY, f64::min).min(largest.max(1.0));
+            let low = 10_f64.powf(smallest.log10().floor());
+            (low, 10_f64.powf(largest.max(low * 10.0).log10().ceil()))
+        } else {
+            (0.0, round_up(largest))
+        };
+        Scale { low, high, logarithmic: self.logarithmic, top, height: PANEL_HEIGHT - TOP - BOTTOM }
+    }
+
+    fn render(&self, svg: &mut String, offset: f64) {
+        let scale = self.scale(offset + TOP);
+        text(
+            svg,
+            20.0,
+            offset + 20.0,
+            "start",
+            &format!("<tspan font-weight=\"bold\">{}</tspan>", escaped(&self.title)),
+        );
+        for (index, (name, _)) in self.series.iter().enumerate() {
+            let x = LEFT + 130.0 * index as f64;
+            rectangle(svg, x, offset + 31.0, 10.0, 10.0, index);
+            text(svg, x + 15.0, offset + 40.0, "start", &escaped(name));
+        }
+        for tick in scale.ticks() {
+            let y = scale.y(tick);
+            let end = WIDTH - RIGHT;
+            let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{end}\" stroke=\"#ddd\"/>");
+            text(svg, LEFT - 8.0, y + 4.0, "end", &number(tick));
+        }
+        match &self.shape {
+            Shape::Bars(groups) => self.bars(svg, &scale, groups),
+            Shape::Lines(places, name) => self.lines(svg, &scale, places, name),
+        }
+    }
+
+    fn bars(&self, svg: &mut String, scale: &Scale, groups: &[String]) {
+        let bottom = scale.top + scale.height;
+        let group_width = (WIDTH - LEFT - RIGHT) / groups.len().max(1) as f64;
+        let bar_width = (group_width * 0.8 / self.series.len().max(1) as f64).min(70.0);
+        for (group, name) in groups.iter().enumerate() {
+            let middle = LEFT + group_width * (group as f64 + 0.5);
+            text(svg, middle, bottom + 20.0, "middle", &escaped(name));
+            let first = middle - bar_width * self.series.len() as f64 / 2.0;
+            for (index, (_, values)) in self.series.iter().enumerate() {
+                let Some(&value) = values.get(group).filter(|value| value.is_finite()) else { continue };
+                let (x, y) = (first + bar_width * index as f64, scale.y(value));
+                rectangle(svg, x + 1.0, y, bar_width - 2.0, bottom - y, index);
+                let label = format!("<tspan font-size=\"10\">{}</tspan>", number(value));
+                text(svg, x + bar_width / 2.0, y - 3.0, "middle", &label);
+            }
+        }
+    }
+
+    fn lines(&self, svg: &mut String, scale: &Scale, places: &[f64], name: &str) {
+        let bottom = scale.top + scale.height;
+        let width = WIDTH - LEFT - RIGHT;
+        let last = places.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE);
+        let x = |place: f64| LEFT + width * place / last;
+        for tick in 0..=4 {
+            let place = last * f64::from(tick) / 4.0;
+            text(svg, x(place), bottom + 16.0, "middle", &number(place));
+        }
+        text(svg, LEFT + width / 2.0, bottom + 32.0, "middle", &escaped(name));
+        for (index, (_, values)) in self.series.iter().enumerate() {
+            let mut points = String::new();
+            for (&place, &value) in places.iter().zip(values).filter(|(_, value)| value.is_finite()) {
+                let _ = write!(points, "{:.1},{:.1} ", x(place), scale.y(value));
+            }
+            let colour = COLOURS[index % COLOURS.len()];
+            let points = points.trim_end();
+            let _ =
+                writeln!(svg, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>");
+        }
+    }
+}
+
+fn rectangle(svg: &mut String, x: f64, y: f64, width: f64, height: f64, series: usize) {
+    let colour = COLOURS[series % COLOURS.len()];
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>"
+    );
+}
+
+/// Writes a text that is escaped already.
+fn text(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
+    let _ = writeln!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{text}</text>");
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The next number that divides well by four.
+fn round_up(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 1.0;
+    }
+    let decade = 10_f64.powf(value.log10().floor());
+    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0];
+    // A little more room, for the label above the highest bar.
+    steps.iter().map(|step| step * decade).find(|&round| round >= value * 1.04).unwrap_or(12.0 * decade)
+}
+
+fn number(value: f64) -> String {
+    crate::kv::report::significant(value).replace(".00", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(shape: Shape, logarithmic: bool) -> Panel {
+        let series = vec![("a & b".to_owned(), vec![1.0, 20.0]), ("c".to_owned(), vec![f64::NAN, 300.0])];
+        Panel { title: "ranges < pages".to_owned(), shape, logarithmic, series }
+    }
+
+    #[test]
+    fn every_value_is_in_the_picture() {
+        let bars = panel(Shape::Bars(vec!["one".to_owned(), "two".to_owned()]), true);
+        let lines = panel(Shape::Lines(vec![0.0, 10.0], "transactions".to_owned()), false);
+        let svg = Plot { title: "a title".to_owned(), panels: vec![bars, lines] }.render();
+        // A background, two keys a panel, three bars.
+        assert_eq!(svg.matches("<rect").count(), 1 + 4 + 3);
+        assert_eq!(svg.matches("<polyline").count(), 2);
+        assert!(svg.contains("a &amp; b") && svg.contains("ranges &lt; pages") && !svg.contains("NaN"));
+        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn nothing_to_show_is_still_a_picture() {
+        let empty = Panel {
+            title: String::new(),
+            shape: Shape::Bars(Vec::new()),
+            logarithmic: true,
+            series: vec![("none".to_owned(), vec![0.0])],
+        };
+        let svg = Plot { title: String::new(), panels: vec![empty] }.render();
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn the_scale_ends_just_above_the_largest_value() {
+        for value in [0.001, 0.9, 1.0, 1.19, 7.0, 99.0, 211.0, 1e9] {
+            let round = round_up(value);
+            assert!(round > value && round <= value * 1.6, "{value}: {round}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! `colibri backup`: a database, or what has changed in it since an earlier backup, as one file.
+
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use colibri::{BackupInfo, verify_backup};
+
+use crate::database::open_to_read;
+use crate::failure::{Failure, Result};
+use crate::new_file;
+use crate::number::{counted, grouped};
+
+/// Back up a database to a new file, while others go on using it
+///
+/// With --since the file has only what has changed since an earlier backup, full or not; restoring takes the full
+/// backup and all that follow it. A backup holds the database as of its last steady point.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  colibri backup birds monday.backup\n  \
+                        colibri backup birds tuesday.backup --since monday.backup\n  \
+                        colibri restore birds-again monday.backup tuesday.backup")]
+pub(crate) struct BackupArgs {
+    /// Directory of the database
+    dir: PathBuf,
+    /// File to make
+    file: PathBuf,
+    /// Earlier backup that this one adds to [default: none, for a full backup]
+    #[arg(long, value_name = "FILE")]
+    since: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &BackupArgs) -> Result<()> {
+    let since = args.since.as_deref().map(verify).transpose()?;
+    let db = open_to_read(&args.dir)?;
+    let info = new_file::make(&args.file, |out| {
+        db.backup(since.as_ref(), out).map_err(|error| match (error, &args.since) {
+            (source @ colibri::Error::BackupMismatch { .. }, Some(file)) => {
+                Failure::Backup { file: file.clone(), source }
+            }
+            (error, _) => Failure::backup(&args.file, &args.dir)(error),
+        })
+    })?;
+    writeln!(io::stdout(), "{}: {}", args.file.display(), summary(&info))?;
+    Ok(())
+}
+
+/// Reads a backup whole, and describes it.
+pub(crate) fn verify(path: &Path) -> Result<BackupInfo> {
+    let file = File::open(path).map_err(Failure::io("cannot open", path))?;
+    verify_backup(&mut BufReader::with_capacity(1 << 20, file)).map_err(Failure::backup(path, path))
+}
+
+/// What a backup holds, in a few words.
+pub(crate) fn summary(info: &BackupInfo) -> String {
+    let since = info.since.map_or(String::new(), |since| format!(" changed since transaction {since}"));
+    let pages = counted(info.pages, "page", "pages");
+    format!("{pages}{since}, {} bytes, as of transaction {}", grouped(info.bytes), info.txn)
+}
