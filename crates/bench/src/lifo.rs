@@ -456,7 +456,7 @@ fn print(environment: &Environment, rows: &[Row]) {
     println!("machine: {cpu}, {cores} cores, {kernel}, {fs}\n");
     println!("{}", table(rows));
     println!(
-        "note: FIFO and LIFO: pages a transaction that the disk below the cache writes; fewer: FIFO / LIFO, - where LIFO has none"
+        "note: FIFO, LIFO: pages a transaction that the disk below the cache writes; fewer: FIFO / LIFO, - without any"
     );
     println!("note: {NOTE}");
     println!("note: free pages: {} times those in use", rows.first().map_or(0, |row| row.free));

@@ -44,11 +44,8 @@ impl Database {
         let id = u128::from_le_bytes(crate::db::random_id());
         let new_dir = dest_dir.join(format!("copy.new.{id:032x}"));
         let result = fs::create_dir(&new_dir).map_err(|e| Error::io("cannot create", &new_dir, e)).and_then(|()| {
-            let result = if compact {
-                copy_compact(self, &snapshot, &new_dir)
-            } else {
-                copy_pages(self, &snapshot, &new_dir)
-            };
+            let result =
+                if compact { copy_compact(self, &snapshot, &new_dir) } else { copy_pages(self, &snapshot, &new_dir) };
             let report = result?;
             let path = dest_dir.join("data");
             fs::hard_link(new_dir.join("data"), &path).map_err(|e| Error::io("cannot create", path, e))?;

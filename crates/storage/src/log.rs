@@ -391,7 +391,8 @@ mod tests {
     fn who_flushes_for_another_process_flushes_what_that_wrote() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new().log_bytes(1 << 30);
-        let (one, other) = (Database::open(dir.path(), &options).unwrap(), Database::open(dir.path(), &options).unwrap());
+        let (one, other) =
+            (Database::open(dir.path(), &options).unwrap(), Database::open(dir.path(), &options).unwrap());
         let mut txn = other.write().unwrap();
         txn.create_table("table", TableKind::Plain).unwrap();
         let ticket = txn.commit_ticket().unwrap();
