@@ -21,6 +21,15 @@ const RESTLESS: Durability = Durability::Lazy { bytes: 40_000, period: Duration:
 const CHURN: Duration = Duration::from_millis(1200);
 const PAGE: usize = 4096;
 
+/// Stops the writer when the copies are made or a test fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn open(dir: &Path) -> Database {
     Database::open(dir, &Options::new().durability(Durability::NoSync).create(false)).unwrap()
 }
@@ -42,6 +51,7 @@ fn a_copy_made_while_a_writer_churns_is_one_committed_state() {
                     commit_next(&db).unwrap();
                 }
             });
+            let _done = Done(&done);
             let started = Instant::now();
             let mut newest = 0;
             while started.elapsed() < CHURN || copies < 8 {
@@ -78,7 +88,6 @@ fn a_copy_made_while_a_writer_churns_is_one_committed_state() {
                 newest = state;
                 copies += 1;
             }
-            done.store(true, Ordering::Relaxed);
         });
         println!("{durability:?}: {copies} copies of {} states", verify(&db.read().unwrap()));
         assert_clean(&db);
