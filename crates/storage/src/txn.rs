@@ -6,6 +6,8 @@
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::catalog::{Description, Table, TableKind, name_bytes_max};
 use crate::composite;
 use crate::db::{Core, Handle, WorkspaceGuard};
@@ -34,10 +36,13 @@ struct Opened {
     changed: bool,
 }
 
+/// Most transactions look up a table or two: those cost no allocation.
+type OpenedTables = SmallVec<[Opened; 2]>;
+
 /// What a nested transaction goes back to.
 struct Before {
     catalog: Tree,
-    opened: Vec<Opened>,
+    opened: OpenedTables,
     damage: Option<(PageId, &'static str)>,
     record: Mark,
 }
@@ -66,7 +71,7 @@ pub struct WriteTxn {
     /// `Some` until the transaction ends.
     work: Option<WorkspaceGuard>,
     catalog: Tree,
-    opened: Vec<Opened>,
+    opened: OpenedTables,
     outer: Vec<Before>,
     /// What a change came upon, perhaps half way: then the changes must not be committed.
     damage: Option<(PageId, &'static str)>,
@@ -81,7 +86,7 @@ impl WriteTxn {
         if !core.logged() {
             work.record.give_up();
         }
-        Self { work: Some(work), catalog: root.catalog, opened: Vec::new(), outer: Vec::new(), damage: None, handle }
+        Self { work: Some(work), catalog: root.catalog, opened: OpenedTables::new(), outer: Vec::new(), damage: None, handle }
     }
 
     /// A transaction that carries out again what the log says of those up to `txn`.
@@ -412,29 +417,27 @@ impl WriteTxn {
     ///
     /// After an error nothing has changed, with one exception: if a flush fails, nobody knows whether the changes will
     /// be there when the database is opened again.
-    pub fn commit(self) -> Result<TxnId> {
-        let handle = Arc::clone(&self.handle);
+    pub fn commit(mut self) -> Result<TxnId> {
         let (txn, durable) = self.commit_weakly(None)?;
         if !durable {
-            handle.core.wait_durable(txn)?;
+            self.core().wait_durable(txn)?;
         }
         Ok(txn)
     }
 
     /// As [`WriteTxn::commit`], without waiting until the changes are durable: the ticket tells.
-    pub fn commit_ticket(self) -> Result<Ticket> {
-        let handle = Arc::clone(&self.handle);
+    pub fn commit_ticket(mut self) -> Result<Ticket> {
         let (txn, _) = self.commit_weakly(None)?;
-        Ok(Ticket::new(handle, txn))
+        Ok(Ticket::new(Arc::clone(&self.handle), txn))
     }
 
     /// Commits what the log says, up to a position in it.
-    pub(crate) fn commit_redone(self, position: Position) -> Result<()> {
+    pub(crate) fn commit_redone(mut self, position: Position) -> Result<()> {
         self.commit_weakly(Some(position)).map(|_| ())
     }
 
     /// Commits, and lets go of the writer's lock. Whether the changes are as durable as the mode says.
-    fn commit_weakly(mut self, redone: Option<Position>) -> Result<(TxnId, bool)> {
+    fn commit_weakly(&mut self, redone: Option<Position>) -> Result<(TxnId, bool)> {
         self.fold(0);
         let mut work = self.work.take().expect("the transaction has not ended");
         let txn = work.txn();
