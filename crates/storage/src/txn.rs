@@ -86,7 +86,14 @@ impl WriteTxn {
         if !core.logged() {
             work.record.give_up();
         }
-        Self { work: Some(work), catalog: root.catalog, opened: OpenedTables::new(), outer: Vec::new(), damage: None, handle }
+        Self {
+            work: Some(work),
+            catalog: root.catalog,
+            opened: OpenedTables::new(),
+            outer: Vec::new(),
+            damage: None,
+            handle,
+        }
     }
 
     /// A transaction that carries out again what the log says of those up to `txn`.
