@@ -1,0 +1,161 @@
+//! A handle that is dropped leaves to the others what a process leaves that dies: its locks and nothing else go.
+
+use super::*;
+
+fn attach(path: &Path) -> Shared {
+    let identity = Identity { boot_id: [1, 2], inode: 3, device: 4 };
+    let (shared, _) = Shared::attach(path, identity, 8, Some(false)).unwrap();
+    shared.open_gate();
+    shared
+}
+
+/// Bug: a process in the slot of one that had died while it made a steady point was taken for the maker.
+/// Consequence: who took over the writing waited for ever. Fix: taking a slot ends what its last owner was making.
+#[test]
+fn nobody_waits_for_the_steady_point_of_a_dead_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let (dying, waiting) = (attach(&path), attach(&path));
+    dying.begin_steady();
+    let slot = dying.slot;
+    drop(dying);
+    waiting.wait_for_steady();
+    let heir = attach(&path);
+    assert_eq!(heir.slot, slot);
+    waiting.wait_for_steady();
+}
+
+/// Bug: taking the writer's lock already made a process the last writer. Consequence: when it died while waiting for
+/// the steady point of the one before, that one took over from itself in the middle of it. Fix: the last writer
+/// is who has taken over.
+#[test]
+fn a_writer_that_dies_before_it_has_taken_over_was_never_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let (first, dying) = (attach(&path), attach(&path));
+    assert!(!first.lock_writer(true).unwrap());
+    first.wrote();
+    first.unlock_writer();
+    assert!(!dying.lock_writer(true).unwrap());
+    drop(dying);
+    assert!(first.lock_writer(true).unwrap());
+}
+
+#[test]
+fn the_lock_of_a_dead_writer_is_free_with_and_without_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let survivor = attach(&path);
+    for wait in [false, true] {
+        let dying = attach(&path);
+        dying.lock_writer(wait).unwrap();
+        assert!(matches!(survivor.lock_writer(false), Err(Error::Busy)));
+        drop(dying);
+        survivor.lock_writer(wait).unwrap();
+        survivor.unlock_writer();
+    }
+}
+
+/// Bug: only closing the file let go of the process slot. Consequence: while another thread was starting a process,
+/// which has a copy of the descriptor until it runs its own program, a closed database was taken for open, and
+/// opening it with another durability was refused. Fix: dropping lets go of the slot.
+#[test]
+fn a_handle_that_is_gone_is_not_open_even_if_a_child_still_has_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let (living, closed) = (attach(&path), attach(&path));
+    let copy = closed.file.as_ref().unwrap().try_clone().unwrap();
+    assert!(living.others_attached());
+    drop(closed);
+    assert!(!living.others_attached());
+    drop(copy);
+}
+
+#[test]
+fn snapshots_of_the_dead_are_released_and_those_of_the_living_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let (living, dying) = (attach(&path), attach(&path));
+    living.publish(Root { txn: TxnId(1), ..Root::default() }, true);
+    let (kept, _) = living.pin(0, 1, false).unwrap();
+    dying.pin(0, 1, false).unwrap();
+    let pins = |shared: &Shared| {
+        let mut pins = Vec::new();
+        shared.pinned(&mut pins);
+        pins
+    };
+    assert_eq!(pins(&living), [TxnId(1), TxnId(1)]);
+    assert!(!living.release_dead_readers());
+    // Without `Drop`, which would tidy up.
+    let dying = std::mem::ManuallyDrop::new(dying);
+    let file = dying.file.as_ref().unwrap();
+    range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
+    assert!(living.release_dead_readers());
+    assert_eq!(pins(&living), [TxnId(1)]);
+    living.unpin(kept);
+    assert_eq!(pins(&living), []);
+}
+
+/// Bug: idle slots stayed with their owners. Consequence: a process that once had many snapshots kept all others
+/// from reading. Fix: idle slots are anybody's when no other is free.
+#[test]
+fn idle_slots_go_to_who_needs_them_and_pinned_ones_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let (a, b) = (attach(&path), attach(&path));
+    a.publish(Root { txn: TxnId(1), ..Root::default() }, true);
+    for (first, second) in [(&a, &b), (&b, &a), (&a, &b)] {
+        let mut ids: Vec<ReaderId> = (0..8).map(|hint| first.pin(hint, 1, false).unwrap().0).collect();
+        assert!(matches!(second.pin(0, 1, false), Err(Error::ReadersFull { readers_max: 8 })));
+        let left = ids.split_off(1);
+        left.into_iter().for_each(|id| first.unpin(id));
+        let mut others: Vec<ReaderId> = (0..7).map(|_| second.pin(3, 1, false).unwrap().0).collect();
+        assert!(matches!(second.pin(0, 1, false), Err(Error::ReadersFull { .. })));
+        assert!(matches!(first.pin(3, 1, false), Err(Error::ReadersFull { .. })));
+        assert_eq!(first.reader_infos().len(), 8);
+        ids.append(&mut others);
+        ids.into_iter().for_each(|id| first.unpin(id));
+        assert!(first.reader_infos().is_empty());
+    }
+}
+
+/// Bug: who may not write to the lock file read without it, whoever wrote meanwhile. Consequence: a copy made by such
+/// a user was of an old state or of pages that had been reused. Fix: it is refused while others have the database
+/// open, or while only the lock file knows the newest commits.
+#[test]
+fn a_reader_that_nobody_would_know_of_is_refused_while_it_matters() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let identity = Identity { boot_id: [1, 2], inode: 3, device: 4 };
+    let look = || Shared::ensure_nobody_writes(&path, dir.path(), identity);
+    look().unwrap();
+    let other = attach(&path);
+    assert!(matches!(look(), Err(Error::LockNotWritable { .. })));
+    other.publish(Root { txn: TxnId(5), ..Root::default() }, true);
+    drop(other);
+    assert!(matches!(look(), Err(Error::NeedsRecovery { .. })));
+    let other = attach(&path);
+    other.publish(Root { txn: TxnId(5), ..Root::default() }, true);
+    other.raise_steady(TxnId(5));
+    drop(other);
+    look().unwrap();
+}
+
+#[test]
+fn a_claim_of_the_dead_is_released_and_holds_nothing_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let (living, dying) = (attach(&path), attach(&path));
+    living.unpin(living.pin(0, 1, false).unwrap().0);
+    // It dies between claiming the other's slot and saying so.
+    assert!(dying.claim(&dying.readers()[0]));
+    let mut pins = Vec::new();
+    living.pinned(&mut pins);
+    assert_eq!(pins, []);
+    assert!(living.reader_infos().is_empty());
+    let dying = std::mem::ManuallyDrop::new(dying);
+    let file = dying.file.as_ref().unwrap();
+    range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
+    assert!(living.release_dead_readers());
+    assert_eq!(living.pin(0, 1, false).unwrap().0.0, 0);
+}
