@@ -1,14 +1,16 @@
 //! Any sequence of operations against a `BTreeMap`: all kinds of tables, nested transactions, snapshots that stay what they
-//! were, range deletes, reopening; then `check`.
+//! were, range deletes, reopening, recovery from the log; then `check`. All durability modes and free-space policies.
 
 #![no_main]
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
+use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use arbitrary::Arbitrary;
-use colibri_storage::{Checksums, Database, Durability, Error, Options, Snapshot, Table, TableKind, View, WriteTxn};
+use colibri_storage::{Checksums, Database, Durability, Error, FreeSpace, Options, Snapshot, Table, TableKind, View, WriteTxn};
 use libfuzzer_sys::fuzz_target;
 
 /// What a table should hold: pairs in order; the value is part of the key where a key has many.
@@ -24,6 +26,7 @@ const OPERATIONS_MAX: usize = 300;
 struct Input {
     page_size: u8,
     durability: u8,
+    free_space: u8,
     checksums: u8,
     operations: Vec<Operation>,
 }
@@ -66,6 +69,7 @@ enum Operation {
     Abort,
     Sync,
     Reopen,
+    Crash,
     Check,
     Pin,
     Unpin,
@@ -344,6 +348,7 @@ fn transaction<'o>(
             Operation::Commit
             | Operation::Sync
             | Operation::Reopen
+            | Operation::Crash
             | Operation::Check
             | Operation::Pin
             | Operation::Unpin => return (true, Some(operation)),
@@ -361,16 +366,38 @@ fn check(db: &Database, model: &Model) {
     assert_eq!(report.entries, entries as u64);
 }
 
+const FILES: [&str; 3] = ["data", "log.0", "log.1"];
+
+/// What a database is on disk while it is open, as a crash of the system leaves it that loses nothing: the pages written
+/// since the last steady point may be there or not, so here they are; what counts is the log.
+fn copy_files(from: &Path, to: &Path) {
+    let _ = std::fs::remove_file(to.join("lock"));
+    for file in FILES {
+        if std::fs::copy(from.join(file), to.join(file)).is_err() {
+            let _ = std::fs::remove_file(to.join(file));
+        }
+    }
+}
+
 fn run(input: &Input) {
-    static DIR: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let dir = DIR.get_or_init(|| tempfile::tempdir().expect("a directory")).path();
-    let _ = std::fs::remove_file(dir.join("lock"));
-    let _ = std::fs::remove_file(dir.join("data"));
+    static DIRS: OnceLock<[tempfile::TempDir; 2]> = OnceLock::new();
+    let dirs = DIRS.get_or_init(|| [0, 1].map(|_| tempfile::tempdir().expect("a directory")));
+    let mut dir = dirs[0].path();
+    for file in FILES.iter().chain(&["lock"]) {
+        let _ = std::fs::remove_file(dir.join(file));
+    }
     let page_size = 4096_usize << (input.page_size % 3);
+    let modes = [Durability::NoSync, Durability::Sync, Durability::LAZY, Durability::SyncNoLog];
+    let durability = modes[usize::from(input.durability % 4)];
+    let policies = [FreeSpace::Lifo, FreeSpace::Fifo, FreeSpace::Lowest, FreeSpace::Append];
     let options = Options::new()
         .page_size(page_size as u32)
-        .durability([Durability::NoSync, Durability::Sync, Durability::LAZY][usize::from(input.durability % 3)])
+        .durability(durability)
+        .free_space(policies[usize::from(input.free_space % 4)])
         .checksums([Checksums::FirstTouch, Checksums::Always, Checksums::Never][usize::from(input.checksums % 3)])
+        // No steady points by themselves: a copy of the files is then one of a moment.
+        .log_bytes(1 << 40)
+        .log_period(Duration::MAX)
         .size_max(1 << 30)
         .readers_max(16);
     let mut db = Database::open(dir, &options).expect("a new database");
@@ -397,6 +424,17 @@ fn run(input: &Input) {
             Some(Operation::Unpin) if !pinned.is_empty() => {
                 let (snapshot, model) = pinned.remove(0);
                 compare_all(&snapshot, &model);
+            }
+            Some(Operation::Crash) if matches!(durability, Durability::Sync | Durability::SyncNoLog) => {
+                for (snapshot, model) in pinned.drain(..) {
+                    compare_all(&snapshot, &model);
+                }
+                let other = if dir == dirs[0].path() { dirs[1].path() } else { dirs[0].path() };
+                copy_files(dir, other);
+                drop(db);
+                dir = other;
+                db = Database::open(dir, &options).expect("the database after a crash");
+                compare_all(&db.read().expect("a snapshot"), &model);
             }
             Some(Operation::Reopen) => {
                 for (snapshot, model) in pinned.drain(..) {
