@@ -32,10 +32,11 @@ use crate::kv::environment::Environment;
 use crate::kv::keys::{self, KeySpace};
 use crate::kv::progress::Progress;
 use crate::kv::report::{align, doubts, significant, whole};
-use crate::kv::runner::Workplace;
-use crate::kv::{self, Error, Result, TargetName};
+use crate::kv::{Error, Result, TargetName};
 use crate::plot::{Panel, Plot, Shape};
+use crate::results;
 use crate::trace::Totals;
+use crate::workplace::Workplace;
 
 const KEY_BYTES: usize = 16;
 /// Places of the plotted lines.
@@ -223,9 +224,7 @@ impl PerTxn {
 pub fn run(args: &FreespaceArgs) -> Result<()> {
     check(args)?;
     let orders = without_repeats(&args.keys);
-    for path in args.json.iter().chain(&args.svg) {
-        kv::ensure_writable(path)?;
-    }
+    results::ensure_writable(args.json.iter().chain(&args.svg))?;
     let progress = Progress::new(orders.len() as u64 * u64::from(args.rounds) * POLICIES.len() as u64);
     let workplace = Workplace::new(&args.dir, false)?;
     let environment = Environment::observe(workplace.dir());
@@ -234,19 +233,15 @@ pub fn run(args: &FreespaceArgs) -> Result<()> {
     let rows = rows(args, &orders, &measured?, &environment);
     print(args, &environment, &rows);
     if let Some(path) = &args.json {
-        kv::write_json(path, &rows)?;
+        results::write_json(path, &rows)?;
     }
     if let Some(path) = &args.svg {
-        write_svg(path, &plot(args, &orders, &rows))?;
+        results::write_svg(path, &plot(args, &orders, &rows))?;
     }
     match rows.iter().filter(|row| !row.valid).count() {
         0 => Ok(()),
         invalid => Err(Error::InvalidResults { invalid, total: rows.len() }),
     }
-}
-
-pub(crate) fn write_svg(path: &Path, plot: &Plot) -> Result<()> {
-    std::fs::write(path, plot.render()).map_err(|error| Error::io("cannot write", path, error))
 }
 
 fn check(args: &FreespaceArgs) -> Result<()> {
@@ -420,11 +415,7 @@ fn mode_note(mode: CommitMode) -> &'static str {
 }
 
 fn print(args: &FreespaceArgs, environment: &Environment, rows: &[Row]) {
-    let command: Vec<_> = std::env::args().collect();
-    let Environment { commit, cpu, cores, kernel, fs } = environment;
-    println!("command: {}", command.join(" "));
-    println!("commit:  {commit}");
-    println!("machine: {cpu}, {cores} cores, {kernel}, {fs}");
+    results::print_heading(environment);
     println!(
         "data:    {} transactions of {} values, keys of {KEY_BYTES} and values of {} bytes, {}, median of {} rounds\n",
         args.txns,
@@ -513,24 +504,13 @@ fn plot(args: &FreespaceArgs, orders: &[KeyOrder], rows: &[Row]) -> Plot {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: FreespaceArgs,
-    }
-
-    fn parse(flags: &str) -> FreespaceArgs {
-        Command::parse_from(std::iter::once("freespace").chain(flags.split_whitespace())).args
-    }
+    use crate::parse;
 
     #[test]
     fn every_policy_keeps_all_records_and_only_append_writes_in_one_range() {
         let outer = tempfile::tempdir().unwrap();
-        let mut args = parse("--txns 150 --values 20");
+        let mut args: FreespaceArgs = parse("--txns 150 --values 20").unwrap();
         args.dir = outer.path().join("data");
         args.json = Some(outer.path().join("results.json"));
         args.svg = Some(outer.path().join("results.svg"));
@@ -555,7 +535,7 @@ mod tests {
 
     #[test]
     fn wrong_flags_say_what_would_be_right() {
-        let error = |flags: &str| check(&parse(flags)).unwrap_err().to_string();
+        let error = |flags: &str| check(&parse(flags).unwrap()).unwrap_err().to_string();
         assert!(error("--txns 0").contains("--txns is 0, but must be from 1"));
         assert!(error("--values 0").contains("--values"));
         assert!(error("--rounds 0").contains("--rounds"));

@@ -1,7 +1,8 @@
 //! `colibri bench kv`: embedded key-value engines under the workloads of ioarena.
 //!
 //! Read it in this order: `workload` (what is run), `targets` (the seam to the engines), `drive` (threads and
-//! clocks), `cost` (what else is counted), `runner` (rounds and directories), `report` (what is published).
+//! clocks), `schedule` (open loop), `cost` (what else is counted), `runner` (rounds and directories), `report` (what is
+//! published).
 //!
 //! # Traps
 //!
@@ -29,6 +30,11 @@
 //! - **A sync is as good as the disk below it.** The file system is in every result; on tmpfs a sync is free.
 //! - **`null` is the ceiling.** A result close to `null`'s measures the harness. Key generation and verification
 //!   are inside the clock, for all engines alike.
+//! - **`flush` is the ceiling of one durable writer**: a write and a flush a commit, and nothing else. It has no group
+//!   commit, so engines may pass it with several writers.
+//! - **Latency in closed loop flatters.** Who waits for a slow commit asks for nothing meanwhile. For latency that
+//!   somebody would see, `--load 0.5` repeats each write workload at half of the throughput it just had, and counts from
+//!   when a transaction was due. Waiting for that moment spins for its last 50 µs, which is in the processor time.
 //! - **Rust engines and C engines are built by different compilers**, each as its own package builds it. Debug
 //!   builds say so in their notes and are for tests only.
 //!
@@ -36,9 +42,6 @@
 //! depend on which other workloads were asked for; `iterate` and `get` change nothing and share one.
 //!
 //! Not here: throughput by the second, major page faults, cold reads, and databases larger than memory.
-
-use std::fs;
-use std::path::Path;
 
 pub(crate) mod args;
 pub(crate) mod cost;
@@ -48,7 +51,8 @@ mod error;
 pub(crate) mod keys;
 pub(crate) mod progress;
 pub(crate) mod report;
-pub(crate) mod runner;
+mod runner;
+mod schedule;
 mod targets;
 mod workload;
 
@@ -61,7 +65,10 @@ use args::Plan;
 use environment::Environment;
 use progress::Progress;
 use report::Row;
-use runner::{Measured, Workplace};
+use runner::Measured;
+
+use crate::results;
+use crate::workplace::Workplace;
 
 /// Runs the benchmark: progress to standard error, results to standard output and, if asked for, to a JSON file.
 ///
@@ -71,9 +78,7 @@ use runner::{Measured, Workplace};
 /// run and printed, [`Error::InvalidResults`] says that some results must not be believed.
 pub fn run(args: KvArgs) -> Result<()> {
     let plan = Plan::new(&args)?;
-    if let Some(path) = &args.json {
-        ensure_writable(path)?;
-    }
+    results::ensure_writable(&args.json)?;
     let progress = Progress::new(runner::run_count(&plan));
     let workplace = Workplace::new(&plan.dir, plan.keep)?;
     let environment = Environment::observe(workplace.dir());
@@ -87,7 +92,7 @@ pub fn run(args: KvArgs) -> Result<()> {
         println!("databases: {}", workplace.dir().display());
     }
     if let Some(path) = &args.json {
-        write_json(path, &rows)?;
+        results::write_json(path, &rows)?;
     }
     match rows.iter().filter(|row| !row.valid).count() {
         0 => Ok(()),
@@ -96,11 +101,7 @@ pub fn run(args: KvArgs) -> Result<()> {
 }
 
 fn print(plan: &Plan, environment: &Environment, measured: &Measured, rows: &[Row]) {
-    let command: Vec<_> = std::env::args().collect();
-    println!("command: {}", command.join(" "));
-    println!("commit:  {}", environment.commit);
-    let Environment { cpu, cores, kernel, fs, .. } = environment;
-    println!("machine: {cpu}, {cores} cores, {kernel}, {fs}");
+    results::print_heading(environment);
     println!(
         "data:    {} records or operations a thread ({} commits a writer in sync mode), keys of {} and values of {} bytes, median of {} rounds",
         plan.n, plan.sync_n, plan.key_bytes, plan.value_bytes, plan.rounds
@@ -114,44 +115,16 @@ fn print(plan: &Plan, environment: &Environment, measured: &Measured, rows: &[Ro
     }
 }
 
-/// Before anything is run: results that cannot be kept are not worth hours.
-pub(crate) fn ensure_writable(path: &Path) -> Result<()> {
-    let is_new = !path.exists();
-    let opened = fs::File::options().write(true).create(true).truncate(false).open(path);
-    opened.map_err(|error| Error::io("cannot write", path, error))?;
-    if is_new {
-        fs::remove_file(path).map_err(|error| Error::io("cannot write", path, error))?;
-    }
-    Ok(())
-}
-
-pub(crate) fn write_json<T: serde::Serialize>(path: &Path, rows: &[T]) -> Result<()> {
-    let mut text = serde_json::to_string_pretty(rows).expect("rows are plain data");
-    text.push('\n');
-    fs::write(path, text).map_err(|error| Error::io("cannot write", path, error))
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: KvArgs,
-    }
-
-    fn parse(flags: &str) -> KvArgs {
-        Command::parse_from(std::iter::once("kv").chain(flags.split_whitespace())).args
-    }
+    use crate::parse;
 
     /// Runs small and answers the rows, all of which must be valid.
     #[track_caller]
     fn check(flags: &str, rows_expected: usize) -> Vec<Row> {
         let outer = tempfile::tempdir().unwrap();
-        let mut args = parse(&format!("--sync-n 50 --batch 100 {flags}"));
+        let mut args: KvArgs = parse(&format!("--sync-n 50 --batch 100 {flags}")).unwrap();
         args.n = args.n.min(1000);
         args.dir = outer.path().join("data");
         let plan = Plan::new(&args).unwrap();
@@ -186,6 +159,11 @@ mod tests {
     #[test]
     fn the_null_target_runs_every_workload() {
         check_everything("null");
+    }
+
+    #[test]
+    fn the_flush_target_runs_every_workload() {
+        check_everything("flush");
     }
 
     #[test]
@@ -232,13 +210,56 @@ mod tests {
     }
 
     #[test]
+    fn a_load_repeats_each_write_workload_at_a_part_of_its_throughput() {
+        for writers in [1, 8] {
+            let flags = format!("--targets null,colibri --modes sync --writers {writers} --load 0.5");
+            let rows = check(&format!("{flags} --workloads crud,batch --rounds 2"), 8);
+            for pair in rows.chunks(2) {
+                let [closed, open] = pair else { panic!("rows come in pairs") };
+                assert_eq!((closed.rate, &closed.workload, &closed.target), (None, &open.workload, &open.target));
+                let rate = open.rate.unwrap();
+                assert!(rate <= 0.5 * closed.ops_per_s_max && rate >= 0.5 * closed.ops_per_s_min, "{open:?}");
+                assert!(open.notes.contains("open loop"), "{}", open.notes);
+            }
+            let table = report::table(&rows, &[TargetName::Null, TargetName::Colibri]);
+            assert!(table.contains("p99.9/p50"), "{table}");
+        }
+        // Reads stay in closed loop, and there is nothing to repeat.
+        check("--targets null --load 0.5 --workloads get,set --n 100", 3);
+        check("--targets colibri --readers 1 --writers 2 --load 0.5 --n 200", 4);
+    }
+
+    #[test]
+    fn a_rate_is_kept_and_latency_runs_from_when_a_write_was_due() {
+        let rows = check("--targets null --workloads set,get --rate 2000 --n 400", 2);
+        assert_eq!((rows[0].rate, rows[1].rate), (Some(2000.0), None));
+        // Nobody starts early: the last of 400 was due after 399 of the times between.
+        assert!(rows[0].seconds >= 399.0 / 2000.0, "{:?}", rows[0]);
+        // No target keeps such a rate, and all the waiting that comes of it is latency.
+        let rows = check("--targets flush --modes sync --workloads set --rate 1e8", 1);
+        assert!(rows[0].latency_us.max / 1e6 > 0.9 * rows[0].seconds, "{:?}", rows[0]);
+        assert!(rows[0].notes.contains("fell behind"), "{}", rows[0].notes);
+    }
+
+    #[test]
+    fn readers_beside_writers_pay_for_themselves_alone() {
+        let rows = check("--targets colibri --readers 1 --writers 1", 2);
+        let [writers, readers] = &rows[..] else { panic!("two rows") };
+        assert_eq!((writers.workload.as_str(), readers.workload.as_str()), ("crud", "get"));
+        assert!(writers.cost.cpu_us_per_op.unwrap() > 0.0 && readers.cost.cpu_us_per_op.unwrap() > 0.0);
+        assert!(readers.cost.cpu_us_per_op.unwrap() <= readers.seconds * 1e6 / readers.ops as f64 * 1.1, "{readers:?}");
+        assert_eq!((readers.cost.written_bytes_per_op, readers.cost.read_bytes_per_op), (None, None));
+        assert!(readers.notes.contains("in the row of crud"), "{}", readers.notes);
+    }
+
+    #[test]
     fn the_json_file_is_an_array_of_results() {
         let outer = tempfile::tempdir().unwrap();
-        let mut args = parse("--targets null --n 1000 --workloads get");
+        let mut args: KvArgs = parse("--targets null --n 1000 --workloads get").unwrap();
         args.dir = outer.path().join("data");
         args.json = Some(outer.path().join("results.json"));
         run(args.clone()).unwrap();
-        let text = fs::read_to_string(args.json.unwrap()).unwrap();
+        let text = std::fs::read_to_string(args.json.unwrap()).unwrap();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json.as_array().map(Vec::len), Some(1));
         assert_eq!(json[0]["workload"], "get");

@@ -15,4 +15,14 @@ pub mod freespace;
 pub mod kv;
 pub mod lifo;
 mod plot;
+mod results;
 mod trace;
+mod workplace;
+
+/// The flags of a benchmark, as the command line would have them.
+#[cfg(test)]
+fn parse<A: clap::Args>(flags: &str) -> Result<A, clap::Error> {
+    let command = A::augment_args(clap::Command::new("bench"));
+    let words = std::iter::once("bench").chain(flags.split_whitespace());
+    A::from_arg_matches(&command.try_get_matches_from(words)?)
+}

@@ -11,18 +11,24 @@
 //! └──────────────────────┘
 //! ```
 //!
-//! Not here: anything that needs to know how wide a text is.
+//! Not here: anything that needs to know exactly how wide a text is.
 
 use std::fmt::Write as _;
 
-const WIDTH: f64 = 860.0;
+/// Least width of the picture; many groups of bars make it wider.
+const WIDTH_MIN: f64 = 860.0;
+/// What the label of a group and that of a bar take, about.
+const GROUP_LABEL: f64 = 88.0;
+const BAR_LABEL: f64 = 30.0;
+/// Part of a group's width that its bars take.
+const BARS_PART: f64 = 0.8;
 const PANEL_HEIGHT: f64 = 280.0;
 const HEADING_HEIGHT: f64 = 44.0;
 /// Around the plotted area of a panel.
 const LEFT: f64 = 90.0;
-const RIGHT: f64 = 24.0;
+const RIGHT: f64 = 36.0;
 const TOP: f64 = 54.0;
-const BOTTOM: f64 = 40.0;
+const BOTTOM: f64 = 44.0;
 /// Told apart by people who do not see all colours, too.
 const COLOURS: [&str; 6] = ["#0072b2", "#e69f00", "#009e73", "#999999", "#cc79a7", "#56b4e9"];
 
@@ -48,7 +54,7 @@ pub(crate) struct Panel {
 /// How values are shown.
 #[derive(Debug)]
 pub(crate) enum Shape {
-    /// A group of bars for each name.
+    /// A group of bars for each name, which may have several lines.
     Bars(Vec<String>),
     /// Lines over these places, which the text names.
     Lines(Vec<f64>, String),
@@ -58,14 +64,15 @@ impl Plot {
     /// The SVG document.
     pub(crate) fn render(&self) -> String {
         let height = HEADING_HEIGHT + PANEL_HEIGHT * self.panels.len() as f64;
+        let width = self.panels.iter().map(Panel::width_min).fold(WIDTH_MIN, f64::max).ceil();
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-             width=\"{WIDTH}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n\
-             <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"white\"/>\n"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+             width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n\
+             <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n"
         );
         text(&mut svg, 20.0, 28.0, "start", &format!("<tspan font-size=\"16\">{}</tspan>", escaped(&self.title)));
         for (index, panel) in self.panels.iter().enumerate() {
-            panel.render(&mut svg, HEADING_HEIGHT + PANEL_HEIGHT * index as f64);
+            panel.render(&mut svg, width, HEADING_HEIGHT + PANEL_HEIGHT * index as f64);
         }
         svg.push_str("</svg>\n");
         svg
@@ -77,9 +84,10 @@ struct Scale {
     low: f64,
     high: f64,
     logarithmic: bool,
-    /// The upper end of the plotted area, and its height.
+    /// The upper end of the plotted area, its height and its width.
     top: f64,
     height: f64,
+    width: f64,
 }
 
 impl Scale {
@@ -101,7 +109,18 @@ impl Scale {
 }
 
 impl Panel {
-    fn scale(&self, top: f64) -> Scale {
+    /// The width of the picture at which no label is over another.
+    fn width_min(&self) -> f64 {
+        match &self.shape {
+            Shape::Bars(groups) => {
+                let bars = BAR_LABEL * self.series.len() as f64 / BARS_PART;
+                LEFT + RIGHT + groups.len() as f64 * bars.max(GROUP_LABEL)
+            }
+            Shape::Lines(..) => 0.0,
+        }
+    }
+
+    fn scale(&self, width: f64, top: f64) -> Scale {
         let values = || self.series.iter().flat_map(|(_, values)| values).copied().filter(|value| value.is_finite());
         let largest = values().fold(0.0, f64::max);
         let (low, high) = if self.logarithmic {
@@ -111,11 +130,12 @@ impl Panel {
         } else {
             (0.0, round_up(largest))
         };
-        Scale { low, high, logarithmic: self.logarithmic, top, height: PANEL_HEIGHT - TOP - BOTTOM }
+        let (width, height) = (width - LEFT - RIGHT, PANEL_HEIGHT - TOP - BOTTOM);
+        Scale { low, high, logarithmic: self.logarithmic, top, height, width }
     }
 
-    fn render(&self, svg: &mut String, offset: f64) {
-        let scale = self.scale(offset + TOP);
+    fn render(&self, svg: &mut String, width: f64, offset: f64) {
+        let scale = self.scale(width, offset + TOP);
         text(
             svg,
             20.0,
@@ -130,7 +150,7 @@ impl Panel {
         }
         for tick in scale.ticks() {
             let y = scale.y(tick);
-            let end = WIDTH - RIGHT;
+            let end = LEFT + scale.width;
             let _ = writeln!(svg, "<path d=\"M{LEFT} {y:.1}H{end}\" stroke=\"#ddd\"/>");
             text(svg, LEFT - 8.0, y + 4.0, "end", &number(tick));
         }
@@ -142,17 +162,23 @@ impl Panel {
 
     fn bars(&self, svg: &mut String, scale: &Scale, groups: &[String]) {
         let bottom = scale.top + scale.height;
-        let group_width = (WIDTH - LEFT - RIGHT) / groups.len().max(1) as f64;
-        let bar_width = (group_width * 0.8 / self.series.len().max(1) as f64).min(70.0);
+        let group_width = scale.width / groups.len().max(1) as f64;
+        let bar_width = (group_width * BARS_PART / self.series.len().max(1) as f64).min(70.0);
         for (group, name) in groups.iter().enumerate() {
             let middle = LEFT + group_width * (group as f64 + 0.5);
-            text(svg, middle, bottom + 20.0, "middle", &escaped(name));
+            for (line, name) in name.lines().enumerate() {
+                text(svg, middle, bottom + 18.0 + 14.0 * line as f64, "middle", &escaped(name));
+            }
             let first = middle - bar_width * self.series.len() as f64 / 2.0;
             for (index, (_, values)) in self.series.iter().enumerate() {
                 let Some(&value) = values.get(group).filter(|value| value.is_finite()) else { continue };
                 let (x, y) = (first + bar_width * index as f64, scale.y(value));
                 rectangle(svg, x + 1.0, y, bar_width - 2.0, bottom - y, index);
-                let label = format!("<tspan font-size=\"10\">{}</tspan>", number(value));
+                // A white edge sets it off the lines of the scale.
+                let label = format!(
+                    "<tspan font-size=\"10\" paint-order=\"stroke\" stroke=\"white\" stroke-width=\"3\">{}</tspan>",
+                    number(value)
+                );
                 text(svg, x + bar_width / 2.0, y - 3.0, "middle", &label);
             }
         }
@@ -160,7 +186,7 @@ impl Panel {
 
     fn lines(&self, svg: &mut String, scale: &Scale, places: &[f64], name: &str) {
         let bottom = scale.top + scale.height;
-        let width = WIDTH - LEFT - RIGHT;
+        let width = scale.width;
         let last = places.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE);
         let x = |place: f64| LEFT + width * place / last;
         for tick in 0..=4 {
@@ -210,7 +236,8 @@ fn round_up(value: f64) -> f64 {
 }
 
 fn number(value: f64) -> String {
-    crate::kv::report::significant(value).replace(".00", "")
+    let text = crate::kv::report::significant(value);
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -232,6 +259,18 @@ mod tests {
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert!(svg.contains("a &amp; b") && svg.contains("ranges &lt; pages") && !svg.contains("NaN"));
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    }
+
+    #[test]
+    fn many_groups_make_the_picture_wider() {
+        let width = |groups: usize| panel(Shape::Bars(vec!["a name".to_owned(); groups]), false).width_min();
+        assert!(width(5) < WIDTH_MIN && width(50) >= 50.0 * GROUP_LABEL);
+    }
+
+    #[test]
+    fn numbers_have_no_zeros_to_spare() {
+        let expected = ["0", "0.003", "0.3", "1", "1.05", "20", "300", "1,000"];
+        assert_eq!([0.0, 0.003, 0.3, 1.0, 1.05, 20.0, 300.0, 1000.0].map(number), expected);
     }
 
     #[test]

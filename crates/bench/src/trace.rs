@@ -100,6 +100,7 @@ mod tests {
             branches: 1,
             overflow: 0,
             free_map: 1,
+            log: None,
         };
         let mut sums = Totals::default();
         sums.add(&trace);

@@ -20,7 +20,8 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Subcommand)]
 enum Bench {
     #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
-                            colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n\n\
+                            colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n  \
+                            colibri bench kv --targets colibri,flush --modes sync --workloads crud --load 0.5\n\n\
                             Rivals need a build with --features rivals (or rivals-rocksdb).")]
     Kv(KvArgs),
     #[command(

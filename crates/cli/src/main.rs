@@ -5,6 +5,7 @@
 //! | 0 | done |
 //! | 1 | failed, or `check` found problems, or `bench` results are not valid; one line on standard error says why |
 //! | 2 | the command line is wrong |
+//! | 130, 143 | `bench` was ended by SIGINT or SIGTERM; its databases are removed |
 //!
 //! Invariants
 //! - One command, one file, named after it.

@@ -1,7 +1,9 @@
 //! The benchmarks as a person starts them, very small.
 
+use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 fn run(dir: &Path, words: &str) -> (String, String, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_colibri"))
@@ -35,11 +37,101 @@ fn the_free_space_benchmarks_write_tables_and_files() {
     let (text, errors, code) = run(dir.path(), "bench freespace --txns 30 --values 10 --json free.json --svg free.svg");
     assert_eq!(code, Some(0), "{errors}");
     assert!(["append", "lifo", "fifo", "lowest"].iter().all(|policy| text.contains(policy)), "{text}");
-    let (text, errors, code) =
-        run(dir.path(), "bench lifo --records 42 --txns 50 --dir data --json lifo.json --svg lifo.svg");
+    let (text, errors, code) = run(
+        dir.path(),
+        "bench lifo --records 42 --txns 50 --log-bytes 65536 --dir data --json lifo.json --svg lifo.svg",
+    );
     assert_eq!(code, Some(0), "{errors}");
-    assert!(text.contains("512 MB: FIFO"), "{text}");
+    assert!(text.contains("512 MB: FIFO") && text.contains("without") && text.contains("note: with log"), "{text}");
     for name in ["free.json", "free.svg", "lifo.json", "lifo.svg"] {
         assert!(dir.path().join(name).metadata().is_ok_and(|file| file.len() > 100), "{name}");
     }
+}
+
+#[test]
+fn results_that_cannot_be_kept_are_refused_before_anything_is_run() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("file"), "mine").expect("a file");
+    // Were it run, each would take hours.
+    let kv = "kv --n 1000000000";
+    for (bench, flags) in [
+        (kv, "--json missing/results"),
+        (kv, "--dir file"),
+        ("freespace --txns 1000000000", "--json missing/results"),
+        ("freespace --txns 1000000000", "--svg missing/plot"),
+        ("freespace --txns 1000000000", "--dir missing/data"),
+        ("lifo --records 1000000000 --dir data", "--json ."),
+        ("lifo --records 1000000000 --dir data", "--svg file/plot"),
+        ("lifo --records 1000000000", "--dir file/data"),
+    ] {
+        let (text, errors, code) = run(dir.path(), &format!("bench {bench} {flags}"));
+        assert!(code == Some(1) && text.is_empty(), "{bench} {flags}: {errors}");
+        assert!(errors.starts_with("colibri: cannot ") && errors.lines().count() == 1, "{bench} {flags}: {errors}");
+    }
+    let (_, errors, code) = run(dir.path(), "bench lifo --records 1000000000 --json out --svg out");
+    assert!(code == Some(2) && errors.contains("choose two names"), "{errors}");
+    let left: Vec<_> = fs::read_dir(dir.path()).expect("the directory").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+/// Starts a benchmark that would take hours, sends it a signal once it is at work, and answers its exit code.
+fn interrupted(dir: &Path, flags: &str, signal: &str) -> Option<i32> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_colibri"))
+        .args(flags.split_whitespace())
+        .args(["--dir", "data"])
+        .current_dir(dir)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let started = Instant::now();
+    while files_below(&dir.join("data/")) == 0 {
+        assert!(started.elapsed() < Duration::from_secs(60), "no database comes");
+        assert_eq!(child.try_wait().expect("a child"), None, "{flags} ends by itself");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = format!("kill -{signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());
+    child.wait().expect("a child").code()
+}
+
+fn files_below(dir: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    entries.flatten().map(|entry| if entry.path().is_dir() { files_below(&entry.path()) } else { 1 }).sum()
+}
+
+#[test]
+fn an_interrupted_benchmark_removes_its_databases() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let kv = "bench kv --targets colibri --n 1000000000 --sync-n 1000000000 --workloads set";
+    for (flags, signal, code) in [
+        (format!("{kv} --modes sync"), "INT", 130),
+        (format!("{kv} --modes lazy --writers 2"), "TERM", 143),
+        (format!("{kv} --modes lazy --rate 1"), "INT", 130),
+        ("bench freespace --txns 1000000000".to_owned(), "INT", 130),
+        ("bench lifo --txns 1000000000 --records 42".to_owned(), "TERM", 143),
+    ] {
+        assert_eq!(interrupted(dir.path(), &flags, signal), Some(code), "{flags}");
+        assert!(!dir.path().join("data").exists(), "{flags}");
+    }
+    // What was there before stays.
+    fs::create_dir(dir.path().join("data")).expect("a directory");
+    fs::create_dir(dir.path().join("data/mine")).expect("a directory");
+    assert_eq!(interrupted(dir.path(), kv, "INT"), Some(130));
+    let left: Vec<_> = fs::read_dir(dir.path().join("data")).expect("the directory").flatten().collect();
+    assert!(left.len() == 1 && left[0].file_name() == "mine", "{left:?}");
+}
+
+#[test]
+fn an_open_loop_is_a_row_of_its_own() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let flags = "bench kv --targets flush,colibri --modes sync --workloads crud --n 100 --load 0.5 --json rows.json";
+    let (text, errors, code) = run(dir.path(), flags);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(text.contains("due/s") && text.contains("p99.9/p50"), "{text}");
+    let json = fs::read_to_string(dir.path().join("rows.json")).expect("the results");
+    let rows: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let rates: Vec<_> = rows.as_array().expect("an array").iter().map(|row| row["rate"].as_f64()).collect();
+    assert_eq!(rates.len(), 4);
+    assert_eq!(rates.iter().flatten().filter(|rate| **rate > 0.0).count(), 2, "{rates:?}");
 }

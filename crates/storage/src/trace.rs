@@ -1,6 +1,7 @@
 //! What commits and steady points write: page by page, for those who want to see it.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::page::{self, PageId, PageKind, TxnId};
@@ -35,14 +36,25 @@ pub struct WriteTrace {
     pub overflow: u64,
     /// Pages of the free map.
     pub free_map: u64,
+    /// Where a commit's record went: which file of the log, 0 or 1, and its bytes there. `None` without one.
+    pub log: Option<(u32, Range<u64>)>,
 }
 
 impl WriteTrace {
     /// Looks at runs of pages that were just written.
     pub(crate) fn of(kind: WriteKind, txn: TxnId, pager: &Pager, mut runs: Vec<(PageId, u32)>) -> Self {
         let page_size = pager.page_size() as u32;
-        let mut trace =
-            Self { kind, txn, page_size, ranges: Vec::new(), leaves: 0, branches: 0, overflow: 0, free_map: 0 };
+        let mut trace = Self {
+            kind,
+            txn,
+            page_size,
+            ranges: Vec::new(),
+            leaves: 0,
+            branches: 0,
+            overflow: 0,
+            free_map: 0,
+            log: None,
+        };
         runs.sort_unstable();
         for (PageId(start), pages) in runs {
             let counter = match page::kind_of(pager.raw(PageId(start), 1)) {

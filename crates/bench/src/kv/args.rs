@@ -24,6 +24,9 @@ const VALUE_BYTES_MAX: usize = 64 << 20;
 /// Most threads of a kind: LMDB's table of readers has 126 slots unless told otherwise, and no machine that this
 /// is for has more cores.
 const THREADS_MAX: u32 = 120;
+/// Rates of operations that make sense, a second: beyond, waiting takes days or clocks do not tell the difference.
+const RATE_MIN: f64 = 0.001;
+const RATE_MAX: f64 = 1e9;
 
 /// Measure key-value engines with the workloads of ioarena.
 ///
@@ -65,6 +68,13 @@ pub struct KvArgs {
     /// Quads in a transaction of the batch workload
     #[arg(long, default_value_t = 500)]
     pub batch: u32,
+    /// Then repeat each write workload in open loop, at this part of the throughput it had: transactions are due at a
+    /// fixed rate, and latency counts from when they were
+    #[arg(long, value_name = "PART", conflicts_with = "rate")]
+    pub load: Option<f64>,
+    /// Run write workloads in open loop only, at so many operations a second of all writers together
+    #[arg(long, value_name = "OPS")]
+    pub rate: Option<f64>,
     /// Page size in bytes, for the engines that let it be chosen
     #[arg(long, default_value_t = 4096)]
     pub page_size: u32,
@@ -86,6 +96,17 @@ pub struct KvArgs {
     pub json: Option<PathBuf>,
 }
 
+/// When writers do the next operation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Arrivals {
+    /// As soon as the one before is done.
+    Closed,
+    /// First so; then once more in open loop, at this part of the throughput that was found.
+    Load(f64),
+    /// In open loop, at so many operations a second of all writers together.
+    Rate(f64),
+}
+
 /// What is going to be run, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -99,6 +120,7 @@ pub(crate) struct Plan {
     pub(crate) page_bytes: u32,
     pub(crate) rounds: u32,
     pub(crate) batch: u32,
+    pub(crate) arrivals: Arrivals,
     pub(crate) keys: KeySpace,
     pub(crate) dir: PathBuf,
     pub(crate) keep: bool,
@@ -143,10 +165,12 @@ impl Plan {
                 "--trace-flush shows what Colibri writes: add colibri or colibri-nolog to --targets",
             ));
         }
+        let passes = passes(args)?;
+        let arrivals = arrivals(args, &passes)?;
         Ok(Self {
             targets,
             modes,
-            passes: passes(args)?,
+            passes,
             n: args.n,
             sync_n,
             key_bytes: args.key_size,
@@ -154,6 +178,7 @@ impl Plan {
             page_bytes: args.page_size,
             rounds: args.rounds,
             batch: args.batch,
+            arrivals,
             keys,
             dir: args.dir.clone(),
             keep: args.keep,
@@ -187,6 +212,24 @@ fn passes(args: &KvArgs) -> Result<Vec<Pass>> {
     Ok(passes)
 }
 
+fn arrivals(args: &KvArgs, passes: &[Pass]) -> Result<Arrivals> {
+    let (flag, arrivals) = match (args.load, args.rate) {
+        (None, None) => return Ok(Arrivals::Closed),
+        (Some(load), _) if load > 0.0 && load < 1.0 => ("--load", Arrivals::Load(load)),
+        (Some(load), _) => {
+            return Err(Error::usage(format!("--load is {load}, but must be more than 0 and less than 1")));
+        }
+        (None, Some(rate)) if (RATE_MIN..=RATE_MAX).contains(&rate) => ("--rate", Arrivals::Rate(rate)),
+        (None, Some(rate)) => {
+            return Err(Error::usage(format!("--rate is {rate}, but must be from {RATE_MIN} to {RATE_MAX}")));
+        }
+    };
+    if passes.iter().flatten().all(|step| step.write.is_none()) {
+        return Err(Error::usage(format!("{flag} is for write workloads, and none is run: add one to --workloads")));
+    }
+    Ok(arrivals)
+}
+
 pub(crate) fn check_range(flag: &str, value: u64, min: u64, max: u64) -> Result<()> {
     if (min..=max).contains(&value) {
         return Ok(());
@@ -206,20 +249,11 @@ pub(crate) fn without_repeats<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
 
-    #[derive(Debug, Parser)]
-    struct Command {
-        #[command(flatten)]
-        args: KvArgs,
-    }
-
     fn plan(flags: &str) -> std::result::Result<Plan, String> {
-        let words = std::iter::once("kv").chain(flags.split_whitespace());
-        let command = Command::try_parse_from(words).map_err(|error| error.to_string())?;
-        Plan::new(&command.args).map_err(|error| error.to_string())
+        let args = crate::parse(flags).map_err(|error| error.to_string())?;
+        Plan::new(&args).map_err(|error| error.to_string())
     }
 
     #[track_caller]
@@ -263,6 +297,13 @@ mod tests {
         check_error("--readers 2 --writers 2 --workloads get", "a write workload");
         check_error("--readers 1000", "--readers is 1000");
         check_error("--targets null --trace-flush", "add colibri");
+        check_error("--load 0", "--load is 0, but must be more than 0 and less than 1");
+        check_error("--load 1", "less than 1");
+        check_error("--load NaN", "less than 1");
+        check_error("--rate 0", "--rate is 0, but must be from 0.001");
+        check_error("--rate inf", "--rate is inf");
+        check_error("--rate 5 --load 0.5", "cannot be used with");
+        check_error("--workloads get --load 0.5", "--load is for write workloads");
     }
 
     #[cfg(not(feature = "rivals"))]

@@ -4,7 +4,8 @@
 //! How time is taken
 //! - Throughput is all operations over the time from the first thread's start to the last one's end; the clock is
 //!   read for it twice a thread.
-//! - Writes: one clock read an operation, each sample running from the end of the one before.
+//! - Writes: one clock read an operation, each sample running from the end of the one before. In open loop, each
+//!   runs from the moment at which the transaction was due (see `schedule`).
 //! - `get`: every 16th operation is timed by itself, so that reading the clock (about 25 ns) is not what is measured.
 //! - `iterate`: blocks of 64 entries are timed, and count as 64 samples of the block's mean.
 //!
@@ -25,6 +26,7 @@ use hdrhistogram::Histogram;
 use crate::kv::args::Plan;
 use crate::kv::cost::{self, Meter, Usage};
 use crate::kv::keys::{self, KeySpace, Stride};
+use crate::kv::schedule::{self, Schedule};
 use crate::kv::targets::{Session, Target, WriteOps};
 use crate::kv::workload::{Mode, Step, Workload};
 use crate::kv::{Error, Result};
@@ -48,6 +50,8 @@ pub(crate) struct Outcome {
     /// From the first thread's start to the last one's end.
     pub(crate) elapsed: Duration,
     pub(crate) latency_ns: Histogram<u64>,
+    /// Processor time of these threads themselves.
+    pub(crate) cpu_ns: u64,
     /// Reads that found nothing or the wrong value, and deletes that found nothing.
     pub(crate) faults: u64,
 }
@@ -85,11 +89,11 @@ pub(crate) fn run_step(
     step: &Step,
     readers_loaded: &mut bool,
 ) -> Result<StepOutcome> {
-    if step.read.is_some() && !*readers_loaded {
+    if step.read.is_some() && !*readers_loaded && target.keeps_records() {
         prefill(target, plan, 0)?;
         *readers_loaded = true;
     }
-    if step.write == Some(Workload::Delete) {
+    if step.write == Some(Workload::Delete) && target.keeps_records() {
         for writer in 0..step.writers {
             prefill(target, plan, Spaces::of_writer(writer, plan.n).a_first)?;
         }
@@ -138,6 +142,7 @@ struct Tally {
     ops: u64,
     faults: u64,
     latency_ns: Histogram<u64>,
+    cpu_ns: u64,
     start: Instant,
     end: Instant,
 }
@@ -188,8 +193,15 @@ fn run_threads(target: &dyn Target, plan: &Plan, mode: Mode, step: &Step) -> Res
                     let _leave = Leave(writers_left);
                     let workload = step.write.expect("writers have a write workload");
                     let ops = write_ops(plan, mode, workload);
+                    let per_txn = if workload == Workload::Batch { u64::from(plan.batch) } else { 1 };
+                    let schedule = step.rate.map(|rate| {
+                        schedule::wake_up_punctually();
+                        Schedule::new(rate / per_txn as f64, writer, step.writers)
+                    });
                     let quad = Quad::new(plan, Spaces::of_writer(writer, plan.n));
-                    timed(target, barrier, |session, counts| write(session, workload, ops, plan.batch, quad, counts))
+                    timed(target, barrier, |session, counts| {
+                        write(session, workload, (ops, per_txn), schedule, quad, counts)
+                    })
                 })
             })
             .collect();
@@ -240,11 +252,13 @@ fn timed(
     barrier.wait();
     barrier.wait();
     let mut session = session?;
+    let cpu_ns = cost::thread_cpu_ns();
     let start = Instant::now();
     work(session.as_mut(), &mut counts)?;
     let end = Instant::now();
+    let cpu_ns = cost::thread_cpu_ns() - cpu_ns;
     let Counts { ops, faults, latency_ns } = counts;
-    Ok(Tally { ops, faults, latency_ns, start, end })
+    Ok(Tally { ops, faults, latency_ns, cpu_ns, start, end })
 }
 
 fn combine(workload: Workload, tallies: &[Tally]) -> Outcome {
@@ -259,6 +273,7 @@ fn combine(workload: Workload, tallies: &[Tally]) -> Outcome {
         ops: tallies.iter().map(|tally| tally.ops).sum(),
         elapsed: start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start),
         latency_ns,
+        cpu_ns: tallies.iter().map(|tally| tally.cpu_ns).sum(),
         faults: tallies.iter().map(|tally| tally.faults).sum(),
     }
 }
@@ -381,14 +396,17 @@ impl<'a> Quad<'a> {
 fn write(
     session: &mut dyn Session,
     workload: Workload,
-    ops: u64,
-    batch: u32,
+    (ops, per_txn): (u64, u64),
+    schedule: Option<Schedule>,
     mut quad: Quad<'_>,
     counts: &mut Counts,
 ) -> Result<()> {
-    let per_txn = if workload == Workload::Batch { u64::from(batch) } else { 1 };
-    let mut previous = Instant::now();
+    let start = Instant::now();
+    let mut previous = start;
     for first in (0..ops).step_by(usize::try_from(per_txn).expect("a batch fits memory")) {
+        if let Some(schedule) = &schedule {
+            previous = schedule.wait(start, first / per_txn);
+        }
         let last = (first + per_txn).min(ops);
         match workload {
             Workload::Set => {
@@ -447,7 +465,7 @@ mod tests {
         for latency in latencies_ns {
             latency_ns.saturating_record(*latency);
         }
-        Tally { ops: latencies_ns.len() as u64, faults: 1, latency_ns, start, end }
+        Tally { ops: latencies_ns.len() as u64, faults: 1, latency_ns, cpu_ns: 5, start, end }
     }
 
     #[test]
@@ -455,7 +473,7 @@ mod tests {
         let zero = Instant::now();
         let at = |seconds| zero + Duration::from_secs(seconds);
         let outcome = combine(Workload::Set, &[tally(&[10, 20], at(1), at(3)), tally(&[5_000], at(2), at(6))]);
-        assert_eq!((outcome.ops, outcome.faults), (3, 2));
+        assert_eq!((outcome.ops, outcome.faults, outcome.cpu_ns), (3, 2, 10));
         assert_eq!(outcome.elapsed, Duration::from_secs(5));
         assert_eq!(outcome.latency_ns.len(), 3);
         assert_eq!(outcome.latency_ns.value_at_quantile(0.5), 20);

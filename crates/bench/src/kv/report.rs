@@ -19,6 +19,9 @@ use crate::kv::environment::Environment;
 use crate::kv::targets::TargetName;
 use crate::kv::workload::{Mode, Step, Workload};
 
+/// The part of a rate below which it counts as missed.
+const RATE_REACHED: f64 = 0.95;
+
 /// One result, as published.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
@@ -30,6 +33,14 @@ pub(crate) struct Row {
     pub(crate) readers: u32,
     /// Threads that wrote at the time.
     pub(crate) writers: u32,
+    /// Operations a second that were due from all writers, in open loop; latencies then run from when they were due.
+    /// `None` in closed loop.
+    pub(crate) rate: Option<f64>,
+    #[serde(skip)]
+    open_loop: bool,
+    /// Whether the readers' side is this row.
+    #[serde(skip)]
+    is_read: bool,
     /// Operations asked of each thread (fewer writes in sync mode), and records in a prefilled key space.
     pub(crate) n: u64,
     /// Operations done by all threads of this workload.
@@ -63,10 +74,11 @@ pub(crate) struct Latency {
     pub(crate) max: f64,
 }
 
-/// What an operation cost, and what the whole run held. `None` is what the kernel did not tell.
+/// What an operation cost, and what the whole run held. `None` is what the kernel did not tell, and, for readers beside
+/// writers, what cannot be told apart.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Cost {
-    pub(crate) cpu_us_per_op: f64,
+    pub(crate) cpu_us_per_op: Option<f64>,
     pub(crate) written_bytes_per_op: Option<f64>,
     pub(crate) read_bytes_per_op: Option<f64>,
     pub(crate) memory_bytes: Option<u64>,
@@ -83,12 +95,15 @@ pub(crate) struct RowKey {
     pub(crate) writers: u32,
     /// The workload that ran beside this one, if any.
     pub(crate) beside: Option<Workload>,
+    /// Whether the writers at the time worked at a fixed rate.
+    pub(crate) open_loop: bool,
 }
 
 /// What one round measured of one workload.
 #[derive(Debug, Clone)]
 pub(crate) struct Measurement {
     pub(crate) key: RowKey,
+    rate: Option<f64>,
     ops: u64,
     seconds: f64,
     sync_seconds: f64,
@@ -103,8 +118,9 @@ pub(crate) struct Measurement {
 impl RowKey {
     /// The rows that a step gives: one for the readers, one for the writers.
     pub(crate) fn of_step(target: TargetName, mode: Mode, step: &Step) -> impl Iterator<Item = Self> {
-        let Step { read, readers, write, writers } = *step;
-        let row = move |workload, beside| Self { target, workload, mode, readers, writers, beside };
+        let Step { read, readers, write, writers, rate } = *step;
+        let open_loop = rate.is_some();
+        let row = move |workload, beside| Self { target, workload, mode, readers, writers, beside, open_loop };
         write.map(|write| row(write, read)).into_iter().chain(read.map(|read| row(read, write)))
     }
 }
@@ -112,27 +128,37 @@ impl RowKey {
 impl Measurement {
     pub(crate) fn new(
         key: RowKey,
+        rate: Option<f64>,
         outcome: &Outcome,
         step: &StepOutcome,
         disk_bytes: Option<u64>,
         engine_notes: &str,
     ) -> Self {
-        let ops_of_step: u64 = step.read.iter().chain(&step.write).map(|side| side.ops).sum();
-        let per_op = |amount: u64| amount as f64 / ops_of_step.max(1) as f64;
+        let per_op = |amount: u64| amount as f64 / outcome.ops.max(1) as f64;
+        // Readers beside writers have what their threads used, writers all the rest.
+        let (cpu_ns, has_rest) = match &step.read {
+            Some(readers) if key.beside.is_some() => match key.workload.is_read() {
+                true => (readers.cpu_ns, false),
+                false => (step.usage.cpu_ns.saturating_sub(readers.cpu_ns), true),
+            },
+            _ => (step.usage.cpu_ns, true),
+        };
+        let bytes_per_op = |bytes: Option<u64>| bytes.filter(|_| has_rest).map(per_op);
         let mut problems = Vec::new();
         if outcome.faults > 0 {
             problems.push(format!("{} records missing or wrong", outcome.faults));
         }
         Self {
             key,
+            rate,
             ops: outcome.ops,
             seconds: outcome.elapsed.as_secs_f64(),
             sync_seconds: step.quieting.as_secs_f64(),
             latency_us: Latency::of(&outcome.latency_ns),
             cost: Cost {
-                cpu_us_per_op: per_op(step.usage.cpu_ns) / 1e3,
-                written_bytes_per_op: step.usage.written_bytes.map(per_op),
-                read_bytes_per_op: step.usage.read_bytes.map(per_op),
+                cpu_us_per_op: Some(per_op(cpu_ns) / 1e3),
+                written_bytes_per_op: bytes_per_op(step.usage.written_bytes),
+                read_bytes_per_op: bytes_per_op(step.usage.read_bytes),
                 memory_bytes: step.memory_bytes,
                 disk_bytes,
             },
@@ -145,6 +171,7 @@ impl Measurement {
     pub(crate) fn failed(key: RowKey, problem: String) -> Self {
         Self {
             key,
+            rate: None,
             ops: 0,
             seconds: 0.0,
             sync_seconds: 0.0,
@@ -157,6 +184,18 @@ impl Measurement {
 
     pub(crate) fn ops_per_s(&self) -> f64 {
         if self.seconds > 0.0 { self.ops as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Says so if the writers did not do what was due.
+    fn fell_behind(&self) -> Option<String> {
+        let rate = self.rate.filter(|_| !self.key.workload.is_read())?;
+        (self.ops_per_s() < RATE_REACHED * rate).then(|| {
+            format!(
+                "fell behind: {} of {} ops/s, so latencies grow with the length of the run",
+                whole(self.ops_per_s()),
+                whole(rate)
+            )
+        })
     }
 }
 
@@ -203,6 +242,9 @@ fn row(rounds: &[&Measurement], plan: &Plan, environment: &Environment) -> Row {
         mode: key.mode.to_string(),
         readers: key.readers,
         writers: key.writers,
+        rate: median.rate,
+        open_loop: key.open_loop,
+        is_read: key.workload.is_read(),
         n: plan.n,
         ops: median.ops,
         seconds: median.seconds,
@@ -229,13 +271,22 @@ fn notes(rounds: &[&Measurement], plan: &Plan, environment: &Environment) -> Str
         notes.extend(measurement.problems.iter().map(|problem| format!("INVALID, round {}: {problem}", round + 1)));
     }
     notes.extend(rounds.iter().map(|round| round.engine_notes.clone()).find(|text| !text.is_empty()));
-    notes.extend(
-        key.beside.map(|beside| format!("ran beside {beside}; the cost is that of both, per operation of both")),
-    );
+    for (round, measurement) in rounds.iter().enumerate() {
+        notes.extend(measurement.fell_behind().map(|text| format!("round {}: {text}", round + 1)));
+    }
+    notes.extend(key.beside.map(|beside| match key.workload.is_read() {
+        true => format!("ran beside {beside}: processor time of the readers alone, bytes are in the row of {beside}"),
+        false => format!("ran beside {beside}: processor time without the readers', bytes of the whole process"),
+    }));
+    notes.extend(key.open_loop.then(|| OPEN_LOOP.to_owned()));
     notes.extend(how_to_read(key.workload, plan));
     notes.extend(doubts(environment).map(str::to_owned));
     notes.join("; ")
 }
+
+const OPEN_LOOP: &str = "open loop: writes were due at a fixed rate, their latency runs from then, and the processor \
+                         time has the last 50 µs of waiting in it";
+const MIXED: &str = "readers beside writers: the writers' cost is all of the process but the readers' processor time";
 
 /// What the numbers of a workload count, where that is not one operation timed by itself.
 fn how_to_read(workload: Workload, plan: &Plan) -> Option<String> {
@@ -269,10 +320,16 @@ pub(crate) fn footnotes(measurements: &[Measurement], plan: &Plan, environment: 
         let workload = measurement.key.workload;
         how_to_read(workload, plan).map(|text| format!("{workload}: {text}"))
     });
-    let mixed = measurements.iter().any(|measurement| measurement.key.beside.is_some());
-    let mixed = mixed.then(|| "readers beside writers: the cost is that of both, per operation of both".to_owned());
+    let behind = measurements.iter().filter_map(|measurement| {
+        let RowKey { target, mode, workload, .. } = measurement.key;
+        measurement.fell_behind().map(|text| format!("{target} {mode} {workload}: {text}"))
+    });
+    let any = |of: fn(&RowKey) -> bool| measurements.iter().any(|measurement| of(&measurement.key));
+    let mixed = any(|key| key.beside.is_some()).then_some(MIXED);
+    let open_loop = any(|key| key.open_loop).then_some(OPEN_LOOP);
+    let general = mixed.into_iter().chain(open_loop).chain(doubts(environment)).map(str::to_owned);
     let mut notes = Vec::new();
-    for note in problems.chain(engines).chain(workloads).chain(mixed).chain(doubts(environment).map(str::to_owned)) {
+    for note in problems.chain(behind).chain(engines).chain(workloads).chain(general) {
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -289,7 +346,15 @@ pub(crate) fn table(rows: &[Row], targets: &[TargetName]) -> String {
     if compared {
         headings.push(&ratio_heading);
     }
-    headings.extend(["p50 µs", "p99 µs", "max µs", "cpu µs/op", "written B/op", "memory MB", "disk MB", ""]);
+    let open_loop = rows.iter().any(|row| row.open_loop);
+    if open_loop {
+        headings.push("due/s");
+    }
+    headings.extend(["p50 µs", "p99 µs", "p99.9 µs"]);
+    if open_loop {
+        headings.push("p99.9/p50");
+    }
+    headings.extend(["max µs", "cpu µs/op", "written B/op", "memory MB", "disk MB", ""]);
 
     let mut cells: Vec<Vec<String>> = vec![headings.into_iter().map(str::to_owned).collect()];
     let mut order: Vec<&Row> = rows.iter().collect();
@@ -305,19 +370,27 @@ pub(crate) fn table(rows: &[Row], targets: &[TargetName]) -> String {
         line.push(whole(row.ops_per_s));
         if compared {
             line.push(match reference {
-                Some(reference) if reference.ops_per_s > 0.0 => {
+                // What is done at a rate says nothing about what could be.
+                Some(reference) if reference.ops_per_s > 0.0 && !row.open_loop => {
                     format!("{:.2}x", row.ops_per_s / reference.ops_per_s)
                 }
                 _ => "-".to_owned(),
             });
         }
-        line.extend([row.latency_us.p50, row.latency_us.p99, row.latency_us.max].map(significant));
-        line.push(significant(row.cost.cpu_us_per_op));
-        line.push(row.cost.written_bytes_per_op.map_or("-".to_owned(), significant));
-        line.extend(
-            [row.cost.memory_bytes, row.cost.disk_bytes]
-                .map(|bytes| bytes.map_or("-".to_owned(), |b| significant(b as f64 / 1e6))),
-        );
+        let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), significant);
+        if open_loop {
+            line.push(row.rate.map_or("-".to_owned(), whole));
+        }
+        let Latency { p50, p99, p999, max, .. } = row.latency_us;
+        line.extend([p50, p99, p999].map(significant));
+        if open_loop {
+            let is_due = row.open_loop && p50 > 0.0 && !row.is_read;
+            line.push(if is_due { format!("{:.1}x", p999 / p50) } else { "-".to_owned() });
+        }
+        line.push(significant(max));
+        line.extend([row.cost.cpu_us_per_op, row.cost.written_bytes_per_op].map(or_dash));
+        let megabytes = |bytes: Option<u64>| or_dash(bytes.map(|bytes| bytes as f64 / 1e6));
+        line.extend([row.cost.memory_bytes, row.cost.disk_bytes].map(megabytes));
         line.push(if row.valid { String::new() } else { "INVALID".to_owned() });
         cells.push(line);
     }
@@ -326,7 +399,7 @@ pub(crate) fn table(rows: &[Row], targets: &[TargetName]) -> String {
 
 /// Whether two rows differ in nothing but the target.
 fn is_rival(a: &Row, b: &Row) -> bool {
-    let what = |row: &Row| (row.workload.clone(), row.mode.clone(), row.readers, row.writers);
+    let what = |row: &Row| (row.workload.clone(), row.mode.clone(), row.readers, row.writers, row.open_loop);
     what(a) == what(b)
 }
 
@@ -386,7 +459,15 @@ mod tests {
     use super::*;
 
     fn measurement(target: TargetName, ops: u64, problem: Option<&str>) -> Measurement {
-        let key = RowKey { target, workload: Workload::Set, mode: Mode::Lazy, readers: 0, writers: 1, beside: None };
+        let key = RowKey {
+            target,
+            workload: Workload::Set,
+            mode: Mode::Lazy,
+            readers: 0,
+            writers: 1,
+            beside: None,
+            open_loop: false,
+        };
         let mut measurement = Measurement::failed(key, String::new());
         measurement.problems = problem.map(str::to_owned).into_iter().collect();
         measurement.ops = ops;
@@ -395,15 +476,7 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        let flags: crate::kv::KvArgs = {
-            #[derive(clap::Parser)]
-            struct Command {
-                #[command(flatten)]
-                args: crate::kv::KvArgs,
-            }
-            <Command as clap::Parser>::parse_from(["kv"]).args
-        };
-        Plan::new(&flags).unwrap()
+        Plan::new(&crate::parse("").unwrap()).unwrap()
     }
 
     fn environment() -> Environment {
@@ -462,7 +535,10 @@ mod tests {
                 assert!(value.get(name).is_some(), "{name} is missing in {value}");
             }
         };
-        check(row, "bench target workload mode readers writers n seconds ops_per_s latency_us cost valid notes env");
+        check(
+            row,
+            "bench target workload mode readers writers rate n seconds ops_per_s latency_us cost valid notes env",
+        );
         check(&row["latency_us"], "mean p50 p90 p99 p999 max");
         check(&row["cost"], "cpu_us_per_op written_bytes_per_op read_bytes_per_op memory_bytes disk_bytes");
         check(&row["env"], "commit cpu cores kernel fs");

@@ -2,23 +2,21 @@
 //!
 //! ```text
 //! for mode ── for pass ── for round ── for target, the next one first each round
-//!                                        └─ fresh directory: open, steps, check, close, remove
+//!                                        ├─ fresh directory: open, steps, check, close, remove
+//!                                        └─ with --load, if the pass writes: once more, at a part of that throughput
 //! ```
 //!
 //! Invariants
 //! - Rivals alternate within a round, and each goes first in turn, so that a machine that slows down or warms up
 //!   does it to all of them.
-//! - Only directories that this run made are removed.
 //! - An engine that fails loses its own results, not those of the others.
 //!
 //! Not here: threads and clocks (`drive`), and what is printed at the end (`report`).
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use crate::kv::args::Plan;
+use crate::kv::args::{Arrivals, Plan};
 use crate::kv::cost;
 use crate::kv::drive;
 use crate::kv::progress::Progress;
@@ -26,61 +24,7 @@ use crate::kv::report::{self, Measurement, RowKey};
 use crate::kv::targets::{self, CheckSummary, Config, Target, TargetName};
 use crate::kv::workload::{Mode, Step};
 use crate::kv::{Error, Result};
-
-/// The directory that holds this run's databases.
-#[derive(Debug)]
-pub(crate) struct Workplace {
-    dir: PathBuf,
-    /// Outer directory, if this run made it.
-    made: Option<PathBuf>,
-    keep: bool,
-}
-
-impl Workplace {
-    /// Makes `outer` if it is not there, and a directory inside it that no other run uses.
-    pub(crate) fn new(outer: &Path, keep: bool) -> Result<Self> {
-        let made = match fs::create_dir(outer) {
-            Ok(()) => Some(outer.to_owned()),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && outer.is_dir() => None,
-            Err(error) => return Err(Error::io("cannot create", outer, error)),
-        };
-        for attempt in 0.. {
-            let dir = outer.join(format!("kv-{}-{attempt}", std::process::id()));
-            match fs::create_dir(&dir) {
-                Ok(()) => return Ok(Self { dir, made, keep }),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Error::io("cannot create", dir, error)),
-            }
-        }
-        unreachable!("some number is free")
-    }
-
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    pub(crate) fn make(&self, name: &str) -> Result<PathBuf> {
-        let dir = self.dir.join(name);
-        fs::create_dir(&dir).map_err(|error| Error::io("cannot create", &dir, error))?;
-        Ok(dir)
-    }
-
-    pub(crate) fn remove(&self, dir: &Path) -> Result<()> {
-        fs::remove_dir_all(dir).map_err(|error| Error::io("cannot remove", dir, error))
-    }
-}
-
-impl Drop for Workplace {
-    fn drop(&mut self) {
-        if self.keep {
-            return;
-        }
-        let _leftovers_harm_nobody = fs::remove_dir_all(&self.dir);
-        if let Some(made) = &self.made {
-            let _not_empty_means_not_only_ours = fs::remove_dir(made);
-        }
-    }
-}
+use crate::workplace::Workplace;
 
 /// A structural check that an engine made of its database after a pass.
 #[derive(Debug)]
@@ -111,7 +55,12 @@ pub(crate) struct Measured {
 
 /// How many runs [`run`] makes.
 pub(crate) fn run_count(plan: &Plan) -> u64 {
-    plan.modes.len() as u64 * plan.passes.len() as u64 * u64::from(plan.rounds) * plan.targets.len() as u64
+    let repeated = match plan.arrivals {
+        Arrivals::Load(_) => plan.passes.iter().filter(|pass| writes(pass)).count(),
+        Arrivals::Closed | Arrivals::Rate(_) => 0,
+    };
+    let passes = (plan.passes.len() + repeated) as u64;
+    plan.modes.len() as u64 * passes * u64::from(plan.rounds) * plan.targets.len() as u64
 }
 
 /// Runs everything in `plan`.
@@ -122,9 +71,8 @@ pub(crate) fn run(plan: &Plan, workplace: &Workplace, progress: &Progress) -> Re
             for round in 0..plan.rounds {
                 for turn in 0..plan.targets.len() {
                     let name = plan.targets[(turn + round as usize) % plan.targets.len()];
-                    let run = Run { plan, name, mode: *mode, pass, round };
-                    run.in_fresh_directory(workplace, progress, &mut measured)?;
-                    progress.advance();
+                    let run = Run { plan, name, mode: *mode, round, workplace, progress };
+                    run.arrivals(pass, &mut measured)?;
                 }
             }
         }
@@ -132,26 +80,65 @@ pub(crate) fn run(plan: &Plan, workplace: &Workplace, progress: &Progress) -> Re
     Ok(measured)
 }
 
+fn writes(pass: &[Step]) -> bool {
+    pass.iter().any(|step| step.write.is_some())
+}
+
+/// The pass in open loop; steps that only read stay as they are.
+fn at_rate(pass: &[Step], rate: f64) -> Vec<Step> {
+    pass.iter().map(|step| Step { rate: step.write.map(|_| rate), ..*step }).collect()
+}
+
 /// One engine's turn.
 struct Run<'a> {
     plan: &'a Plan,
     name: TargetName,
     mode: Mode,
-    pass: &'a [Step],
     round: u32,
+    workplace: &'a Workplace,
+    progress: &'a Progress,
 }
 
 impl Run<'_> {
-    fn in_fresh_directory(&self, workplace: &Workplace, progress: &Progress, measured: &mut Measured) -> Result<()> {
+    /// Runs a pass in closed loop, in open loop, or in both, each in a directory of its own.
+    fn arrivals(&self, pass: &[Step], measured: &mut Measured) -> Result<()> {
+        let load = match self.plan.arrivals {
+            Arrivals::Closed => return self.in_fresh_directory(pass, measured),
+            Arrivals::Rate(rate) => return self.in_fresh_directory(&at_rate(pass, rate), measured),
+            Arrivals::Load(load) => load,
+        };
+        let done = measured.measurements.len();
+        self.in_fresh_directory(pass, measured)?;
+        if !writes(pass) {
+            return Ok(());
+        }
+        let closed = measured.measurements[done..].iter().find(|measurement| !measurement.key.workload.is_read());
+        let rate = load * closed.map_or(0.0, Measurement::ops_per_s);
+        let pass = at_rate(pass, rate);
+        if rate > 0.0 {
+            return self.in_fresh_directory(&pass, measured);
+        }
+        let problem = "there is no throughput of which --load would be a part".to_owned();
+        let keys = pass.iter().flat_map(|step| RowKey::of_step(self.name, self.mode, step));
+        measured.measurements.extend(keys.map(|key| Measurement::failed(key, problem.clone())));
+        self.progress.advance();
+        Ok(())
+    }
+
+    fn in_fresh_directory(&self, pass: &[Step], measured: &mut Measured) -> Result<()> {
+        let Self { workplace, progress, .. } = self;
         let what: Vec<_> =
-            self.pass.iter().flat_map(|step| step.write.into_iter().chain(step.read)).map(|w| w.to_string()).collect();
-        let what = what.join("+");
+            pass.iter().flat_map(|step| step.write.into_iter().chain(step.read)).map(|w| w.to_string()).collect();
+        let mut what = what.join("+");
+        if pass.iter().any(|step| step.rate.is_some()) {
+            what.push_str("-open-loop");
+        }
         let dir = workplace.make(&format!("{}-{}-{what}-{}", self.name, self.mode, self.round + 1))?;
         let started = Instant::now();
         progress.begin(&format!("{} {} {what}, round {}", self.name, self.mode, self.round + 1));
 
         let done = measured.measurements.len();
-        let checked = self.steps(&dir, progress, measured);
+        let checked = self.steps(pass, &dir, measured);
         match checked {
             Ok(None) => {}
             Ok(Some(summary)) => {
@@ -171,26 +158,27 @@ impl Run<'_> {
                     self.mode,
                     report::seconds(started.elapsed())
                 ));
-                self.give_up(&error, done, measured);
+                self.give_up(pass, &error, done, measured);
             }
         }
+        progress.advance();
         let last_round = self.round + 1 == self.plan.rounds;
         if self.plan.keep && last_round { Ok(()) } else { workplace.remove(&dir) }
     }
 
     /// Every result that this run owes becomes an invalid one.
-    fn give_up(&self, error: &Error, done: usize, measured: &mut Measured) {
+    fn give_up(&self, pass: &[Step], error: &Error, done: usize, measured: &mut Measured) {
         for measurement in &mut measured.measurements[done..] {
             measurement.problems.push(error.to_string());
         }
         let reported: Vec<RowKey> = measured.measurements[done..].iter().map(|measurement| measurement.key).collect();
-        for step in self.pass {
+        for step in pass {
             let missing = RowKey::of_step(self.name, self.mode, step).filter(|key| !reported.contains(key));
             measured.measurements.extend(missing.map(|key| Measurement::failed(key, error.to_string())));
         }
     }
 
-    fn steps(&self, dir: &Path, progress: &Progress, measured: &mut Measured) -> Result<Option<CheckSummary>> {
+    fn steps(&self, pass: &[Step], dir: &Path, measured: &mut Measured) -> Result<Option<CheckSummary>> {
         let plan = self.plan;
         let config = Config {
             mode: self.mode,
@@ -201,18 +189,19 @@ impl Run<'_> {
         };
         let target: Box<dyn Target> = targets::open(self.name, dir, &config)?;
         let mut readers_loaded = false;
-        for step in self.pass {
+        for step in pass {
             let outcome = drive::run_step(target.as_ref(), plan, self.mode, step, &mut readers_loaded)?;
             let disk_bytes = cost::disk_bytes(dir).ok();
             for key in RowKey::of_step(self.name, self.mode, step) {
                 let side = if key.workload.is_read() { &outcome.read } else { &outcome.write };
                 let side = side.as_ref().expect("a step measures what it runs");
-                let measurement = Measurement::new(key, side, &outcome, disk_bytes, &target.notes());
-                progress.line(&format!(
-                    "{} {} {}, round {}: {} ops/s in {}",
+                let measurement = Measurement::new(key, step.rate, side, &outcome, disk_bytes, &target.notes());
+                self.progress.line(&format!(
+                    "{} {} {}{}, round {}: {} ops/s in {}",
                     self.name,
                     self.mode,
                     key.workload,
+                    if key.open_loop { " in open loop" } else { "" },
                     self.round + 1,
                     report::whole(measurement.ops_per_s()),
                     report::seconds(side.elapsed)
@@ -221,39 +210,5 @@ impl Run<'_> {
             }
         }
         target.check()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_the_run_made_is_removed() {
-        let outer = tempfile::tempdir().unwrap();
-        fs::write(outer.path().join("mine"), "precious").unwrap();
-        let inner = {
-            let workplace = Workplace::new(outer.path(), false).unwrap();
-            let second = Workplace::new(outer.path(), false).unwrap();
-            assert_ne!(workplace.dir(), second.dir());
-            fs::write(workplace.dir().join("data"), "x").unwrap();
-            workplace.dir().to_owned()
-        };
-        assert!(!inner.exists());
-        assert!(outer.path().join("mine").exists());
-
-        let new = outer.path().join("new");
-        drop(Workplace::new(&new, false).unwrap());
-        assert!(!new.exists());
-        drop(Workplace::new(&new, true).unwrap());
-        assert!(new.exists());
-    }
-
-    #[test]
-    fn a_file_in_the_way_is_an_error() {
-        let outer = tempfile::tempdir().unwrap();
-        let file = outer.path().join("file");
-        fs::write(&file, "").unwrap();
-        assert!(Workplace::new(&file, false).unwrap_err().to_string().contains("cannot create"));
     }
 }

@@ -19,6 +19,7 @@ use clap::ValueEnum;
 use crate::kv::{Error, Mode, Result};
 
 mod colibri;
+mod flush;
 #[cfg(feature = "rivals")]
 mod mdb;
 mod null;
@@ -39,6 +40,8 @@ pub enum TargetName {
     ColibriNolog,
     /// Does nothing: what the harness itself costs.
     Null,
+    /// Keeps nothing, but writes and flushes a record a commit: how many flushes the machine can do.
+    Flush,
     /// LMDB, master branch (feature `rivals`).
     Lmdb,
     /// MDBX (feature `rivals`).
@@ -64,6 +67,7 @@ impl fmt::Display for TargetName {
             Self::Colibri => "colibri",
             Self::ColibriNolog => "colibri-nolog",
             Self::Null => "null",
+            Self::Flush => "flush",
             Self::Lmdb => "lmdb",
             Self::Mdbx => "mdbx",
             Self::Redb => "redb",
@@ -105,7 +109,7 @@ pub(crate) trait Target: Sync {
         Ok(None)
     }
 
-    /// Whether what is set can be read back: only `null` says no.
+    /// Whether what is set can be read back: `null` and `flush` say no.
     fn keeps_records(&self) -> bool {
         true
     }
@@ -163,7 +167,7 @@ pub(crate) trait WriteOps {
 /// Says which feature compiles the engine in, if this build is without it.
 pub(crate) fn require_compiled_in(name: TargetName) -> Result<()> {
     let missing_feature = match name {
-        TargetName::Colibri | TargetName::ColibriNolog | TargetName::Null => None,
+        TargetName::Colibri | TargetName::ColibriNolog | TargetName::Null | TargetName::Flush => None,
         TargetName::Lmdb | TargetName::Mdbx | TargetName::Redb | TargetName::Sqlite => {
             (!cfg!(feature = "rivals")).then_some("rivals")
         }
@@ -181,6 +185,7 @@ pub(crate) fn open(name: TargetName, dir: &Path, config: &Config) -> Result<Box<
     match name {
         TargetName::Colibri | TargetName::ColibriNolog => colibri::open(name, dir, config),
         TargetName::Null => Ok(null::open(config)),
+        TargetName::Flush => Ok(flush::open(dir, config)),
         #[cfg(feature = "rivals")]
         TargetName::Lmdb => mdb::open_lmdb(dir, config),
         #[cfg(feature = "rivals")]

@@ -75,12 +75,14 @@ impl fmt::Display for Mode {
 }
 
 /// What runs at one time: readers, writers, or both at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Step {
     pub(crate) read: Option<Workload>,
     pub(crate) readers: u32,
     pub(crate) write: Option<Workload>,
     pub(crate) writers: u32,
+    /// Operations a second that all writers together shall do, in open loop; `None` is closed loop.
+    pub(crate) rate: Option<f64>,
 }
 
 /// Steps that share a database: reads leave it as it was, so they need not fill it again; anything else gets a
@@ -93,12 +95,13 @@ pub(crate) fn passes(workloads: &[Workload], readers: u32, writers: u32) -> Vec<
     let chosen = |read: bool| Workload::ALL.into_iter().filter(move |w| w.is_read() == read && workloads.contains(w));
     let alone = readers == 0 && writers == 0;
     let (readers, writers) = if alone { (1, 1) } else { (readers, writers) };
-    let write_step = |write| Step { read: None, readers: 0, write: Some(write), writers };
-    let read_step = |read| Step { read: Some(read), readers, write: None, writers: 0 };
+    let write_step = |write| Step { read: None, readers: 0, write: Some(write), writers, rate: None };
+    let read_step = |read| Step { read: Some(read), readers, write: None, writers: 0, rate: None };
     if !alone && readers > 0 && writers > 0 {
         return chosen(false)
             .flat_map(|write| {
-                chosen(true).map(move |read| vec![Step { read: Some(read), readers, write: Some(write), writers }])
+                chosen(true)
+                    .map(move |read| vec![Step { read: Some(read), readers, write: Some(write), writers, rate: None }])
             })
             .collect();
     }

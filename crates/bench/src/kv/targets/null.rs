@@ -9,20 +9,22 @@ use crate::kv::Result;
 use crate::kv::keys::{KeySpace, write_value};
 use crate::kv::targets::{Config, EntryVisitor, Session, Target, TxnBody, ValueVisitor, WriteOps};
 
-struct Null {
-    key_bytes: usize,
-    value_bytes: usize,
-}
+struct Null(Config);
 
 pub(super) fn open(config: &Config) -> Box<dyn Target> {
-    Box::new(Null { key_bytes: config.key_bytes, value_bytes: config.value_bytes })
+    Box::new(Null(*config))
+}
+
+/// What answers reads, of this target and of others that keep nothing.
+pub(super) fn session(config: &Config) -> NullSession {
+    let mut key = vec![0; config.key_bytes];
+    KeySpace::new(config.key_bytes, 0).write_key(0, &mut key);
+    NullSession { key, ops: NullOps { value: vec![0; config.value_bytes] } }
 }
 
 impl Target for Null {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        let mut key = vec![0; self.key_bytes];
-        KeySpace::new(self.key_bytes, 0).write_key(0, &mut key);
-        Ok(Box::new(NullSession { key, ops: NullOps { value: vec![0; self.value_bytes] } }))
+        Ok(Box::new(session(&self.0)))
     }
 
     fn sync(&self) -> Result<()> {
@@ -38,7 +40,7 @@ impl Target for Null {
     }
 }
 
-struct NullSession {
+pub(super) struct NullSession {
     key: Vec<u8>,
     ops: NullOps,
 }
