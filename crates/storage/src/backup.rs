@@ -75,9 +75,9 @@ impl Database {
         if !core.is_read_only() {
             core.sync()?;
         }
-        let snapshot = Snapshot::steady(&self.0)?;
+        let (snapshot, meta) = Snapshot::steady(&self.0)?;
         let (root, bounds, pager) = (snapshot.root(), snapshot.bounds(), &core.pager);
-        let database_id = core.read_newest_meta()?.database_id;
+        let database_id = meta.database_id;
         if let Some(before) = since
             && (before.database_id != database_id || before.txn > root.txn)
         {

@@ -13,6 +13,7 @@ use crate::meta::{Meta, MetaFault};
 use crate::node::{Node, Payload};
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
+use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::tree::{Tree, large_pages};
 use crate::{Error, Result, TableStat};
@@ -69,21 +70,28 @@ impl Database {
             }
         }
         let work = core.workspace().lock();
-        let snapshot = self.read()?;
+        // Its snapshot keeps the free map, too, from being taken or cut off.
+        let (steady, fault) = match Snapshot::steady(&self.0) {
+            Ok((steady, meta)) => ((steady.txn() == core.shared.visible()).then_some((steady, meta)), None),
+            Err(e @ Error::Corrupted { .. }) => (None, Some(e)),
+            Err(e) => return Err(e),
+        };
+        let (snapshot, meta) = match steady {
+            Some((steady, meta)) => (steady, Some(meta)),
+            None => (self.read()?, None),
+        };
         core.pager.forget_verified(snapshot.bounds().page_count);
         let bounds = snapshot.bounds();
         let mut check =
             Check { core, bounds, report: CheckReport { txn: snapshot.txn(), ..report }, reached: HashSet::new() };
         check.meta_pages();
         check.catalog(&snapshot.root().catalog);
-        let meta = core.read_newest_meta();
-        match meta {
-            Ok(meta) if meta.txn == snapshot.txn() => {
-                check.report.free_checked = true;
-                check.free_space(&meta);
-            }
-            Ok(_) => {}
-            Err(e) => check.report.problem(e.to_string()),
+        if let Some(meta) = meta {
+            check.report.free_checked = true;
+            check.free_space(&meta);
+        }
+        if let Some(e) = fault {
+            check.report.problem(e.to_string());
         }
         drop(work);
         check.report.pages_reached = check.reached.len() as u64 + 2;

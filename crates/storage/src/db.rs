@@ -6,12 +6,13 @@
 //! A commit publishes a root; the log or a steady point makes a published root survive the system's crash.
 
 use std::fs::{self, File};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use parking_lot::Mutex;
 
 use crate::disk::{FileDisk, MadeDirs};
 use crate::flusher::{Flusher, LogFlusher};
@@ -28,7 +29,7 @@ use crate::space::Space;
 use crate::steady::Makers;
 use crate::trace::{Tracer, WriteKind, WriteTrace};
 use crate::txn::WriteTxn;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, WorkspaceGuard, Writers};
 use crate::{Error, FORMAT_VERSION, Result};
 
 /// The file with the pages.
@@ -42,8 +43,6 @@ const LOG_FULL: u64 = 4;
 /// How many times this process has opened a database, and one more.
 static OPENINGS: AtomicU64 = AtomicU64::new(1);
 
-pub(crate) type WorkspaceGuard = ArcMutexGuard<RawMutex, Workspace>;
-
 /// An open database. Clones refer to the same; the last one to go makes a final steady point and closes.
 ///
 /// A thread that holds a write transaction waits for itself if it calls [`Database::write`], [`Database::sync`],
@@ -54,7 +53,8 @@ pub struct Database(pub(crate) Arc<Handle>);
 /// The open database and the thread that works for it: dropping it closes the database.
 pub(crate) struct Handle {
     pub(crate) core: Arc<Core>,
-    flusher: Option<Flusher>,
+    /// Only when recovery is over: a steady point in the middle of it would forget the rest of the log.
+    flusher: OnceLock<Flusher>,
     log_flusher: Mutex<Option<LogFlusher>>,
     this: Weak<Handle>,
     recovery: OnceLock<Recovery>,
@@ -71,7 +71,7 @@ pub(crate) struct Core {
     pub(crate) path: PathBuf,
     pub(crate) read_only: bool,
     /// What the writer knows. In a read-only database it is never used.
-    workspace: Arc<Mutex<Workspace>>,
+    writers: Writers,
     pub(crate) log: Log,
     /// When the log is long, in bytes; `None` for a measure that follows the size of the data.
     log_bytes: Option<u64>,
@@ -129,32 +129,35 @@ impl Database {
 
     /// Recovers if this is the first opening, and lets others in.
     fn with_core(core: Core, first: bool) -> Result<Self> {
-        let core = Arc::new(core);
-        let flusher = match core.durability {
-            _ if core.read_only => None,
-            Durability::Lazy { period, .. } => Some(Flusher::start(&core, period)?),
-            Durability::Sync => Some(Flusher::start(&core, core.log_period)?),
-            Durability::SyncNoLog | Durability::NoSync => None,
-        };
         let db = Self(Arc::new_cyclic(|this| Handle {
-            core,
-            flusher,
+            core: Arc::new(core),
+            flusher: OnceLock::new(),
             log_flusher: Mutex::default(),
             this: this.clone(),
             recovery: OnceLock::new(),
         }));
         if first {
-            let recovery = db.replay()?;
+            // Closing what was not recovered would delete the log.
+            let recovery = db.replay().inspect_err(|_| db.0.core.give_up())?;
             if recovery != Recovery::default() {
                 let _ = db.0.recovery.set(recovery);
             }
         }
+        let period = match db.0.core.durability {
+            _ if db.0.core.read_only => None,
+            Durability::Lazy { period, .. } => Some(period),
+            Durability::Sync => Some(db.0.core.log_period),
+            Durability::SyncNoLog | Durability::NoSync => None,
+        };
+        if let Some(period) = period {
+            let _ = db.0.flusher.set(Flusher::start(&db.0.core, period)?);
+        }
         let core = &db.0.core;
-        core.shared.open_gate();
-        // What a dead process left may have bypassed the log.
+        // What a dead process left may not be durable: nobody sees it before it is.
         if first && matches!(core.durability, Durability::Sync | Durability::SyncNoLog) && !core.read_only {
             core.sync()?;
         }
+        core.shared.open_gate();
         Ok(db)
     }
 
@@ -253,18 +256,27 @@ impl Database {
 
 #[cfg(test)]
 impl Database {
-    /// A database on another disk than a file, in this process alone.
+    /// A database on another disk than a file; who shares its lock file shares the disk.
     pub(crate) fn on_disk(
         disk: Box<dyn crate::disk::Disk>,
         log: [Box<dyn LogFile>; 2],
+        lock: &Path,
         options: &Options,
         page_size: u32,
     ) -> Result<Self> {
         let identity = Identity { boot_id: [0; 2], inode: 0, device: 0 };
-        let shared = Shared::private(disk.path(), identity, options.readers_max)?;
+        let logged = Some(options.durability == Durability::Sync);
+        let (shared, attached) = Shared::attach(lock, identity, options.readers_max, logged)?;
         let pager = Pager::new(disk, page_size, options.checksums);
-        let (core, first) = Core::start(pager, log, shared, Attached::First(None), Path::new("simulated"), options)?;
+        let (core, first) = Core::start(pager, log, shared, attached, Path::new("simulated"), options)?;
         Self::with_core(core, first)
+    }
+
+    /// Ends as a process does that is killed: nothing is flushed, and nothing is written any more.
+    pub(crate) fn die(self) {
+        self.0.core.give_up();
+        // Its threads still run, and would wait for it.
+        self.0.core.shared.release_own_writer();
     }
 
     pub(crate) fn image_of_new(page_size: u32) -> Vec<u8> {
@@ -284,7 +296,7 @@ impl std::fmt::Debug for Database {
 impl Handle {
     /// Tells the flusher of a commit, and whether it has reached a bound of the mode.
     pub(crate) fn committed(&self, over: bool) {
-        if let Some(flusher) = &self.flusher {
+        if let Some(flusher) = self.flusher.get() {
             flusher.committed(over);
         }
     }
@@ -368,7 +380,7 @@ impl Core {
             opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
             path: dir.to_owned(),
             read_only: options.read_only,
-            workspace: Arc::new(Mutex::new(Workspace::new(Space::empty()))),
+            writers: Writers::new(Workspace::new(Space::empty()), options.durability),
             log: Log::new(log),
             log_bytes: options.log_bytes,
             log_period: options.log_period,
@@ -395,15 +407,22 @@ impl Core {
     /// As one of several processes: refuses a file that somebody cut off while it is open, since touching what is missing
     /// ends the process.
     fn ensure_long_enough(&self) -> Result<()> {
-        let root = self.shared.root();
-        self.pager.disk().refresh()?;
-        if u64::from(root.page_count) * self.pager.page_size() as u64 > self.pager.disk().allocated() {
-            return Err(Error::Corrupted {
-                page: PageId(root.page_count - 1),
-                reason: "the file ends before it, and others have it open",
-            });
+        let mut root = self.shared.root();
+        loop {
+            self.pager.disk().refresh()?;
+            if u64::from(root.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated() {
+                return Ok(());
+            }
+            // Whoever writes may have made the file shorter since.
+            let newer = self.shared.root();
+            if newer.txn == root.txn {
+                return Err(Error::Corrupted {
+                    page: PageId(root.page_count - 1),
+                    reason: "the file ends before it, and others have it open",
+                });
+            }
+            root = newer;
         }
-        Ok(())
     }
 
     /// Whether commits go to the log.
@@ -411,10 +430,10 @@ impl Core {
         self.durability == Durability::Sync
     }
 
-    /// Whether a steady point is due by the mode's bound in bytes.
-    pub(crate) fn is_over(&self, root: &Root, born_runs: u32) -> bool {
+    /// Whether a steady point is due by the mode's bound in bytes, when so many pages are newer than the last.
+    pub(crate) fn is_over(&self, root: &Root, born_pages: u64) -> bool {
         match self.durability {
-            Durability::Lazy { bytes, .. } => u64::from(born_runs) * self.pager.page_size() as u64 >= bytes,
+            Durability::Lazy { bytes, .. } => born_pages * self.pager.page_size() as u64 >= bytes,
             Durability::Sync => root.log.offset >= self.log_bytes(root),
             Durability::SyncNoLog | Durability::NoSync => false,
         }
@@ -465,7 +484,7 @@ impl Core {
     }
 
     pub(crate) fn poison(&self) {
-        self.poisoned.store(true, Ordering::Release);
+        self.give_up();
         self.shared.poison();
     }
 
@@ -475,8 +494,7 @@ impl Core {
             return Err(Error::ReadOnly);
         }
         self.ensure_usable()?;
-        let mut guard =
-            if wait { self.workspace.lock_arc() } else { self.workspace.try_lock_arc().ok_or(Error::Busy)? };
+        let mut guard = if wait { self.writers.lock() } else { self.writers.try_lock().ok_or(Error::Busy)? };
         let current = self.shared.lock_writer(wait)?;
         let ready = self.ensure_usable().and_then(|()| if current { Ok(()) } else { self.take_over(&mut guard) });
         match ready {
@@ -491,11 +509,12 @@ impl Core {
     /// Ends being the writer.
     pub(crate) fn unlock_writer(&self, guard: WorkspaceGuard) {
         self.shared.unlock_writer();
-        drop(guard);
+        self.writers.unlock(guard);
     }
 
-    /// Brings `Workspace::space` up to date with the snapshots that live, before a transaction.
-    pub(crate) fn reclaim(&self, work: &mut Workspace) {
+    /// Brings `Workspace::space` up to date with the snapshots that live, before a transaction. Whether there is an end
+    /// of the file that no state needs which anybody sees or will see.
+    pub(crate) fn reclaim(&self, work: &mut Workspace) -> bool {
         let mut snapshots = std::mem::take(&mut work.snapshots);
         snapshots.clear();
         // In this order: see the head of `shared`, and `Shared::pin_steady`.
@@ -503,6 +522,7 @@ impl Core {
         work.space.settle(self.shared.steady());
         self.shared.pinned(&mut snapshots);
         let pinned = !snapshots.is_empty();
+        let may_cut = work.space.may_cut(visible, snapshots.iter().min().copied());
         work.space.reclaim(&mut snapshots, visible);
         // Ever more pages wait for readers: do those live?
         if pinned && work.space.waits_for_much() && self.shared.release_dead_readers() {
@@ -511,13 +531,25 @@ impl Core {
             work.space.reclaim(&mut snapshots, visible);
         }
         work.snapshots = snapshots;
+        may_cut
     }
 
     /// Tells of pages that were written, if somebody wants to know.
-    pub(crate) fn trace(&self, kind: WriteKind, txn: TxnId, runs: impl FnOnce() -> Vec<(PageId, u32)>) {
+    pub(crate) fn trace(
+        &self,
+        kind: WriteKind,
+        txn: TxnId,
+        log: Option<(u32, Range<u64>)>,
+        runs: impl FnOnce() -> Vec<(PageId, u32)>,
+    ) {
         if let Some(Tracer(trace)) = &self.tracer {
-            trace(&WriteTrace::of(kind, txn, &self.pager, runs()));
+            trace(&WriteTrace { log, ..WriteTrace::of(kind, txn, &self.pager, runs()) });
         }
+    }
+
+    /// Writes nothing more, not even when closing. Other processes go on.
+    fn give_up(&self) {
+        self.poisoned.store(true, Ordering::Release);
     }
 
     /// Flushes the disk. After a failed flush nobody knows what is there, and trying again does not tell: nothing is
@@ -555,16 +587,12 @@ impl Core {
     }
 
     /// Access to the workspace for reports; waits for a writer of this process only.
-    pub(crate) fn workspace(&self) -> &Arc<Mutex<Workspace>> {
-        &self.workspace
+    pub(crate) fn workspace(&self) -> &Mutex<Workspace> {
+        self.writers.workspace()
     }
 
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only
-    }
-
-    pub(crate) fn read_newest_meta(&self) -> Result<Meta> {
-        self.newest_meta().map(|(meta, _)| meta)
     }
 }
 

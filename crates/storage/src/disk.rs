@@ -175,12 +175,23 @@ impl Disk for FileDisk {
     }
 
     fn sync(&self) -> Result<()> {
-        self.file.sync_data().map_err(|e| Error::io("cannot flush", &self.path, e))
+        flush(&self.file, &self.path)
     }
 
     fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Flushes a file that can be found again: what is flushed to one that was removed is gone with its last user.
+pub(crate) fn flush(file: &File, path: &Path) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    file.sync_data().map_err(|e| Error::io("cannot flush", path, e))?;
+    let metadata = file.metadata().map_err(|e| Error::io("cannot look at", path, e))?;
+    if metadata.nlink() == 0 {
+        return Err(Error::Removed { path: path.into() });
+    }
+    Ok(())
 }
 
 /// The error for a file that was to have `bytes_wanted` bytes.

@@ -36,6 +36,13 @@ pub enum Error {
         /// The size the file should have had.
         bytes_wanted: u64,
     },
+    /// A file of the database was removed while it was open. Snapshots go on; nothing that is committed now would be found
+    /// again.
+    #[error("{path} was removed while the database was open: nothing can be committed to it any more", path = path.display())]
+    Removed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The database has reached the largest size it was opened with.
     #[error("the database is full: it has {size_max} bytes, its largest size; open it with a larger Options::size_max")]
     DatabaseFull {

@@ -64,7 +64,7 @@ pub use options::{Checksums, Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE
 pub use page::{PageId, TxnId};
 pub use recovery::Recovery;
 pub use shared::ReaderInfo;
-pub use slow::{AskSlowReader, SlowReaderAnswer, SlowReaders};
+pub use slow::{AskSlowReader, ReaderLimits, SlowReaderAnswer, SlowReaders};
 pub use snapshot::{ParkedSnapshot, Snapshot};
 pub use stat::DatabaseStat;
 pub use ticket::Ticket;

@@ -65,28 +65,40 @@ pub(crate) struct FileLog {
 impl FileLog {
     /// The two files of the database in a directory.
     pub(crate) fn pair(dir: &Path) -> Result<[Box<dyn LogFile>; 2]> {
-        let open = |name: &str| -> Result<Box<dyn LogFile>> {
-            let path = dir.join(name);
-            let log = Self { file: OnceLock::new(), allocated: AtomicU64::new(0), path };
-            match File::options().read(true).write(true).open(&log.path) {
-                Ok(file) => log.hold(file)?,
-                Err(e) if e.kind() == ErrorKind::NotFound => {}
-                // Where nothing may be written, nothing will be.
-                Err(e) if e.kind() == ErrorKind::PermissionDenied || e.kind() == ErrorKind::ReadOnlyFilesystem => {
-                    log.hold(File::open(&log.path).map_err(|e| Error::io("cannot open", &log.path, e))?)?;
-                }
-                Err(e) => return Err(Error::io("cannot open", &log.path, e)),
-            }
-            Ok(Box::new(log))
-        };
-        Ok([open("log.0")?, open("log.1")?])
+        Ok([Box::new(Self::new(dir.join("log.0"))?), Box::new(Self::new(dir.join("log.1"))?)])
     }
 
-    fn hold(&self, file: File) -> Result<()> {
+    fn new(path: PathBuf) -> Result<Self> {
+        let log = Self { file: OnceLock::new(), allocated: AtomicU64::new(0), path };
+        match log.existing() {
+            Ok(_) => {}
+            // Where nothing may be written, nothing will be.
+            Err(Error::Io { source, .. })
+                if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+            {
+                log.hold(File::open(&log.path).map_err(|e| Error::io("cannot open", &log.path, e))?)?;
+            }
+            Err(e) => return Err(e),
+        }
+        Ok(log)
+    }
+
+    fn hold(&self, file: File) -> Result<&File> {
         let length = file.metadata().map_err(|e| Error::io("cannot read the size of", &self.path, e))?.len();
         self.allocated.store(length, Ordering::Release);
-        let _ = self.file.set(file);
-        Ok(())
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    /// The file, if there is one: another process may have made it.
+    fn existing(&self) -> Result<Option<&File>> {
+        if let Some(file) = self.file.get() {
+            return Ok(Some(file));
+        }
+        match File::options().read(true).write(true).open(&self.path) {
+            Ok(file) => self.hold(file).map(Some),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io("cannot open", &self.path, e)),
+        }
     }
 
     /// The file, which is made if there is none.
@@ -96,10 +108,10 @@ impl FileLog {
         }
         let failed = |e| Error::io("cannot create", &self.path, e);
         let file = File::options().read(true).write(true).create(true).truncate(false).open(&self.path);
-        self.hold(file.map_err(failed)?)?;
+        let file = self.hold(file.map_err(failed)?)?;
         let dir = self.path.parent().unwrap_or(Path::new("."));
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
-        self.file.get().ok_or(Error::Poisoned)
+        Ok(file)
     }
 }
 
@@ -110,7 +122,9 @@ impl LogFile for FileLog {
 
     fn grow(&self, bytes: u64) -> Result<()> {
         let file = self.file()?;
-        let from = self.allocated();
+        // Another process may have made it longer, and written there.
+        let length = file.metadata().map_err(|e| Error::io("cannot read the size of", &self.path, e))?.len();
+        let from = self.allocated.fetch_max(length, Ordering::AcqRel).max(length);
         if bytes > from {
             disk::allocate(file, from, bytes - from).map_err(|e| disk::no_room("cannot grow", &self.path, bytes, e))?;
             self.allocated.store(bytes, Ordering::Release);
@@ -137,8 +151,8 @@ impl LogFile for FileLog {
     }
 
     fn sync(&self) -> Result<()> {
-        match self.file.get() {
-            Some(file) => file.sync_data().map_err(|e| Error::io("cannot flush", &self.path, e)),
+        match self.existing()? {
+            Some(file) => disk::flush(file, &self.path),
             None => Ok(()),
         }
     }
@@ -384,7 +398,30 @@ impl Window {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::{Database, Options, TableKind};
+
+    /// Bug: a process that had opened the database before there was a log did not flush the one that another had made.
+    /// Consequence: at a handover, commits that were not durable were shown. Fix: flushing looks for the file.
+    ///
+    /// Bug: a file that another process had made longer was made longer again from its old end. Consequence: on file
+    /// systems that cannot allocate, zeros went over its records. Fix: growing asks for the length.
+    #[test]
+    fn a_file_that_another_process_made_is_flushed_and_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log.0");
+        let [early, maker] = [0, 1].map(|_| FileLog::new(path.clone()).unwrap());
+        early.sync().unwrap();
+        assert!(early.file.get().is_none());
+        maker.grow(4096).unwrap();
+        early.sync().unwrap();
+        assert!(early.file.get().is_some(), "it was not flushed");
+        maker.grow(8192).unwrap();
+        assert_eq!(early.allocated(), 4096);
+        early.grow(6000).unwrap();
+        assert_eq!(early.allocated(), 8192);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 8192);
+    }
 
     /// Bug: see `Core::wait_durable`. Here one handle waits for what another wrote.
     #[test]

@@ -68,7 +68,8 @@ pub enum FreeSpace {
     /// Those freed first, and before them those that were free when the database was opened or whose disk space was
     /// given back. All free pages are written in turn.
     Fifo,
-    /// Those nearest to the start of the file.
+    /// Those nearest to the start of the file. Under writing this moves what is in use there, and the file gets shorter
+    /// when much of it has become free. What nobody writes stays where it is.
     Lowest,
     /// None: freed pages are not taken again, nor is their disk space given back, and the file grows with every
     /// commit. For measuring what the others cost or gain, since this writes strictly in order. A later opening with

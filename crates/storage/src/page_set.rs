@@ -23,6 +23,30 @@ pub(crate) struct PageSet {
 }
 
 impl PageSet {
+    /// A set from a bitmap, lowest bit first.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let word = |chunk: &[u8]| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        };
+        let words: Vec<u64> = bytes.chunks(8).map(word).collect();
+        let mut set = Self { summary: vec![0; words.len().div_ceil(64)], words, ..Self::default() };
+        for (index, word) in set.words.iter().enumerate().filter(|(_, word)| **word != 0) {
+            set.summary[index / 64] |= 1 << (index % 64);
+            set.len += word.count_ones();
+        }
+        set
+    }
+
+    /// Writes the bitmap, which no page of the set lies beyond, with zeros behind it.
+    pub(crate) fn to_bytes(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+        for (chunk, word) in bytes.chunks_mut(8).zip(&self.words) {
+            chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+        }
+    }
+
     pub(crate) fn contains(&self, page: u32) -> bool {
         self.words.get(page as usize / 64).is_some_and(|word| word >> (page % 64) & 1 == 1)
     }
@@ -76,9 +100,40 @@ impl PageSet {
         self.len
     }
 
+    /// The page behind the last one, or 0.
+    pub(crate) fn end(&self) -> u32 {
+        let last = self.words.iter().rposition(|&word| word != 0);
+        last.map_or(0, |index| (index as u32 + 1) * 64 - self.words[index].leading_zeros())
+    }
+
+    /// The pages from `64 * index` on, lowest bit first.
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        count_words(1);
+        self.words.get(index).copied().unwrap_or(0)
+    }
+
+    /// Takes out all pages from `end` on.
+    pub(crate) fn truncate(&mut self, end: u32) {
+        let (index, bits) = (end as usize / 64, end % 64);
+        let Some(gone) = self.words.get(index..) else { return };
+        self.len -= gone.iter().map(|word| word.count_ones()).sum::<u32>();
+        let kept = gone.first().map_or(0, |word| word & ((1 << bits) - 1));
+        self.words.truncate(index + 1);
+        self.summary.truncate(self.words.len().div_ceil(64));
+        if let Some(last) = self.words.get_mut(index) {
+            *last = kept;
+            self.len += kept.count_ones();
+            let summary = &mut self.summary[index / 64];
+            *summary &= (1 << (index % 64)) - 1;
+            *summary |= u64::from(kept != 0) << (index % 64);
+        }
+    }
+
     /// The lowest page. Remembers how far it had to look.
     pub(crate) fn lowest(&mut self) -> Option<u32> {
         while let Some(&summary) = self.summary.get(self.low) {
+            count_words(1);
             if summary != 0 {
                 let index = self.low * 64 + summary.trailing_zeros() as usize;
                 return Some(index as u32 * 64 + self.words[index].trailing_zeros());
@@ -92,7 +147,9 @@ impl PageSet {
     fn next_word(&self, from: usize) -> Option<usize> {
         let mut at = from / 64;
         let mut summary = *self.summary.get(at)? & u64::MAX << (from % 64);
+        count_words(1);
         while summary == 0 {
+            count_words(1);
             at += 1;
             summary = *self.summary.get(at)?;
         }
@@ -164,6 +221,19 @@ impl PageSet {
     }
 }
 
+/// Tells tests how many words a search looks at.
+#[inline]
+fn count_words(_words: u64) {
+    #[cfg(test)]
+    WORDS.set(WORDS.get() + _words);
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Words of bitmaps and summaries that this thread has looked at in searches.
+    pub(crate) static WORDS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// The first bit of `count` set bits in a row.
 fn run_in_word(word: u64, count: u32) -> Option<u32> {
     if count > 64 {
@@ -213,7 +283,22 @@ mod tests {
                 let count = [1, 2, 7, 64, 65, 130, 300][rng.random_range(0..7)];
                 assert_eq!(set.find_run(count, usize::MAX), first_run(&model, count), "{count} pages");
             }
-            assert!(set.iter().eq(model.iter().copied()));
+            let mut bytes = vec![0xff; set.end().div_ceil(8) as usize + 3];
+            set.to_bytes(&mut bytes);
+            let mut again = PageSet::from_bytes(&bytes);
+            assert!(again.iter().eq(model.iter().copied()));
+            assert_eq!((again.len(), again.lowest(), again.end()), (set.len(), set.lowest(), set.end()));
+            assert_eq!(set.end(), model.last().map_or(0, |page| page + 1));
+            for end in [set.end() + 1, space - 3, space / 2, 130, 64, 0] {
+                again.truncate(end);
+                model.split_off(&end);
+                assert!(again.iter().eq(model.iter().copied()));
+                assert_eq!((again.len() as usize, again.lowest()), (model.len(), model.first().copied()));
+                if end > 0 {
+                    assert_eq!(again.insert(end - 1), model.insert(end - 1));
+                }
+            }
+            let model: BTreeSet<u32> = set.iter().collect();
             assert_eq!(set.runs().map(|(_, length)| length).sum::<u32>(), set.len());
             assert!(set.runs().flat_map(|(start, length)| start..start + length).eq(model));
         }

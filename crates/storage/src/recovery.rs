@@ -50,9 +50,6 @@ impl Core {
                 root = left;
             }
         }
-        if root.txn > meta.txn {
-            self.log.flush(true)?;
-        }
         self.shared.set_steady(meta.txn);
         self.shared.publish(root, true);
         *self.last_meta.lock() = (meta, slot);
@@ -158,12 +155,13 @@ impl Core {
 }
 
 impl Database {
-    /// Carries out again what the log holds beyond the steady point that was found, and makes that steady. As the first
-    /// to open the database; nobody else can yet.
+    /// Carries out again what the log holds beyond the root that was found, and makes that steady. As the first to open the
+    /// database; nobody else can yet, and nobody makes steady points meanwhile.
     pub(crate) fn replay(&self) -> Result<Recovery> {
         let core = &self.0.core;
         let start = core.shared.root();
-        if start.txn != core.shared.steady() || core.log.is_empty(start.log)? {
+        // A root that a dead process left may be one that it had come to while it did the same.
+        if core.log.is_empty(start.log)? {
             return Ok(Recovery::default());
         }
         // Where transactions are to end that carry out several: their number has to be known when they begin.

@@ -581,12 +581,15 @@ impl Shared {
         &self,
         hint: u32,
         thread: u32,
-        find: impl Fn() -> Result<Root>,
+        mut find: impl FnMut() -> Result<Root>,
     ) -> Result<(ReaderId, Root)> {
         let id = self.claim_slot(hint, thread)?;
         let slot = &self.readers()[id.0 as usize];
         loop {
             let before = self.steady();
+            // Nobody knows yet which states the files tell of. While the oldest of all is pinned the file is not cut off,
+            // so that what any of them refers to can be touched: see the head of `space`.
+            slot.txn.swap(0, Ordering::SeqCst);
             match find() {
                 Ok(root) => {
                     // Pairs with `steady` before `pinned` in the writer: either it sees the pin, or this sees that the
@@ -730,7 +733,8 @@ impl Shared {
         let now = now_ms();
         let mut infos = Vec::new();
         let newest = self.header().current.load(Ordering::Acquire);
-        for (index, slot) in self.readers().iter().enumerate() {
+        let used = self.header().readers_used.load(Ordering::SeqCst) as usize;
+        for (index, slot) in self.readers().iter().enumerate().take(used) {
             let (txn, owner) = (slot.txn.load(Ordering::Acquire), slot.owner.load(Ordering::Acquire));
             if txn >= EVICTED || owner == 0 || owner > PROCESSES_MAX {
                 continue;
@@ -794,6 +798,14 @@ impl Shared {
         let held = word.load(Ordering::Relaxed);
         let Some(holder) = (held & !WAITERS).checked_sub(1) else { return true };
         !self.is_alive(holder) && word.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Frees the writer's lock if this process has it, as its death would.
+    #[cfg(test)]
+    pub(crate) fn release_own_writer(&self) {
+        if (self.header().writer.load(Ordering::Relaxed) & !WAITERS) == self.slot + 1 {
+            self.unlock_writer();
+        }
     }
 
     /// This process is the last writer from now on. Whoever dies before has changed nothing, so that what the last

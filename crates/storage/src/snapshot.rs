@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::catalog::{Description, Table};
 use crate::db::{Core, Handle};
+use crate::meta::Meta;
 use crate::page::TxnId;
 use crate::pager::Bounds;
 use crate::shared::{ReaderId, Root, Shared};
@@ -113,14 +114,18 @@ impl<'db> Snapshot<'db> {
         Self::take(owner, |core, place| core.shared.pin(place.hint, place.thread, core.weak_reads))
     }
 
-    /// The last steady point, which no crash takes back.
-    pub(crate) fn steady(handle: &'db Handle) -> Result<Self> {
-        Self::take(Owner::Borrowed(handle), |core, place| {
+    /// The last steady point, which no crash takes back, with its meta page. What that refers to, the free map among it,
+    /// stays as long as the snapshot.
+    pub(crate) fn steady(handle: &'db Handle) -> Result<(Self, Meta)> {
+        let mut meta = Meta::default();
+        let snapshot = Self::take(Owner::Borrowed(handle), |core, place| {
             core.shared.pin_steady(place.hint, place.thread, || {
                 core.pager.disk().refresh()?;
-                Ok(Root::of(&core.read_newest_meta()?))
+                (meta, _) = core.newest_meta()?;
+                Ok(Root::of(&meta))
             })
-        })
+        })?;
+        Ok((snapshot, meta))
     }
 
     #[inline]

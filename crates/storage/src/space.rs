@@ -19,10 +19,17 @@
 //! Between steady points nothing is written. When the writer's lock goes to another process, the state is derived
 //! from the last steady point and the pages that are newer than it (`handover`).
 //!
-//! Invariants: a page is in one of ready, unbacked, pending, in use (with `Append`, none is ready or unbacked: what is
-//! free and does not wait is in no set); `persisted` is exactly what the last steady point says.
+//! What becomes of free pages at the file's end is in `tail`.
+//!
+//! Invariants:
+//! 1. A page is in one of ready, unbacked, pending, in use (with `Append`, none is ready or unbacked: what is free and
+//!    does not wait is in no set).
+//! 2. `persisted` is exactly what the last steady point says of the pages below `persisted_count`, which is its page
+//!    count, or the least that the page count has been since.
+//! 3. No set, and nothing that is in use, names a page at or beyond `page_count`.
 
 use std::collections::{HashSet, VecDeque};
+use std::ops::Range;
 
 use crate::meta::{Meta, TOGGLES_MAX};
 use crate::options::FreeSpace;
@@ -31,15 +38,17 @@ use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
 use crate::{Error, Result};
 
+mod tail;
+
 /// Bytes by which the file grows at least and at most.
-const GROWTH_BYTES: std::ops::Range<u64> = (256 << 10)..(64 << 20);
+const GROWTH_BYTES: Range<u64> = (256 << 10)..(64 << 20);
 /// The file grows by this fraction of its size.
 const GROWTH_DIVISOR: u64 = 16;
 
 /// Disk space is asked for in steps of so many bytes where it had been given back.
 const BACK_BYTES: u64 = 1 << 20;
 /// Less free space than this is kept.
-const SPARE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
+pub(crate) const SPARE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
 /// So many lists of freed pages are kept for reuse.
 const SPARE_LISTS: usize = 8;
@@ -73,10 +82,20 @@ struct Pending {
 /// Free space of one database, as its writer knows it.
 pub(crate) struct Space {
     page_count: u32,
+    /// Pages behind `page_count` that the file has and that may have no disk space behind them. What of it lies below
+    /// `page_count` has long been seen to.
+    loose: Range<u32>,
+    /// The file is longer than it has to be.
+    cut: Option<tail::Cut>,
+    /// So many pages were taken since free pages were looked for at the file's end, all of them before this one.
+    taken: u32,
+    taken_end: u32,
     /// Whether to ask for the memory of pages to come before they are touched, and how far that was done.
     ahead: bool,
     populated: u32,
     policy: FreeSpace,
+    /// Single pages are taken by place for the time being, whatever the policy.
+    lowest: bool,
     ready: PageSet,
     /// Ready pages, freshest last, where the policy goes by age. Pages that left `ready` another way are skipped when
     /// met.
@@ -97,6 +116,8 @@ pub(crate) struct Space {
 
     /// First pages of runs in use that are newer than the last steady point.
     born: PageSet,
+    /// How many pages those runs have.
+    born_pages: u64,
     /// The pages that `born` ever held since then, each once.
     born_list: Vec<PageId>,
     born_listed: PageSet,
@@ -106,10 +127,12 @@ pub(crate) struct Space {
     /// The last steady point, and the one being made.
     steady: TxnId,
     steady_next: Option<TxnId>,
-    /// The free pages as the last steady point says.
+    /// The free pages as the last steady point says, below `persisted_count`.
     persisted: PageSet,
-    /// The page count of the last steady point.
+    /// The page count of the last steady point, or the least since.
     persisted_count: u32,
+    /// The free map has to be written anew with the next steady point.
+    rebase: bool,
     /// Pages whose state differs between `persisted` and base plus chain.
     toggles: HashSet<PageId>,
     base: PageId,
@@ -130,9 +153,14 @@ impl Space {
     pub(crate) fn empty() -> Self {
         Self {
             page_count: 2,
+            loose: 0..0,
+            cut: None,
+            taken: 0,
+            taken_end: 0,
             ahead: false,
             populated: 0,
             policy: FreeSpace::Lifo,
+            lowest: false,
             ready: PageSet::default(),
             order: VecDeque::new(),
             old_backed: 0,
@@ -144,6 +172,7 @@ impl Space {
             pending_pages: 0,
             pending_noted: 0,
             born: PageSet::default(),
+            born_pages: 0,
             born_list: Vec::new(),
             born_listed: PageSet::default(),
             freed_steady: Vec::new(),
@@ -151,6 +180,7 @@ impl Space {
             steady_next: None,
             persisted: PageSet::default(),
             persisted_count: 2,
+            rebase: false,
             toggles: HashSet::new(),
             base: PageId::NONE,
             base_pages: 0,
@@ -174,11 +204,7 @@ impl Space {
                 return Err(Error::Corrupted { page: meta.free_base, reason });
             }
             let bytes = page::run_bytes_of(run) as usize;
-            for (i, &byte) in run[HEADER_BYTES..HEADER_BYTES + bytes].iter().enumerate() {
-                for bit in (0..8).filter(|bit| byte >> bit & 1 == 1) {
-                    space.persisted.insert(i as u32 * 8 + bit);
-                }
-            }
+            space.persisted = PageSet::from_bytes(&run[HEADER_BYTES..HEADER_BYTES + bytes]);
         }
         let mut link = meta.free_log;
         let outside = |page: u32| page < 2 || page >= meta.page_count;
@@ -220,7 +246,7 @@ impl Space {
             space.persisted.toggle(page.0);
             space.toggles.insert(page);
         }
-        if space.persisted.iter().any(outside) {
+        if space.persisted.iter().next().is_some_and(outside) || space.persisted.end() > meta.page_count {
             return Err(lists_outside(meta.free_base));
         }
         let in_use = |(page, pages): (PageId, u32)| (page.0..page.0 + pages).any(|page| space.persisted.contains(page));
@@ -230,6 +256,7 @@ impl Space {
         space.unbacked = space.persisted.clone();
         if pager.disk().occupied()? < pager.disk().allocated() {
             space.sparse_until = meta.txn;
+            space.loose = meta.page_count..pages_of(pager, pager.disk().allocated());
         }
         Ok(space)
     }
@@ -258,9 +285,9 @@ impl Space {
         if self.is_born(page) { birth } else { birth.min(self.steady_next.unwrap_or(self.steady)) }
     }
 
-    /// First pages of runs newer than the last steady point.
-    pub(crate) fn born_runs(&self) -> u32 {
-        self.born.len()
+    /// How many pages in use are newer than the last steady point.
+    pub(crate) fn born_pages(&self) -> u64 {
+        self.born_pages
     }
 
     /// Sets the order in which free pages are taken, before any are.
@@ -270,6 +297,11 @@ impl Space {
         if policy == FreeSpace::Append {
             self.unbacked = PageSet::default();
         }
+    }
+
+    /// Has single pages taken from the file's start, or again as the policy says.
+    pub(crate) fn take_lowest(&mut self, lowest: bool) {
+        self.lowest = lowest;
     }
 
     /// Takes in pages that became free.
@@ -341,7 +373,9 @@ impl Space {
         self.grow(pager, self.page_count as u64 + u64::from(missing))
     }
 
-    fn grow(&self, pager: &Pager, page_count: u64) -> Result<()> {
+    /// Makes sure that the file has so many pages, and disk space behind those that it had before.
+    fn grow(&mut self, pager: &Pager, page_count: u64) -> Result<()> {
+        self.back_loose(pager, page_count)?;
         let page_size = pager.page_size() as u64;
         let needed = page_count * page_size;
         let disk = pager.disk();
@@ -361,8 +395,10 @@ impl Space {
     fn populate(&mut self, pager: &Pager) {
         if self.ahead && self.page_count > self.populated {
             let step = (POPULATE_BYTES / pager.page_size() as u64) as u32;
-            let allocated = pager.disk().allocated() / pager.page_size() as u64;
-            let end = u64::from(self.page_count + step).min(allocated) as u32;
+            let loose_start = self.loose.start.max(self.page_count);
+            // What has no disk space yet is not asked for: that might give it some which is missing later.
+            let backed = if loose_start < self.loose.end { loose_start } else { u32::MAX };
+            let end = (self.page_count + step).min(pages_of(pager, pager.disk().allocated())).min(backed);
             let page_size = pager.page_size() as u64;
             pager.disk().populate(u64::from(self.page_count) * page_size, u64::from(end - self.page_count) * page_size);
             self.populated = end;
@@ -388,10 +424,17 @@ impl Space {
                 Err(e) => self.take_run(pager, pages, usize::MAX).ok_or(e)?,
             },
         };
+        self.note_taken(page, pages)
+    }
+
+    fn note_taken(&mut self, page: PageId, pages: u32) -> Result<PageId> {
+        self.taken = self.taken.saturating_add(pages);
+        self.taken_end = self.taken_end.max(page.0 + pages);
         if !self.born.insert(page.0) {
             // Without checksums, damage may have led to this page being freed while it is in use.
             return Err(crate::pager::corrupted(page, "it is in use and was free"));
         }
+        self.born_pages += u64::from(pages);
         if self.born_listed.insert(page.0) {
             self.born_list.push(page);
         }
@@ -399,7 +442,7 @@ impl Space {
     }
 
     fn take_one(&mut self, pager: &Pager) -> Option<PageId> {
-        let unbacked_first = match self.policy {
+        let unbacked_first = match self.policy_now() {
             FreeSpace::Lifo | FreeSpace::Append => false,
             FreeSpace::Fifo => self.old_backed == 0 && self.unbacked.len() > 0,
             FreeSpace::Lowest => {
@@ -417,8 +460,13 @@ impl Space {
     }
 
     #[inline]
+    fn policy_now(&self) -> FreeSpace {
+        if self.lowest { FreeSpace::Lowest } else { self.policy }
+    }
+
+    #[inline]
     fn take_ready(&mut self) -> Option<PageId> {
-        match self.policy {
+        match self.policy_now() {
             FreeSpace::Lifo => {
                 while let Some(page) = self.order.pop_back() {
                     if self.ready.remove(page.0) {
@@ -514,15 +562,24 @@ impl Space {
 
     /// Gives back a run that was taken by the transaction under way and that no committed state has seen.
     pub(crate) fn untake(&mut self, page: PageId, pages: u32) {
-        self.born.remove(page.0);
+        self.unbear(page, pages);
         self.give(page, pages);
+    }
+
+    /// Takes a run out of those that are newer than the last steady point; `false` if it is none of them.
+    fn unbear(&mut self, page: PageId, pages: u32) -> bool {
+        let born = self.born.remove(page.0);
+        if born {
+            self.born_pages = self.born_pages.saturating_sub(u64::from(pages));
+        }
+        born
     }
 
     /// Notes what a transaction freed, as it commits.
     pub(crate) fn commit(&mut self, txn: TxnId, runs: &[Freed]) {
         for run in runs {
             self.pending_pages += u64::from(run.pages);
-            if !self.born.remove(run.page.0) {
+            if !self.unbear(run.page, run.pages) {
                 self.freed_steady.push((run.page, run.pages));
             }
         }
@@ -589,20 +646,31 @@ impl Space {
         self.pending_pages
     }
 
-    /// How many of the pages that wait a pinned transaction sees.
-    pub(crate) fn pages_seen_by(&self, pin: TxnId) -> u64 {
-        let groups = self.pending.iter().filter(|group| group.txn > pin);
-        groups.flat_map(|group| &group.runs).filter(|run| run.birth <= pin).map(|run| u64::from(run.pages)).sum()
-    }
-
-    /// How many of the pages that wait any of the pinned transactions in `pins`, which are sorted, sees.
-    pub(crate) fn pages_seen_by_any(&self, pins: &[TxnId]) -> u64 {
-        let seen_of = |group: &Pending| {
-            let newest = pins[..pins.partition_point(|&pin| pin < group.txn)].last().copied();
-            let seen = group.runs.iter().filter(move |run| newest.is_some_and(|pin| run.birth <= pin));
-            seen.map(|run| u64::from(run.pages)).sum::<u64>()
-        };
-        self.pending.iter().map(seen_of).sum()
+    /// How many of the pages that wait each of the pinned transactions in `pins` sees, which are sorted, and how many any
+    /// of them does. Looks at what waits once, however many pins there are.
+    pub(crate) fn pages_seen_by(&self, pins: &[TxnId]) -> (Vec<u64>, u64) {
+        // By how much more each pin sees than the one before.
+        let mut more = vec![0_u64; pins.len() + 1];
+        let mut any = 0;
+        for group in &self.pending {
+            let end = pins.partition_point(|&pin| pin < group.txn);
+            for run in &group.runs {
+                let start = pins[..end].partition_point(|&pin| pin < run.birth);
+                if start < end {
+                    let pages = u64::from(run.pages);
+                    more[start] = more[start].wrapping_add(pages);
+                    more[end] = more[end].wrapping_sub(pages);
+                    any += pages;
+                }
+            }
+        }
+        more.pop();
+        let mut sum = 0_u64;
+        for pages in &mut more {
+            sum = sum.wrapping_add(*pages);
+            *pages = sum;
+        }
+        (more, any)
     }
 
     /// Whether twice as many pages wait as when this was last so, and not just a few.
@@ -632,7 +700,7 @@ impl Space {
     // ---- steady points ----
 
     fn base_pages_needed(&self, pager: &Pager) -> u32 {
-        page::run_pages_for(u64::from(self.page_count) / 8 + 64, pager.page_size()) as u32 + 1
+        base_pages_for(self.page_count, pager)
     }
 
     /// Makes sure that the next steady point does not fail half way for lack of room. `freed_pages` are those that the
@@ -642,7 +710,7 @@ impl Space {
         let pages = self.base_pages_needed(pager);
         let Err(e) = self.grow(pager, u64::from(self.page_count) + u64::from(pages)) else { return Ok(()) };
         // No room behind the last page; what is free before it will do, if any is needed.
-        if self.toggles_max(pager, freed_pages) <= TOGGLES_MAX as u64 {
+        if !self.rebase && self.toggles_max(freed_pages) <= TOGGLES_MAX as u64 {
             return Ok(());
         }
         if self.ready.find_run(pages, usize::MAX).is_none() {
@@ -652,12 +720,10 @@ impl Space {
     }
 
     /// How many toggles the next steady point has at most.
-    fn toggles_max(&self, pager: &Pager, freed_pages: u64) -> u64 {
-        let born = self.born_list.iter().filter(|page| self.is_born(**page));
-        let born: u64 = born.map(|&page| u64::from(pager.birth_and_pages(page).1)).sum();
+    fn toggles_max(&self, freed_pages: u64) -> u64 {
         let freed: u64 = self.freed_steady.iter().map(|&(_, pages)| u64::from(pages)).sum();
         let grown = u64::from(self.page_count - self.persisted_count);
-        self.toggles.len() as u64 + born + freed + freed_pages + grown
+        self.toggles.len() as u64 + self.born_pages + freed + freed_pages + grown
     }
 
     /// Plans the steady point of `txn`, the newest committed transaction, with no transaction under way. The state of
@@ -680,7 +746,8 @@ impl Space {
         for (page, pages) in freed {
             self.record(page, pages, true);
         }
-        if self.toggles.len() > TOGGLES_MAX {
+        self.born_pages = 0;
+        if self.rebase || self.toggles.len() > TOGGLES_MAX {
             self.spill(pager, txn, &mut born)?;
         }
         self.persisted_count = self.page_count;
@@ -712,7 +779,7 @@ impl Space {
     fn spill(&mut self, pager: &Pager, txn: TxnId, born: &mut Vec<(PageId, u32)>) -> Result<()> {
         let capacity = log_capacity(pager);
         let links = self.toggles.len().div_ceil(capacity) + 1;
-        if self.log.len() + links <= self.base_pages_needed(pager) as usize {
+        if !self.rebase && self.log.len() + links <= self.base_pages_needed(pager) as usize {
             for _ in 0..links {
                 let page = self.take_for_map(pager, 1)?;
                 born.push((page, 1));
@@ -744,8 +811,11 @@ impl Space {
         let pages = self.base_pages_needed(pager);
         let page = self.take_for_map(pager, pages)?;
         born.push((page, pages));
-        let run = page::encode_bitmap(self.persisted.iter(), page, txn, pages, pager.page_size());
-        pager.bytes_mut(page, pages).copy_from_slice(&run);
+        let run = pager.bytes_mut(page, pages);
+        let bytes = run.len() - HEADER_BYTES;
+        page::init_run(run, page, txn, PageKind::FreeBase, pages, bytes as u32);
+        self.persisted.to_bytes(&mut run[HEADER_BYTES..]);
+        self.rebase = false;
         self.toggles.clear();
         self.log.clear();
         self.base = page;
@@ -753,11 +823,19 @@ impl Space {
         Ok(())
     }
 
-    /// Takes pages for the free map itself: in use at the steady point being planned, and sealed by it.
+    /// Takes pages for the free map itself: in use at the steady point being planned, and sealed by it. They stay where
+    /// they are for long, so they come from the file's start, whatever the policy.
     fn take_for_map(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
-        let page = self.take(pager, pages)?;
+        let found = match pages {
+            1 => self.ready.lowest().inspect(|&page| _ = self.ready.remove(page)).map(PageId),
+            _ => self.take_run(pager, pages, usize::MAX),
+        };
+        let page = match found {
+            Some(page) => self.note_taken(page, pages)?,
+            None => self.take(pager, pages)?,
+        };
         pager.mark_neither(page, pages);
-        self.born.remove(page.0);
+        self.unbear(page, pages);
         self.record(page, pages, false);
         Ok(page)
     }
@@ -788,6 +866,7 @@ impl Space {
                 used.insert(page);
             }
             self.born.insert(page.0);
+            self.born_pages += u64::from(pages);
             self.born_listed.insert(page.0);
             self.born_list.push(page);
         }
@@ -800,20 +879,27 @@ impl Space {
             (true, false) => (TxnId(0), self.steady),
             (true, true) => (TxnId(0), txn),
         };
-        let idle: Vec<Freed> = self
-            .persisted
-            .iter()
-            .chain(before..page_count)
-            .filter(|&page| !used.contains(page))
-            .map(|page| Freed { page: PageId(page), pages: 1, birth })
-            .collect();
+        let mut idle = self.persisted.clone();
+        (before..page_count).for_each(|page| _ = idle.insert(page));
+        used.iter().for_each(|page| _ = idle.remove(page));
+        self.pending_pages += u64::from(idle.len());
+        let idle: Vec<Freed> = idle.runs().map(|(page, pages)| Freed { page: PageId(page), pages, birth }).collect();
         self.unbacked = PageSet::default();
-        self.pending_pages += idle.len() as u64;
         if !idle.is_empty() {
             self.pending.push_back(Pending { txn: freed_by, blocker: None, unbacked: true, runs: idle });
         }
         self.commit(txn, freed);
     }
+}
+
+/// Pages of a base for a file of so many pages, and some more.
+fn base_pages_for(page_count: u32, pager: &Pager) -> u32 {
+    page::run_pages_for(u64::from(page_count) / 8 + 64, pager.page_size()) as u32 + 1
+}
+
+/// How many whole pages so many bytes are.
+fn pages_of(pager: &Pager, bytes: u64) -> u32 {
+    u32::try_from(bytes / pager.page_size() as u64).unwrap_or(u32::MAX)
 }
 
 /// How many pages a link of the chain lists.
@@ -822,119 +908,4 @@ fn log_capacity(pager: &Pager) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::disk::FileDisk;
-    use crate::options::Checksums;
-
-    /// A space over a file of its own.
-    struct Place {
-        space: Space,
-        pager: Pager,
-        _dir: tempfile::TempDir,
-    }
-
-    impl Place {
-        /// With `pages` pages that a committed transaction took.
-        fn new(policy: FreeSpace, pages: u32) -> Self {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join("data");
-            let file = std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-            let disk = FileDisk::new(file, path, 64 << 20, true).unwrap();
-            let pager = Pager::new(Box::new(disk), 4096, Checksums::FirstTouch);
-            let mut space = Space::empty();
-            space.set_policy(policy);
-            let mut place = Self { space, pager, _dir: dir };
-            let taken: Vec<u32> = (0..pages).map(|_| place.take(1)).collect();
-            assert!(taken.iter().copied().eq(2..2 + pages));
-            place
-        }
-
-        fn take(&mut self, pages: u32) -> u32 {
-            self.space.take(&self.pager, pages).unwrap().0
-        }
-
-        /// Frees pages, each by a transaction of its own, that nobody sees.
-        fn free(&mut self, first_txn: u64, pages: &[u32]) {
-            for (txn, &page) in (first_txn..).map(TxnId).zip(pages) {
-                self.space.commit(txn, &[Freed { page: PageId(page), pages: 1, birth: txn }]);
-                self.space.reclaim(&mut Vec::new(), txn);
-            }
-        }
-
-        #[track_caller]
-        fn expect(&mut self, pages: &[u32]) {
-            let taken: Vec<u32> = pages.iter().map(|_| self.take(1)).collect();
-            assert_eq!(taken, pages);
-        }
-    }
-
-    #[test]
-    fn lifo_takes_what_was_freed_last() {
-        let mut place = Place::new(FreeSpace::Lifo, 20);
-        place.free(2, &[5, 15, 8, 3]);
-        place.expect(&[3, 8]);
-        place.free(6, &[19]);
-        place.expect(&[19, 15, 5, 22]);
-    }
-
-    #[test]
-    fn fifo_takes_what_was_freed_first() {
-        let mut place = Place::new(FreeSpace::Fifo, 20);
-        place.free(2, &[5, 15, 8, 3]);
-        place.expect(&[5, 15]);
-        place.free(6, &[19]);
-        place.expect(&[8, 3, 19, 22]);
-    }
-
-    #[test]
-    fn lowest_takes_what_is_nearest_to_the_start() {
-        let mut place = Place::new(FreeSpace::Lowest, 20);
-        place.free(2, &[15, 5, 8, 17]);
-        place.expect(&[5, 8]);
-        place.free(6, &[3]);
-        place.expect(&[3, 15, 17, 22]);
-    }
-
-    #[test]
-    fn append_takes_no_freed_page() {
-        let mut place = Place::new(FreeSpace::Append, 20);
-        place.free(2, &[5, 6, 7, 8]);
-        place.expect(&[22, 23]);
-        assert_eq!(place.take(3), 24);
-        place.space.untake(PageId(24), 3);
-        assert_eq!(place.take(1), 27);
-        place.space.give_back(&place.pager);
-        place.space.reserve(&place.pager, 5).unwrap();
-        assert_eq!(place.take(2), 28);
-    }
-
-    #[test]
-    fn a_run_is_taken_from_what_is_free() {
-        for policy in [FreeSpace::Lifo, FreeSpace::Fifo, FreeSpace::Lowest] {
-            let mut place = Place::new(policy, 20);
-            place.free(2, &[3, 10, 12, 11, 14]);
-            assert_eq!(place.take(3), 10);
-            assert_eq!(place.take(3), 22);
-            // What the run took is not taken again.
-            let mut rest = [place.take(1), place.take(1)];
-            rest.sort_unstable();
-            assert_eq!(rest, [3, 14], "{policy:?}");
-            assert_eq!(place.take(1), 25);
-        }
-    }
-
-    /// What was free when the database was opened is the oldest, and may be the lowest.
-    #[test]
-    fn pages_without_disk_space_take_their_turn() {
-        for (policy, order) in
-            [(FreeSpace::Lifo, [9, 4, 6, 7]), (FreeSpace::Fifo, [6, 7, 4, 9]), (FreeSpace::Lowest, [4, 6, 7, 9])]
-        {
-            let mut place = Place::new(policy, 20);
-            (6..8).for_each(|page| _ = place.space.born.remove(page));
-            (6..8).for_each(|page| _ = place.space.unbacked.insert(page));
-            place.free(2, &[4, 9]);
-            place.expect(&order);
-        }
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 use crate::check::table_stats;
 use crate::db::Database;
 use crate::page::TxnId;
+use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::{FORMAT_VERSION, Result, TableStat};
 
@@ -40,8 +41,10 @@ impl Database {
     pub fn stat(&self) -> Result<DatabaseStat> {
         let core = &self.0.core;
         let readers = self.readers().len() as u32;
-        let meta = core.read_newest_meta()?;
+        // Pinned, so that the free map is not taken or cut off while it is read.
+        let (steady, meta) = Snapshot::steady(&self.0)?;
         let free = Space::load(&core.pager, &meta)?;
+        drop(steady);
         let root = core.shared.root();
         Ok(DatabaseStat {
             page_size: self.page_size(),

@@ -16,7 +16,7 @@ use crate::log::Position;
 use crate::meta::{MANIFEST_MAX, Meta};
 use crate::page::PageId;
 use crate::shared::Root;
-use crate::space::SteadyPlan;
+use crate::space::{SPARE_BYTES, SteadyPlan};
 use crate::sync::{Condvar, Mutex};
 use crate::trace::WriteKind;
 use crate::workspace::Workspace;
@@ -115,10 +115,82 @@ impl Core {
     pub(crate) fn give_back_space(&self) {
         let Ok(mut guard) = self.lock_writer(false) else { return };
         if self.shared.root().txn == self.shared.steady() {
-            self.reclaim(&mut guard);
+            let mut may_cut = self.reclaim(&mut guard);
             guard.space.give_back(&self.pager);
+            // What goes wrong from here on has poisoned the database, or has changed nothing.
+            // The first time it may take to move the free map out of the way.
+            for _ in 0..2 {
+                let next = self.shared.root().txn.next();
+                if !guard.space.trim(&self.pager, next, true) || self.commit_trimmed(&mut guard).is_err() {
+                    break;
+                }
+                may_cut = self.reclaim(&mut guard);
+            }
+            if may_cut && self.even_out_meta_pages(&guard).is_ok() {
+                self.cut_off(&mut guard);
+            }
+            guard.space.give_back_end(&self.pager);
         }
         self.unlock_writer(guard);
+    }
+
+    /// Commits a transaction that changes nothing but the page count, as a steady point: the states that new snapshots
+    /// see from now on have the smaller one. For when nobody else commits.
+    fn commit_trimmed(&self, work: &mut Workspace) -> Result<()> {
+        let before = self.shared.root();
+        let mut root = Root { txn: before.txn.next(), ..before };
+        work.begin(root.txn, self.shared.steady());
+        // Not from the end that is to go.
+        work.space.take_lowest(true);
+        let owned = root.catalog.own_root(&self.pager, work);
+        work.space.take_lowest(false);
+        let prepared = owned.and_then(|()| {
+            let freed_pages = work.freed_pages();
+            work.space.prepare_steady(&self.pager, freed_pages)
+        });
+        if let Err(e) = prepared {
+            work.abort_level(&self.pager);
+            return Err(e);
+        }
+        work.commit();
+        self.sync_commit(work, &mut root)?;
+        self.shared.publish(root, true);
+        Ok(())
+    }
+
+    /// Writes the last steady point to both meta pages if the other has a larger page count. For when no other steady
+    /// point will come soon.
+    fn even_out_meta_pages(&self, work: &Workspace) -> Result<()> {
+        let Some(mut last) = self.last_meta.try_lock() else { return Ok(()) };
+        let (meta, slot) = &mut *last;
+        if self.page_count_of_meta(1 - *slot) > work.space.page_count() && meta.txn == self.shared.steady() {
+            // Its pages are on disk.
+            meta.manifest.clear();
+            self.write_meta(meta, 1 - *slot).inspect_err(|_| self.poison())?;
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// The page count in a meta page; 0 if it holds no steady point.
+    fn page_count_of_meta(&self, slot: u32) -> u32 {
+        Meta::decode(self.pager.raw(PageId(slot), 1), slot).map_or(0, |meta| meta.page_count)
+    }
+
+    /// Cuts the file off behind the last page, unless a meta page says that there are more. The caller has found that
+    /// no snapshot has a larger page count, and that no new one will ([`crate::space::Space::may_cut`]).
+    pub(crate) fn cut_off(&self, work: &mut Workspace) {
+        // A steady point on its way has a meta page half written.
+        let Some(_last) = self.last_meta.try_lock() else { return };
+        let page_count = work.space.page_count();
+        if (0..2).any(|slot| self.page_count_of_meta(slot) > page_count) {
+            return;
+        }
+        let bytes = u64::from(page_count) * self.pager.page_size() as u64;
+        let disk = self.pager.disk();
+        // If the file has been filled again, or cannot be made shorter, it stays as it is.
+        let done = disk.allocated() >= bytes + SPARE_BYTES && disk.shrink(bytes).is_ok();
+        work.space.end_cut(if done { page_count } else { u32::MAX });
     }
 
     /// Makes the transaction that is committing steady, before it is published. The workspace is held throughout.
@@ -158,7 +230,7 @@ impl Core {
                 meta.manifest.push((page, checksum as u32));
             }
         }
-        self.trace(WriteKind::Steady, root.txn, || plan.born.clone());
+        self.trace(WriteKind::Steady, root.txn, None, || plan.born.clone());
         let slot = 1 - last.1;
         if !one_flush {
             if !alone && self.durability == Durability::Sync {

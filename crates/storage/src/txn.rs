@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::catalog::{Description, Table, TableKind, name_bytes_max};
 use crate::composite;
-use crate::db::{Core, Handle, WorkspaceGuard};
+use crate::db::{Core, Handle};
 use crate::log::Position;
 use crate::log::record::{Mark, Operation};
 use crate::node::key_bytes_max;
@@ -22,6 +22,7 @@ use crate::ticket::Ticket;
 use crate::trace::WriteKind;
 use crate::tree::{Appender, Put, PutMode, Tree};
 use crate::view::{self, View, tree_bounds};
+use crate::workspace::WorkspaceGuard;
 use crate::{Error, Result};
 
 /// The largest value in bytes.
@@ -510,7 +511,11 @@ impl WriteTxn {
             }
             Way::Weak(_) => {}
         }
-        core.trace(WriteKind::Commit, txn, || work.taken_runs(&core.pager));
+        let log = matches!(way, Way::Logged).then(|| {
+            let Position { file, offset, .. } = before.log;
+            (file, offset..offset + work.record.bytes() as u64)
+        });
+        core.trace(WriteKind::Commit, txn, log, || work.taken_runs(&core.pager));
         work.commit();
         let mut root = Root { txn, catalog: self.catalog, page_count: work.space.page_count(), log: before.log };
         match way {
@@ -526,7 +531,7 @@ impl WriteTxn {
         for opened in &self.opened {
             opened.table.remember(core.opening, txn, opened.tree);
         }
-        Ok(Some(Published { durable, over: core.is_over(&root, work.space.born_runs()) }))
+        Ok(Some(Published { durable, over: core.is_over(&root, work.space.born_pages()) }))
     }
 
     /// Carries out an operation of the log.

@@ -8,12 +8,91 @@
 //! that some outer state still does. Aborting a level gives back `taken` and forgets `freed`.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::Result;
+use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
+
 use crate::log::record;
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::space::{Freed, Space};
+use crate::{Durability, Result};
+
+/// The right to write, as far as this process is concerned.
+pub(crate) type WorkspaceGuard = ArcMutexGuard<RawMutex, Workspace>;
+
+/// Who writes next in this process.
+///
+/// To hand the workspace on to who waits costs a switch between threads, during which nobody writes; to let who runs take
+/// it again costs those who wait. So whoever comes takes it if it is free, but only so often: who waits stands in a queue,
+/// and when the first of it has been passed `passes_max` times, all others stand behind.
+///
+/// Invariants: `next` goes from one to the other in the order of their coming, and never to who comes when others wait;
+/// at most one waits for the workspace itself, the holder of `next`. So a writer that finds `n` others waiting is passed
+/// at most `(n + 1) * passes_max` times by who came later, and once more by each thread that had just looked.
+pub(crate) struct Writers {
+    workspace: Arc<Mutex<Workspace>>,
+    /// Held by who is next.
+    next: Mutex<()>,
+    /// How many wait, from before they stand in the queue until they have the workspace.
+    waiting: AtomicU32,
+    /// How often the workspace has been given up, while somebody waited, since one who waited got it. Changed by who has
+    /// it.
+    passes: AtomicU32,
+    passes_max: u32,
+}
+
+impl Writers {
+    pub(crate) fn new(workspace: Workspace, durability: Durability) -> Self {
+        let passes_max = match durability {
+            // Beside a flush, a switch is cheap.
+            Durability::Sync | Durability::SyncNoLog => 4,
+            Durability::Lazy { .. } | Durability::NoSync => 64,
+        };
+        let (waiting, passes) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { workspace: Arc::new(Mutex::new(workspace)), next: Mutex::new(()), waiting, passes, passes_max }
+    }
+
+    /// Waits for the workspace.
+    #[inline]
+    pub(crate) fn lock(&self) -> WorkspaceGuard {
+        self.try_lock().unwrap_or_else(|| self.lock_in_turn())
+    }
+
+    #[cold]
+    fn lock_in_turn(&self) -> WorkspaceGuard {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let next = self.next.lock();
+        let guard = self.workspace.lock_arc();
+        self.passes.store(0, Ordering::Relaxed);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        MutexGuard::unlock_fair(next);
+        guard
+    }
+
+    /// The workspace, if it is free and nobody has been waiting for it for too long.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<WorkspaceGuard> {
+        if self.waiting.load(Ordering::Relaxed) > 0 && self.passes.load(Ordering::Relaxed) >= self.passes_max {
+            return None;
+        }
+        self.workspace.try_lock_arc()
+    }
+
+    #[inline]
+    pub(crate) fn unlock(&self, guard: WorkspaceGuard) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.passes.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(guard);
+    }
+
+    /// For a look at the workspace that is no writing.
+    pub(crate) fn workspace(&self) -> &Mutex<Workspace> {
+        &self.workspace
+    }
+}
 
 /// One level of a transaction: the outermost, or a nested one.
 #[derive(Default)]

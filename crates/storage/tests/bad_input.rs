@@ -846,6 +846,35 @@ fn a_lock_file_that_cannot_be_made_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_database_whose_directory_is_removed_takes_no_more_commits() {
+    for (durability, committed_before) in
+        [(Durability::Sync, true), (Durability::Sync, false), (Durability::SyncNoLog, true), (Durability::NoSync, true)]
+    {
+        let outer = tempfile::tempdir().unwrap();
+        let dir = outer.path().join("database");
+        database(&dir).close().unwrap();
+        let db = Database::open(&dir, &options().durability(durability)).unwrap();
+        if committed_before {
+            let mut txn = db.write().unwrap();
+            put_everywhere(&mut txn, 1);
+            txn.commit().unwrap();
+        }
+        let before = contents(&db.read().unwrap());
+        fs::remove_dir_all(&dir).unwrap();
+        let mut txn = db.write().unwrap();
+        put_everywhere(&mut txn, 2);
+        let error = txn.commit().and_then(|_| db.sync()).unwrap_err();
+        assert!(matches!(error, Error::Removed { .. }), "{durability:?}: {error:?}");
+        check_text(&error, &["database", "was removed", "nothing can be committed"]);
+        assert!(matches!(db.write().err(), Some(Error::Poisoned)));
+        assert!(contents(&db.read().unwrap()).is_superset(&before));
+        db.close().unwrap_err();
+        assert!(!dir.exists());
+        assert!(matches!(Database::open(&dir, &options().create(false)), Err(Error::NotFound { .. })));
+    }
+}
+
+#[test]
 fn a_database_opened_for_reading_does_not_write() {
     let dir = tempfile::tempdir().unwrap();
     let db = database(dir.path());

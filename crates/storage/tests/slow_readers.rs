@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use child::{Alarm, Child, Role};
 use colibri_storage::{
-    Database, Durability, Error, Options, ParkedSnapshot, ReaderInfo, SlowReaderAnswer, SlowReaders, TableKind,
+    Database, Durability, Error, Options, ParkedSnapshot, ReaderInfo, ReaderLimits, SlowReaderAnswer, SlowReaders,
+    TableKind,
 };
 use ledger::{advance, assert_clean, commit_next, mix, verify};
 
@@ -58,7 +59,7 @@ fn commit_many(db: &Database, count: u64) {
 }
 
 fn asking(bytes: u64, ask: impl Fn(&ReaderInfo) -> SlowReaderAnswer + Send + Sync + 'static) -> SlowReaders {
-    SlowReaders::Ask { bytes, ask: Arc::new(ask) }
+    SlowReaders::Ask { limits: ReaderLimits::new().bytes(bytes), ask: Arc::new(ask) }
 }
 
 /// The state of a parked snapshot, or `None` if it was evicted.
@@ -81,7 +82,9 @@ fn look(parked: ParkedSnapshot) -> Option<u64> {
 fn a_parked_snapshot_is_exactly_what_it_was_where_nobody_evicts() {
     let never = |_: &ReaderInfo| SlowReaderAnswer::Grow;
     for durability in MODES {
-        for policy in [SlowReaders::Grow, SlowReaders::Evict { bytes: 1 << 30 }, asking(0, never)] {
+        for policy in
+            [SlowReaders::Grow, SlowReaders::Evict { limits: ReaderLimits::new().bytes(1 << 30) }, asking(0, never)]
+        {
             let dir = tempfile::tempdir().unwrap();
             let db = database(dir.path(), durability, policy);
             let mut parked: Vec<(ParkedSnapshot, u64)> = Vec::new();
@@ -105,7 +108,7 @@ fn a_parked_snapshot_is_exactly_what_it_was_where_nobody_evicts() {
 fn an_evicted_snapshot_is_an_error_and_those_that_are_kept_are_what_they_were() {
     for durability in MODES {
         let dir = tempfile::tempdir().unwrap();
-        let db = database(dir.path(), durability, SlowReaders::Evict { bytes: 400 << 10 });
+        let db = database(dir.path(), durability, SlowReaders::Evict { limits: ReaderLimits::new().bytes(400 << 10) });
         let mut parked: Vec<(ParkedSnapshot, u64)> = Vec::new();
         for _ in 0..40 {
             let snapshot = db.read().unwrap();
@@ -139,23 +142,78 @@ fn an_evicted_snapshot_is_an_error_and_those_that_are_kept_are_what_they_were() 
 fn snapshots_that_hold_back_little_each_and_much_together_are_evicted() {
     let dir = tempfile::tempdir().unwrap();
     let bytes = 300 << 10;
-    let db = database(dir.path(), RESTLESS, SlowReaders::Evict { bytes });
+    let db = database(dir.path(), RESTLESS, SlowReaders::Evict { limits: ReaderLimits::new().bytes(bytes) });
     let mut parked = Vec::new();
     for _ in 0..60 {
         parked.push(db.read().unwrap().park());
         commit_many(&db, 3);
     }
-    let readers = db.readers();
-    assert!(readers.iter().all(|reader| reader.bytes_held.unwrap() < bytes), "{readers:?}");
+    // While a steady point is being begun, nobody knows what is held back.
+    let known = || {
+        let readers = db.readers();
+        readers.iter().all(|reader| reader.bytes_held.is_some()).then_some(readers)
+    };
+    let readers = std::iter::repeat_with(known).flatten().next().unwrap();
+    assert!(readers.iter().all(|reader| reader.bytes_held < Some(bytes)), "{readers:?}");
     assert!(readers.len() < 30, "{} are left", readers.len());
     assert!(parked.into_iter().filter_map(look).count() >= 2);
+}
+
+/// What a snapshot holds back is little, and it goes by how far it is behind, or by its age.
+#[test]
+fn a_snapshot_is_slow_by_its_lag_or_its_age_as_well() {
+    let _alarm = Alarm::set("limits of lag and age", Duration::from_secs(60));
+    for durability in MODES {
+        let dir = tempfile::tempdir().unwrap();
+        let limits = ReaderLimits::new().lag(20);
+        let db = database(dir.path(), durability, SlowReaders::Evict { limits });
+        let parked = db.read().unwrap().park();
+        commit_many(&db, 20);
+        let kept = parked.resume().unwrap();
+        assert_eq!(verify(&kept), 1);
+        let parked = kept.park();
+        commit_many(&db, 2);
+        assert_eq!(look(parked), None, "{durability:?}");
+
+        // One that holds nothing back is not slow, however far behind: nothing has been written since.
+        let newest = db.read().unwrap();
+        let state = verify(&newest);
+        let newest = newest.park();
+        (0..30).for_each(|_| _ = db.write().unwrap().commit().unwrap());
+        assert_eq!(look(newest), Some(state));
+        drop(db);
+
+        let limits = ReaderLimits::new().age(Duration::from_millis(150)).bytes(1 << 40);
+        let db = database(dir.path(), durability, SlowReaders::Evict { limits });
+        let (active, parked) = (db.read().unwrap(), db.read().unwrap().park());
+        let state = verify(&active);
+        commit_many(&db, 3);
+        std::thread::sleep(Duration::from_millis(400));
+        commit_many(&db, 2);
+        assert_eq!(look(parked), None, "{durability:?}");
+        let young = db.read().unwrap().park();
+        commit_many(&db, 3);
+        assert!(look(young).is_some());
+        assert_eq!(verify(&active), state);
+        drop(active);
+        assert_clean(&db);
+    }
+
+    // Waiting by lag ends when the snapshot does.
+    let dir = tempfile::tempdir().unwrap();
+    let db = database(dir.path(), Durability::NoSync, SlowReaders::Wait { limits: ReaderLimits::new().lag(3) });
+    let reader = db.read().unwrap();
+    commit_many(&db, 4);
+    assert!(matches!(db.try_write(), Err(Error::Busy)));
+    drop(reader);
+    commit_many(&db, 10);
 }
 
 #[test]
 fn an_active_snapshot_is_never_evicted() {
     for durability in MODES {
         let dir = tempfile::tempdir().unwrap();
-        let db = database(dir.path(), durability, SlowReaders::Evict { bytes: LITTLE });
+        let db = database(dir.path(), durability, SlowReaders::Evict { limits: ReaderLimits::new().bytes(LITTLE) });
         let active = db.read().unwrap();
         let resumed = db.read().unwrap().park().resume().unwrap();
         commit_many(&db, 200);
@@ -174,7 +232,7 @@ fn an_active_snapshot_is_never_evicted() {
 fn snapshots_that_are_parked_and_resumed_while_a_writer_evicts_are_what_they_were_or_an_error() {
     let _alarm = Alarm::set("parking and evicting", Duration::from_secs(60));
     let dir = tempfile::tempdir().unwrap();
-    let db = database(dir.path(), RESTLESS, SlowReaders::Evict { bytes: LITTLE });
+    let db = database(dir.path(), RESTLESS, SlowReaders::Evict { limits: ReaderLimits::new().bytes(LITTLE) });
     let done = std::sync::atomic::AtomicBool::new(false);
     let (kept, evicted) = (AtomicU32::new(0), AtomicU32::new(0));
     std::thread::scope(|scope| {
@@ -219,7 +277,7 @@ fn a_writer_that_waits_for_a_reader_goes_on_when_that_ends_and_holds_nobody_up()
     let _alarm = Alarm::set("a writer that waits", Duration::from_secs(60));
     for durability in MODES {
         let dir = tempfile::tempdir().unwrap();
-        let db = database(dir.path(), durability, SlowReaders::Wait { bytes: LITTLE });
+        let db = database(dir.path(), durability, SlowReaders::Wait { limits: ReaderLimits::new().bytes(LITTLE) });
         let reader = db.read().unwrap();
         let refused = (0..100).find_map(|_| match db.try_write() {
             Ok(mut txn) => {
@@ -304,7 +362,7 @@ fn who_is_asked_is_told_who_is_slow_and_is_obeyed() {
 fn the_snapshot_of_another_process_is_evicted_when_it_is_parked() {
     for durability in MODES {
         let dir = tempfile::tempdir().unwrap();
-        let db = database(dir.path(), durability, SlowReaders::Evict { bytes: LITTLE });
+        let db = database(dir.path(), durability, SlowReaders::Evict { limits: ReaderLimits::new().bytes(LITTLE) });
         let mut child = Child::start("park", dir.path());
         assert_eq!(child.hear(), "parked");
         assert_eq!(child.ask("look"), "1");

@@ -9,7 +9,8 @@ mod child;
 mod ledger;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use child::{Alarm, Child, Role};
@@ -41,6 +42,45 @@ fn a_child_process_plays_its_role() {
         "commit" => commit_without_end(&role, &db),
         "count" => count_up(&role, &db),
         other => panic!("no such play: {other}"),
+    }
+}
+
+/// Nobody is passed for ever by those who come again as soon as they have committed.
+#[test]
+fn threads_that_commit_without_a_pause_get_equal_shares() {
+    const THREADS: usize = 8;
+    /// So many that they take a second or so, which the scheduler of a busy machine divides among the threads.
+    const COMMITS: u64 = 200_000;
+    let _alarm = Alarm::set("threads that commit", Duration::from_secs(120));
+    for durability in [Durability::NoSync, Durability::SyncNoLog, Durability::Sync] {
+        let commits = if durability == Durability::NoSync { COMMITS } else { COMMITS / 50 };
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path(), durability);
+        let total = AtomicU64::new(0);
+        let start = Barrier::new(THREADS);
+        let shares: Vec<u64> = std::thread::scope(|scope| {
+            let thread = |index: usize| {
+                let (db, total, start) = (&db, &total, &start);
+                move || {
+                    start.wait();
+                    let mut share = 0;
+                    while total.fetch_add(1, Ordering::Relaxed) < commits {
+                        let mut txn = db.write().unwrap();
+                        let table = txn.create_table("table", TableKind::Plain).unwrap();
+                        txn.put(&table, &[index as u8], &[share as u8; 20]).unwrap();
+                        txn.commit().unwrap();
+                        share += 1;
+                    }
+                    share
+                }
+            };
+            let threads: Vec<_> = (0..THREADS).map(|index| scope.spawn(thread(index))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        println!("{durability:?}: {shares:?}");
+        assert_eq!(shares.iter().sum::<u64>(), commits);
+        let least = commits / THREADS as u64 / 3;
+        assert!(shares.iter().all(|&share| share >= least), "{durability:?}: {shares:?}");
     }
 }
 

@@ -159,3 +159,45 @@ fn a_claim_of_the_dead_is_released_and_holds_nothing_back() {
     assert!(living.release_dead_readers());
     assert_eq!(living.pin(0, 1, false).unwrap().0.0, 0);
 }
+
+/// A snapshot that pinned a root without a second look whether that is still the newest would now and then pin one that
+/// the writer, having looked at the pins in between, takes for unseen.
+#[test]
+fn a_writer_that_looks_at_the_pins_never_misses_one() {
+    use std::sync::atomic::AtomicBool;
+
+    for weak in [false, true] {
+        let identity = Identity { boot_id: [1, 2], inode: 3, device: 4 };
+        let shared = Shared::private(Path::new("private"), identity, 8).unwrap();
+        shared.publish(Root { txn: TxnId(1), ..Root::default() }, true);
+        // All before this one are nobody's any more.
+        let oldest = AtomicU64::new(1);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut pins = Vec::new();
+                let mut txn = 1;
+                while !stop.load(Ordering::Relaxed) {
+                    txn += 1;
+                    shared.publish(Root { txn: TxnId(txn), ..Root::default() }, true);
+                    pins.clear();
+                    shared.pinned(&mut pins);
+                    let seen = pins.iter().map(|pin| pin.0).min().unwrap_or(txn).min(txn);
+                    oldest.store(seen, Ordering::SeqCst);
+                }
+            });
+            let mut hint = 0;
+            for _ in 0..1_000_000 {
+                let (id, root) = shared.pin(hint, 1, weak).unwrap();
+                hint = Shared::hint(id);
+                let oldest = oldest.load(Ordering::SeqCst);
+                if root.txn.0 < oldest {
+                    stop.store(true, Ordering::Relaxed);
+                    panic!("root {} was pinned when all before {oldest} had been given up", root.txn.0);
+                }
+                shared.unpin(id);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+}

@@ -1,0 +1,492 @@
+//! The simulated disk: what a crash may leave, and a disk that fails, is full, cannot be read or lies.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::disk::Disk;
+use crate::log::LogFile;
+use crate::{Database, Error, Options, Result};
+
+const SECTOR_BYTES: usize = 512;
+const RESERVED_BYTES: u64 = 32 << 20;
+const PAGE_BYTES: u32 = 4096;
+
+/// What a crash left on the disk, and which commits had been acknowledged as durable by then.
+pub(super) struct Wreck {
+    pub(super) image: Vec<u8>,
+    pub(super) logs: [Vec<u8>; 2],
+    pub(super) acknowledged: u64,
+}
+
+/// The end of a process, as its thread sees it.
+struct Killed;
+
+/// A flush that the disk leaves out while it says it was done: what an engine would be that forgot it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeftOut {
+    /// Of the log, by who has written to it since the last one.
+    Log,
+    /// Of the log, by who has not, and so flushes for another.
+    LogOfOthers,
+    /// Of the pages, before the meta page is written.
+    Pages,
+    /// Of the meta page.
+    Meta,
+}
+
+/// A file of the log: what was written, and what of it was flushed.
+#[derive(Default, Clone)]
+struct LogState {
+    memory: Vec<u8>,
+    durable: Vec<u8>,
+}
+
+pub(super) struct State {
+    durable: Vec<u8>,
+    logs: [LogState; 2],
+    rng: StdRng,
+    pub(super) wrecks: Vec<Wreck>,
+    /// A wreck is kept at one in so many occasions.
+    rarity: u32,
+    /// Flushes until one fails.
+    pub(super) flushes_left: u64,
+    /// What the thread of the history asks of the disk until its process is killed in the middle of that.
+    killed_in: u64,
+    /// The thread of the history; others work for processes in the background.
+    thread: std::thread::ThreadId,
+    /// Reads of the log until one fails.
+    pub(super) reads_left: u64,
+    /// Bytes that files may take, all together.
+    pub(super) room: u64,
+    /// Sectors without disk space behind them: nothing may be written there.
+    holes: BTreeSet<u64>,
+    left_out: Option<LeftOut>,
+    /// A meta page was written since the last flush of the pages.
+    meta_written: bool,
+    pub(super) counts: Counts,
+}
+
+/// How often things happened, to show that the histories contain them.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) wrecks: usize,
+    pub(super) punches: u64,
+    pub(super) shrinks: u64,
+    pub(super) refusals: u64,
+    pub(super) deaths: u64,
+    /// Openings that failed because the disk did.
+    pub(super) in_vain: u64,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.wrecks += other.wrecks;
+        self.punches += other.punches;
+        self.shrinks += other.shrinks;
+        self.refusals += other.refusals;
+        self.deaths += other.deaths;
+        self.in_vain += other.in_vain;
+    }
+}
+
+/// The disk, and the test's hold on it.
+#[derive(Clone)]
+pub(super) struct SimDisk {
+    memory: Arc<Memory>,
+    pub(super) state: Arc<Mutex<State>>,
+    allocated: Arc<AtomicU64>,
+    acknowledged: Arc<AtomicU64>,
+    /// Where its lock file is: unlike the disk, it does not survive a crash.
+    lock: Arc<tempfile::TempDir>,
+}
+
+struct Memory(NonNull<u8>);
+
+// SAFETY: plain memory, unmapped when the last owner goes. A background thread may look at it while another writes, as
+// a kernel may write back a page at any time; what it sees is one of the states that a crash may leave.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `SimDisk::new` with this length.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), RESERVED_BYTES as usize) };
+    }
+}
+
+fn failed(what: &'static str) -> Error {
+    Error::io(what, "simulated", std::io::Error::other("the disk said no"))
+}
+
+impl State {
+    fn occupied(&self, allocated: u64) -> u64 {
+        let logs: usize = self.logs.iter().map(|log| log.memory.len()).sum();
+        allocated + logs as u64 - (self.holes.len() * SECTOR_BYTES) as u64
+    }
+
+    /// Counts a flush down, and says whether it is the one that fails.
+    fn flush_fails(&mut self) -> bool {
+        self.flushes_left = self.flushes_left.saturating_sub(1);
+        self.flushes_left == 0
+    }
+
+    fn ensure_room(&mut self, allocated: u64, more: u64) -> Result<()> {
+        let wanted = self.occupied(allocated) + more;
+        if wanted > self.room {
+            self.counts.refusals += 1;
+            return Err(Error::DiskFull { path: "simulated".into(), bytes_wanted: wanted });
+        }
+        Ok(())
+    }
+}
+
+impl SimDisk {
+    pub(super) fn new(image: &[u8], logs: &[Vec<u8>; 2], seed: u64, rarity: u32) -> Self {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new anonymous mapping.
+        let base =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), RESERVED_BYTES as usize, protection, MapFlags::PRIVATE) };
+        let base: NonNull<u8> = NonNull::new(base.expect("memory for a test").cast()).expect("mmap gives no null");
+        // SAFETY: the image is shorter than the mapping, which nobody else knows yet.
+        unsafe { base.as_ptr().copy_from_nonoverlapping(image.as_ptr(), image.len()) };
+        let state = State {
+            durable: image.to_vec(),
+            logs: logs.clone().map(|bytes| LogState { memory: bytes.clone(), durable: bytes }),
+            rng: StdRng::seed_from_u64(seed),
+            wrecks: Vec::new(),
+            rarity,
+            flushes_left: u64::MAX,
+            killed_in: u64::MAX,
+            thread: std::thread::current().id(),
+            reads_left: u64::MAX,
+            room: u64::MAX,
+            holes: BTreeSet::new(),
+            left_out: None,
+            meta_written: false,
+            counts: Counts::default(),
+        };
+        Self {
+            memory: Arc::new(Memory(base)),
+            state: Arc::new(Mutex::new(state)),
+            allocated: Arc::new(AtomicU64::new(image.len() as u64)),
+            acknowledged: Arc::new(AtomicU64::new(0)),
+            lock: Arc::new(tempfile::tempdir().expect("a directory")),
+        }
+    }
+
+    /// A new database.
+    pub(super) fn of_new(seed: u64, rarity: u32) -> Self {
+        Self::new(&Database::image_of_new(PAGE_BYTES), &Default::default(), seed, rarity)
+    }
+
+    /// What a crash left, on a disk that works.
+    pub(super) fn of_wreck(wreck: &Wreck, seed: u64) -> Self {
+        Self::new(&wreck.image, &wreck.logs, seed, u32::MAX)
+    }
+
+    pub(super) fn leave_out(&self, left_out: Option<LeftOut>) {
+        self.state.lock().left_out = left_out;
+    }
+
+    /// Opens the database as a process of its own would.
+    pub(super) fn open(&self, options: &Options) -> Result<Database> {
+        let logs = [0, 1].map(|file| {
+            Box::new(SimLog { disk: self.clone(), file, written: AtomicBool::new(false) }) as Box<dyn LogFile>
+        });
+        Database::on_disk(Box::new(self.clone()), logs, &self.lock.path().join("lock"), options, PAGE_BYTES)
+    }
+
+    /// A commit is durable, as far as the engine says: all up to it have to survive.
+    pub(super) fn acknowledge(&self, commit: u64) {
+        self.acknowledged.fetch_max(commit, Ordering::Relaxed);
+    }
+
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Relaxed)
+    }
+
+    /// Runs what one process does, and kills it in the middle, when it has asked so many things of the disk. Gives what came
+    /// out if it is done before that.
+    pub(super) fn kill_during<T>(&self, operations: u64, run: impl FnOnce() -> T) -> Option<T> {
+        self.state.lock().killed_in = operations;
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        self.state.lock().killed_in = u64::MAX;
+        match result {
+            Ok(result) => Some(result),
+            Err(cause) if cause.is::<Killed>() => None,
+            Err(cause) => std::panic::resume_unwind(cause),
+        }
+    }
+
+    /// Leaves room for so many bytes more than now; `None` for no limit.
+    pub(super) fn limit_room(&self, more: Option<u64>) {
+        let mut state = self.state.lock();
+        state.room = more.map_or(u64::MAX, |more| state.occupied(self.allocated()) + more);
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.state.lock().counts
+    }
+
+    /// The disk works again.
+    pub(super) fn recover_from_faults(&self) {
+        let mut state = self.state.lock();
+        (state.room, state.flushes_left, state.reads_left) = (u64::MAX, u64::MAX, u64::MAX);
+    }
+
+    /// Keeps what a crash now might leave.
+    pub(super) fn crash(&self) {
+        let mut state = self.state.lock();
+        let wreck = self.wreck(&mut state);
+        state.wrecks.push(wreck);
+    }
+
+    /// What is durable, and nothing else.
+    pub(super) fn durable(&self) -> Wreck {
+        let state = self.state.lock();
+        Wreck {
+            image: state.durable.clone(),
+            logs: state.logs.clone().map(|log| log.durable),
+            acknowledged: self.acknowledged(),
+        }
+    }
+
+    fn memory(&self) -> &[u8] {
+        // SAFETY: below the mapping's length. Who writes meanwhile writes bytes that nobody here relies on.
+        unsafe { std::slice::from_raw_parts(self.memory.0.as_ptr(), self.allocated() as usize) }
+    }
+
+    /// What a crash now might leave.
+    fn wreck(&self, state: &mut State) -> Wreck {
+        let acknowledged = self.acknowledged();
+        let memory = self.memory();
+        let mut image = state.durable.clone();
+        // The length of the file is metadata with a fate of its own.
+        if image.len() < memory.len() && state.rng.random_bool(0.7) {
+            image.resize(memory.len(), 0);
+        }
+        keep_some(&mut image, memory, &mut state.rng);
+        let mut logs = state.logs.clone().map(|log| log.durable);
+        for (log, kept) in state.logs.iter().zip(&mut logs) {
+            if kept.len() < log.memory.len() && state.rng.random_bool(0.7) {
+                kept.resize(log.memory.len(), 0);
+            }
+            keep_some(kept, &log.memory, &mut state.rng);
+        }
+        Wreck { image, logs, acknowledged }
+    }
+
+    /// Here the system may crash, or a process be killed.
+    fn maybe_crash(&self, state: &mut State) {
+        if std::thread::current().id() == state.thread {
+            state.killed_in = state.killed_in.saturating_sub(1);
+            if state.killed_in == 0 {
+                state.killed_in = u64::MAX;
+                std::panic::resume_unwind(Box::new(Killed));
+            }
+        }
+        let rarity = state.rarity;
+        if state.rng.random_ratio(1, rarity) {
+            let wreck = self.wreck(state);
+            state.wrecks.push(wreck);
+        }
+    }
+}
+
+/// Brings some sectors of what is durable to what is in memory.
+fn keep_some(durable: &mut [u8], memory: &[u8], rng: &mut StdRng) {
+    let chance = [0.0, 0.1, 0.5, 0.9, 0.99, 1.0][rng.random_range(0..6)];
+    for (old, new) in durable.chunks_mut(SECTOR_BYTES).zip(memory.chunks(SECTOR_BYTES)) {
+        if old != new && rng.random_bool(chance) {
+            old.copy_from_slice(&new[..old.len()]);
+        }
+    }
+}
+
+/// A file of the log on the simulated disk, as one process has it open.
+struct SimLog {
+    disk: SimDisk,
+    file: usize,
+    /// By this process, since it last flushed.
+    written: AtomicBool,
+}
+
+impl LogFile for SimLog {
+    fn allocated(&self) -> u64 {
+        self.disk.state.lock().logs[self.file].memory.len() as u64
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let mut state = self.disk.state.lock();
+        let old = state.logs[self.file].memory.len();
+        let length = old.max((bytes as usize).next_multiple_of(SECTOR_BYTES));
+        state.ensure_room(self.disk.allocated(), (length - old) as u64)?;
+        state.logs[self.file].memory.resize(length, 0);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut state = self.disk.state.lock();
+        self.disk.maybe_crash(&mut state);
+        state.logs[self.file].memory[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        self.written.store(true, Ordering::Relaxed);
+        self.disk.maybe_crash(&mut state);
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        let mut state = self.disk.state.lock();
+        state.reads_left = state.reads_left.saturating_sub(1);
+        if state.reads_left == 0 {
+            return Err(failed("cannot read"));
+        }
+        let rest = state.logs[self.file].memory.get(offset as usize..).unwrap_or_default();
+        let got = rest.len().min(bytes.len());
+        bytes[..got].copy_from_slice(&rest[..got]);
+        Ok(got)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut state = self.disk.state.lock();
+        self.disk.maybe_crash(&mut state);
+        let own = self.written.swap(false, Ordering::Relaxed);
+        if state.flush_fails() {
+            let wreck = self.disk.wreck(&mut state);
+            for (log, kept) in state.logs.iter_mut().zip(wreck.logs) {
+                log.durable = kept;
+            }
+            return Err(failed("cannot flush"));
+        }
+        if state.left_out != Some(if own { LeftOut::Log } else { LeftOut::LogOfOthers }) {
+            let log = &mut state.logs[self.file];
+            log.durable.clone_from(&log.memory);
+        }
+        Ok(())
+    }
+
+    fn remove(&self) {
+        let mut state = self.disk.state.lock();
+        state.logs[self.file].memory.clear();
+        // Unless the directory is flushed, a crash may bring the file back as it was.
+        if state.rng.random_bool(0.5) {
+            state.logs[self.file].durable.clear();
+        }
+    }
+}
+
+impl Disk for SimDisk {
+    fn map(&self) -> (NonNull<u8>, u64) {
+        (self.memory.0, RESERVED_BYTES)
+    }
+
+    fn allocated(&self) -> u64 {
+        self.allocated.load(Ordering::Relaxed)
+    }
+
+    fn occupied(&self) -> Result<u64> {
+        Ok(self.allocated() - (self.state.lock().holes.len() * SECTOR_BYTES) as u64)
+    }
+
+    fn refresh(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn grow(&self, bytes: u64) -> Result<()> {
+        let old = self.allocated();
+        self.state.lock().ensure_room(old, bytes.saturating_sub(old))?;
+        if bytes > RESERVED_BYTES {
+            return Err(Error::DiskFull { path: "simulated".into(), bytes_wanted: bytes });
+        }
+        self.allocated.fetch_max(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn back(&self, offset: u64, bytes: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        assert!(offset + bytes <= self.allocated());
+        let filled = state.holes.range(offset..offset + bytes).count() * SECTOR_BYTES;
+        state.ensure_room(self.allocated(), filled as u64)?;
+        state.holes.retain(|hole| !(offset..offset + bytes).contains(hole));
+        Ok(())
+    }
+
+    fn punch(&self, offset: u64, bytes: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        self.maybe_crash(&mut state);
+        let range = offset as usize..(offset + bytes) as usize;
+        // SAFETY: the range lies within the mapping, and nobody refers to free pages.
+        unsafe { self.memory.0.as_ptr().add(range.start).write_bytes(0, range.len()) };
+        // It takes effect at once or with the next flush.
+        if state.rng.random_bool(0.5) {
+            state.durable[range].fill(0);
+        }
+        state.counts.punches += 1;
+        state.holes.extend((offset..offset + bytes).step_by(SECTOR_BYTES));
+        self.maybe_crash(&mut state);
+        Ok(())
+    }
+
+    fn populate(&self, _offset: u64, _bytes: u64) {}
+
+    fn write_out(&self, _offset: u64, _bytes: u64, _wait: bool) {}
+
+    fn shrink(&self, bytes: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        self.maybe_crash(&mut state);
+        let old = self.allocated.swap(bytes, Ordering::Relaxed);
+        // SAFETY: the range lies within the mapping, and the engine refers to nothing behind its page count.
+        unsafe { self.memory.0.as_ptr().add(bytes as usize).write_bytes(0, (old - bytes) as usize) };
+        // It takes effect at once or with the next flush.
+        if state.rng.random_bool(0.5) {
+            state.durable.truncate(bytes as usize);
+        }
+        state.holes.retain(|&hole| hole < bytes);
+        state.counts.shrinks += u64::from(bytes < old);
+        self.maybe_crash(&mut state);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let mut state = self.state.lock();
+        self.maybe_crash(&mut state);
+        // SAFETY: meta pages lie within the mapping, and nobody holds a reference to them meanwhile.
+        unsafe { self.memory.0.as_ptr().add(offset as usize).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        state.meta_written = true;
+        self.maybe_crash(&mut state);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        self.maybe_crash(&mut state);
+        let meta = std::mem::take(&mut state.meta_written);
+        if state.flush_fails() {
+            // A failed flush has written some of it.
+            let wreck = self.wreck(&mut state);
+            state.durable = wreck.image;
+            return Err(failed("cannot flush"));
+        }
+        for &hole in &state.holes {
+            let sector = &self.memory()[hole as usize..][..SECTOR_BYTES];
+            assert!(sector.iter().all(|&byte| byte == 0), "written without disk space at {hole}");
+        }
+        if state.left_out != Some(if meta { LeftOut::Meta } else { LeftOut::Pages }) {
+            state.durable.clear();
+            state.durable.extend_from_slice(self.memory());
+        }
+        Ok(())
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("simulated")
+    }
+}
