@@ -2,25 +2,34 @@
 //! test's scheduler decides. Only what the models of `log` and `steady` run through is here.
 
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use parking_lot::{Condvar, Mutex};
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 
 #[cfg(feature = "shuttle")]
-pub(crate) use scheduled::{Condvar, Mutex};
+pub(crate) use scheduled::{Condvar, Mutex, MutexGuard};
 
 #[cfg(feature = "shuttle")]
 mod scheduled {
     use std::ops::{Deref, DerefMut};
+    use std::time::Instant;
 
     use shuttle::sync;
 
     #[derive(Default)]
     pub(crate) struct Mutex<T>(sync::Mutex<T>);
 
-    pub(crate) struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>);
+    pub(crate) struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>, &'a Mutex<T>);
+
+    pub(crate) struct TimedOut;
+
+    impl TimedOut {
+        pub(crate) fn timed_out(&self) -> bool {
+            true
+        }
+    }
 
     impl<T> Mutex<T> {
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            MutexGuard(self.0.lock().ok())
+            MutexGuard(self.0.lock().ok(), self)
         }
     }
 
@@ -49,6 +58,15 @@ mod scheduled {
         pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
             let held = guard.0.take().expect("held but while waiting");
             guard.0 = self.0.wait(held).ok();
+        }
+
+        /// Time is what the scheduler makes of it: here it is over when others have had a turn.
+        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _deadline: Instant) -> TimedOut {
+            let mutex = guard.1;
+            drop(guard.0.take());
+            shuttle::thread::yield_now();
+            *guard = mutex.lock();
+            TimedOut
         }
 
         pub(crate) fn wait_while<T>(&self, guard: &mut MutexGuard<'_, T>, mut condition: impl FnMut(&mut T) -> bool) {
