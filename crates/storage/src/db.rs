@@ -38,8 +38,8 @@ const DATA_FILE: &str = "data";
 const LOCK_FILE: &str = "lock";
 /// The log is long when it holds half as many bytes as the data, within these bounds.
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
-/// When it is so many times as long as that, commits make steady points themselves.
-const LOG_FULL: u64 = 4;
+/// At so many times what makes a steady point due, commits make it themselves.
+const OVERDUE: u64 = 4;
 /// How many times this process has opened a database, and one more.
 static OPENINGS: AtomicU64 = AtomicU64::new(1);
 
@@ -90,8 +90,9 @@ pub(crate) struct Core {
 impl Database {
     /// Opens the database in a directory, creating it if the options allow.
     ///
-    /// Opening takes the same few page reads whatever the size. After a crash of the system the database is at its last
-    /// steady point; after a crash of a process alone, at its last commit.
+    /// Opening takes the same few page reads whatever the size. After a crash of a process the database is at its last commit;
+    /// after a crash of the system, at its last durable one, for which the first to open it carries out again what the
+    /// log holds (see [`Database::recovery`]).
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -439,9 +440,15 @@ impl Core {
         }
     }
 
-    /// Whether the log is so long that a commit has to make a steady point itself.
-    pub(crate) fn log_is_full(&self, root: &Root) -> bool {
-        root.log.offset >= LOG_FULL * self.log_bytes(root)
+    /// Whether the background is so far behind the mode's bound in bytes that a commit has to make a steady point itself.
+    pub(crate) fn is_overdue(&self, root: &Root, born_pages: u64) -> bool {
+        match self.durability {
+            Durability::Lazy { bytes, .. } => {
+                born_pages * self.pager.page_size() as u64 >= bytes.saturating_mul(OVERDUE)
+            }
+            Durability::Sync => root.log.offset >= OVERDUE * self.log_bytes(root),
+            Durability::SyncNoLog | Durability::NoSync => false,
+        }
     }
 
     fn log_bytes(&self, root: &Root) -> u64 {

@@ -268,6 +268,50 @@ impl Core {
     }
 }
 
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::{Duration, Instant};
+
+    use crate::{Database, Durability, Options, TableKind};
+
+    /// Bug: when the background could make no steady points, commits in `Lazy` mode went on for ever. Consequence: a crash
+    /// took far more than the mode's bound, and nobody was told. Fix: commits that are overdue make one themselves.
+    #[test]
+    fn lazy_commits_do_not_run_away_from_a_background_that_makes_no_steady_points() {
+        const BYTES: u64 = 64 << 10;
+        const COMMITS: u64 = 200;
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new().durability(Durability::Lazy { bytes: BYTES, period: Duration::MAX });
+        let db = Database::open(dir.path(), &options).unwrap();
+        let committed = AtomicU64::new(0);
+        let held = db.0.core.makers.try_begin().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for key in 0..COMMITS {
+                    let mut txn = db.write().unwrap();
+                    let table = txn.create_table("table", TableKind::Plain).unwrap();
+                    txn.put(&table, &key.to_be_bytes(), &[1; 5_000]).unwrap();
+                    txn.commit().unwrap();
+                    committed.store(key + 1, Ordering::SeqCst);
+                }
+            });
+            let started = Instant::now();
+            while committed.load(Ordering::SeqCst) < BYTES / 8192 {
+                assert!(started.elapsed() < Duration::from_secs(20));
+                std::thread::yield_now();
+            }
+            // Time for all of them, if nothing held them up.
+            std::thread::sleep(Duration::from_millis(300));
+            let ahead = committed.load(Ordering::SeqCst);
+            drop(held);
+            assert!(ahead <= 4 * BYTES / 8192 + 1, "{ahead} commits of two pages each");
+        });
+        assert_eq!(committed.load(Ordering::SeqCst), COMMITS);
+        assert!(db.check().unwrap().is_clean());
+    }
+}
+
 #[cfg(all(test, feature = "shuttle"))]
 mod models {
     //! Makers of steady points beside committing transactions that are ones themselves.

@@ -487,7 +487,8 @@ impl WriteTxn {
         let mut way = match (redone, core.durability) {
             (Some(position), _) => Way::Weak(position),
             (None, Durability::SyncNoLog) => Way::Steady,
-            (None, Durability::Sync) if work.record.is_too_long() || core.log_is_full(&before) => Way::Steady,
+            (None, _) if core.is_overdue(&before, work.space.born_pages()) => Way::Steady,
+            (None, Durability::Sync) if work.record.is_too_long() => Way::Steady,
             (None, Durability::Sync) => Way::Logged,
             (None, Durability::Lazy { .. } | Durability::NoSync) => Way::Weak(before.log),
         };
