@@ -34,7 +34,7 @@ use crate::kv::progress::Progress;
 use crate::kv::report::{align, doubts, significant, whole};
 use crate::kv::{Error, Result, TargetName};
 use crate::plot::{Panel, Plot, Shape};
-use crate::results;
+use crate::results::{self, ResultArgs, ResultFiles};
 use crate::trace::Totals;
 use crate::workplace::Workplace;
 
@@ -75,12 +75,9 @@ pub struct FreespaceArgs {
     /// Directory to make databases in; they are removed afterwards, and so is the directory if it is new
     #[arg(long, default_value = DIR_DEFAULT)]
     pub dir: PathBuf,
-    /// File to write the results to, as a JSON array
-    #[arg(long)]
-    pub json: Option<PathBuf>,
-    /// File to plot the results to, as an SVG picture
-    #[arg(long)]
-    pub svg: Option<PathBuf>,
+    /// Where the results go.
+    #[command(flatten)]
+    pub output: ResultArgs,
 }
 
 /// The order in which keys are inserted.
@@ -215,7 +212,7 @@ impl PerTxn {
     }
 }
 
-/// Runs the experiment: progress to standard error, results to standard output and to the files asked for.
+/// Runs the experiment: progress to standard error, results to standard output and to files.
 ///
 /// # Errors
 ///
@@ -224,7 +221,7 @@ impl PerTxn {
 pub fn run(args: &FreespaceArgs) -> Result<()> {
     check(args)?;
     let orders = without_repeats(&args.keys);
-    results::ensure_writable(args.json.iter().chain(&args.svg))?;
+    let files = ResultFiles::new(&args.output, "freespace")?;
     let progress = Progress::new(orders.len() as u64 * u64::from(args.rounds) * POLICIES.len() as u64);
     let workplace = Workplace::new(&args.dir, false)?;
     let environment = Environment::observe(workplace.dir());
@@ -232,12 +229,7 @@ pub fn run(args: &FreespaceArgs) -> Result<()> {
     progress.finish();
     let rows = rows(args, &orders, &measured?, &environment);
     print(args, &environment, &rows);
-    if let Some(path) = &args.json {
-        results::write_json(path, &rows)?;
-    }
-    if let Some(path) = &args.svg {
-        results::write_svg(path, &plot(args, &orders, &rows))?;
-    }
+    files.write(&rows, &plot(args, &orders, &rows))?;
     match rows.iter().filter(|row| !row.valid).count() {
         0 => Ok(()),
         invalid => Err(Error::InvalidResults { invalid, total: rows.len() }),
@@ -512,13 +504,13 @@ mod tests {
         let outer = tempfile::tempdir().unwrap();
         let mut args: FreespaceArgs = parse("--txns 150 --values 20").unwrap();
         args.dir = outer.path().join("data");
-        args.json = Some(outer.path().join("results.json"));
-        args.svg = Some(outer.path().join("results.svg"));
+        args.output.json = Some(outer.path().join("results.json"));
+        args.output.svg = Some(outer.path().join("results.svg"));
         for mode in [CommitMode::Sync, CommitMode::Nosync] {
             args.mode = mode;
             run(&args).unwrap();
             assert!(!args.dir.exists(), "the databases are removed");
-            let json = std::fs::read_to_string(args.json.as_ref().unwrap()).unwrap();
+            let json = std::fs::read_to_string(args.output.json.as_ref().unwrap()).unwrap();
             let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
             assert_eq!(rows.len(), 8);
             for row in &rows {
@@ -528,7 +520,7 @@ mod tests {
                 assert!(row["over_time"].as_array().unwrap().len() <= POINTS as usize);
             }
             assert_eq!(rows[0]["vs_append"], 1.0);
-            let svg = std::fs::read_to_string(args.svg.as_ref().unwrap()).unwrap();
+            let svg = std::fs::read_to_string(args.output.svg.as_ref().unwrap()).unwrap();
             assert!(svg.contains("lowest") && !svg.contains("NaN"));
         }
     }

@@ -1,5 +1,5 @@
-//! `colibri bench lifo`: what taking the page freed last saves behind a write-back cache, after the table of the talk
-//! that introduced it.
+//! `colibri bench lifo`: what taking the page freed last saves behind a write-back cache, after the table of such an
+//! experiment in a talk about MDBX, which introduced that order ("the original" below).
 //!
 //! ```text
 //! for records ── without log, with log ── for policy
@@ -19,9 +19,9 @@
 //! # Traps
 //!
 //! - **FIFO depends on how much is free.** It writes all free pages in turn: with few of them it does what LIFO does,
-//!   and with more than the cache holds it finds none of them there. The talk takes the latter for granted; here
+//!   and with more than the cache holds it finds none of them there. The original takes the latter for granted; here
 //!   `--free` says how much is free.
-//! - **The talk's tree has a record a page and 42 children a branch**, so that 74,088 records take 300 MB. Records of
+//! - **The tree of the original has a record a page and 42 children a branch**, so that 74,088 records take 300 MB. Records of
 //!   one page stand beside small ones for that reason, as far as they fit memory.
 //! - **With log, a steady point is made beside the transactions**, which go on. So the figures differ a little from run
 //!   to run; without log they come out the same everywhere.
@@ -47,7 +47,7 @@ use crate::kv::progress::Progress;
 use crate::kv::report::{align, significant, whole};
 use crate::kv::{Error, Result, TargetName};
 use crate::plot::{Panel, Plot, Shape};
-use crate::results;
+use crate::results::{self, ResultArgs, ResultFiles};
 use crate::workplace::Workplace;
 
 mod cache;
@@ -60,17 +60,20 @@ const PAGE_BYTES: u64 = 4096;
 const PAGE_VALUE_BYTES: usize = 4000;
 const CACHE_MB: [u64; 2] = [128, 512];
 const POLICIES: [FreeSpace; 2] = [FreeSpace::Fifo, FreeSpace::Lifo];
-/// The talk's largest size, 42 times its next.
+/// The largest size of the original, 42 times its next.
 const EXTRAPOLATED_RECORDS: u64 = 130_691_232;
 /// Where the pages are kept while they are of interest to the simulated caches only.
 const MEMORY_DIR: &str = "/dev/shm";
+/// Between these the engine chooses the bytes of log after which it makes a steady point: half of the file.
+const LOG_BYTES_MIN: u64 = 4 << 20;
+const LOG_BYTES_MAX: u64 = 64 << 20;
 /// Longer than any run.
 const LOG_PERIOD: Duration = Duration::from_secs(86_400);
 
 /// Measure what taking the page freed last saves behind a write-back cache.
 ///
-/// Reproduces the table of the talk that introduced LIFO: pages rewritten by a transaction that changes one random
-/// record, and the blocks that the disk below a battery-backed write-back cache of 128 MB and 512 MB has to write.
+/// Repeats an experiment on write-back caches and LIFO reuse, from a talk about MDBX: pages rewritten by a transaction
+/// that changes one random record, and the blocks that the disk below a battery-backed write-back cache of 128 MB and 512 MB has to write.
 /// The blocks are those of the engine's write trace; the caches are simulated.
 #[derive(Debug, Clone, Args)]
 pub struct LifoArgs {
@@ -83,7 +86,7 @@ pub struct LifoArgs {
     /// Free pages, as a multiple of those in use
     #[arg(long, default_value_t = 2)]
     pub free: u32,
-    /// Up to so many records are also measured with a page each, as in the talk
+    /// Up to so many records are also measured with a page each, as in that experiment
     #[arg(long, default_value_t = 74_088)]
     pub page_records_max: u64,
     /// Transactions to measure, after as many as it takes to fill the caches [default: by the number of pages]
@@ -102,12 +105,9 @@ pub struct LifoArgs {
     /// [default: one in memory, if there is one]
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// File to write the results to, as a JSON array
-    #[arg(long)]
-    pub json: Option<PathBuf>,
-    /// File to plot the results to, as an SVG picture
-    #[arg(long)]
-    pub svg: Option<PathBuf>,
+    /// Where the results go.
+    #[command(flatten)]
+    pub output: ResultArgs,
 }
 
 /// What makes a transaction durable.
@@ -179,34 +179,57 @@ struct Measured {
 /// Wrong flags are refused before anything is run.
 pub fn run(args: &LifoArgs) -> Result<()> {
     let cases = cases(args)?;
-    results::ensure_writable(args.json.iter().chain(&args.svg))?;
-    let dir = args.dir.clone().unwrap_or_else(dir_default);
+    let files = ResultFiles::new(&args.output, "lifo")?;
     let progress = Progress::new(cases.len() as u64 * POLICIES.len() as u64);
+    let dir = match &args.dir {
+        Some(dir) => dir.clone(),
+        None => dir_default(&cases, &progress),
+    };
     let workplace = Workplace::new(&dir, false)?;
     let environment = Environment::observe(workplace.dir());
     let mut rows = Vec::new();
     let measured = cases.iter().try_for_each(|case| {
-        let [fifo, lifo] = POLICIES.map(|policy| measure_in(args, case, policy, &workplace, &progress));
-        let (fifo, lifo) = (fifo?, lifo?);
-        rows.push(row(case, &fifo, &lifo, &environment));
-        rows.extend(case.extrapolate.then(|| extrapolated(case, &lifo, &environment)));
+        rows.extend(measure_case(args, case, &workplace, &progress, &environment)?);
         Ok(())
     });
     progress.finish();
     measured?;
     print(&environment, &rows);
-    if let Some(path) = &args.json {
-        results::write_json(path, &rows)?;
-    }
-    if let Some(path) = &args.svg {
-        results::write_svg(path, &plot(&rows))?;
-    }
-    Ok(())
+    files.write(&rows, &plot(&rows))
 }
 
-fn dir_default() -> PathBuf {
-    let memory = Path::new(MEMORY_DIR);
-    if memory.is_dir() { memory.join(DIR_DEFAULT) } else { DIR_DEFAULT.into() }
+/// A directory in memory if the largest database has room there, and one in the current directory if not.
+fn dir_default(cases: &[Case], progress: &Progress) -> PathBuf {
+    let needed = cases.iter().map(Case::file_bytes_max).max().unwrap_or(0);
+    let room = rustix::fs::statvfs(MEMORY_DIR).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+    if fits(needed, room) {
+        return Path::new(MEMORY_DIR).join(DIR_DEFAULT);
+    }
+    let [needed, room] = [needed, room].map(|bytes| whole((bytes >> 20) as f64));
+    progress.line(&format!(
+        "{MEMORY_DIR} has {room} MB left, a database may take {needed} MB: making them in {DIR_DEFAULT}"
+    ));
+    DIR_DEFAULT.into()
+}
+
+/// Whether files of so many bytes leave a quarter of the room to others.
+fn fits(needed: u64, room: u64) -> bool {
+    needed <= room / 4 * 3
+}
+
+/// Both policies, and what follows from them for the largest size.
+fn measure_case(
+    args: &LifoArgs,
+    case: &Case,
+    workplace: &Workplace,
+    progress: &Progress,
+    environment: &Environment,
+) -> Result<Vec<Row>> {
+    let [fifo, lifo] = POLICIES.map(|policy| measure_in(args, case, policy, workplace, progress));
+    let (fifo, lifo) = (fifo?, lifo?);
+    let measured = row(case, &fifo, &lifo, environment);
+    let more = case.extrapolate.then(|| extrapolated(case, &lifo, environment));
+    Ok(std::iter::once(measured).chain(more).collect())
 }
 
 /// A number of records of one size.
@@ -218,6 +241,28 @@ struct Case {
     extrapolate: bool,
     free: u32,
     log: LogUse,
+    /// Bytes of log after which a steady point is made; `None` is the engine's own choice.
+    log_bytes: Option<u64>,
+    /// Sizes of the simulated caches.
+    cache_mb: [u64; 2],
+}
+
+impl Case {
+    /// Bytes that the files of its database will not exceed: live records, free pages, half as much again, and logs.
+    fn file_bytes_max(&self) -> u64 {
+        let value_pages = if self.value_bytes > 1000 { (self.value_bytes as u64).div_ceil(PAGE_BYTES) + 1 } else { 0 };
+        let in_leaf = if value_pages > 0 { 0 } else { self.value_bytes as u64 };
+        let record = (KEY_BYTES + 16) as u64 + in_leaf + value_pages * PAGE_BYTES;
+        let data = self.records * record * u64::from(1 + self.free);
+        data + data / 2 + 2 * self.log_bytes.unwrap_or(LOG_BYTES_MAX) + (16 << 20)
+    }
+
+    /// Bytes of log after which the engine makes a steady point, by itself or as it is told, with so many pages in use.
+    fn log_limit(&self, data_pages: f64) -> f64 {
+        let file_bytes = data_pages * f64::from(1 + self.free) * PAGE_BYTES as f64;
+        let own = (file_bytes / 2.0).clamp(LOG_BYTES_MIN as f64, LOG_BYTES_MAX as f64);
+        self.log_bytes.map_or(own, |bytes| bytes as f64)
+    }
 }
 
 fn cases(args: &LifoArgs) -> Result<Vec<Case>> {
@@ -248,9 +293,11 @@ fn cases(args: &LifoArgs) -> Result<Vec<Case>> {
             record: "small",
             records: count,
             value_bytes: args.value_size,
-            extrapolate: log == LogUse::Without && extrapolate(count),
+            extrapolate: extrapolate(count),
             free: args.free,
             log,
+            log_bytes: args.log_bytes,
+            cache_mb: CACHE_MB,
         })
     };
     let page = |log| {
@@ -261,6 +308,8 @@ fn cases(args: &LifoArgs) -> Result<Vec<Case>> {
             extrapolate: false,
             free: args.free,
             log,
+            log_bytes: args.log_bytes,
+            cache_mb: CACHE_MB,
         })
     };
     Ok(logs.into_iter().flat_map(|log| small(log).chain(page(log))).collect())
@@ -336,8 +385,8 @@ struct Sink {
 }
 
 impl Sink {
-    fn new() -> Self {
-        let caches = CACHE_MB.map(|mb| WriteBackCache::new(mb << 20, PAGE_BYTES));
+    fn new(cache_mb: [u64; 2]) -> Self {
+        let caches = cache_mb.map(|mb| WriteBackCache::new(mb << 20, PAGE_BYTES));
         Self { caches, txns: 0, steady_points: 0, pages: 0, log_blocks: 0 }
     }
 
@@ -375,7 +424,7 @@ impl Sink {
 }
 
 fn measure(args: &LifoArgs, case: &Case, policy: FreeSpace, dir: &Path) -> Result<Measured> {
-    let sink = Arc::new(Mutex::new(Sink::new()));
+    let sink = Arc::new(Mutex::new(Sink::new(case.cache_mb)));
     let lock = || sink.lock().unwrap_or_else(PoisonError::into_inner);
     let tracing = Arc::clone(&sink);
     let mut options = Options::new()
@@ -385,7 +434,7 @@ fn measure(args: &LifoArgs, case: &Case, policy: FreeSpace, dir: &Path) -> Resul
         .log_period(LOG_PERIOD)
         .free_space(policy)
         .trace_writes(move |trace| tracing.lock().unwrap_or_else(PoisonError::into_inner).take(trace));
-    if let Some(bytes) = args.log_bytes {
+    if let Some(bytes) = case.log_bytes {
         options = options.log_bytes(bytes);
     }
     let database = Database::open(dir, &options).map_err(failed)?;
@@ -396,7 +445,7 @@ fn measure(args: &LifoArgs, case: &Case, policy: FreeSpace, dir: &Path) -> Resul
     let changing = stat.leaf_pages.max(stat.overflow_pages);
     let warm_up_txns = (3 * changing).clamp(1_000, 400_000);
     let txns = args.txns.unwrap_or(changing.clamp(2_000, 100_000));
-    *lock() = Sink::new();
+    *lock() = Sink::new(case.cache_mb);
     let mut changes = Changes { random: args.seed, case, value: vec![0; case.value_bytes] };
     // So many, and with log on to the next steady point: a part of the way to one would be pages without their price.
     let mut run = |txns: u64| -> Result<()> {
@@ -428,11 +477,13 @@ fn measure(args: &LifoArgs, case: &Case, policy: FreeSpace, dir: &Path) -> Resul
     })
 }
 
-/// Loads the records, and makes free pages by loading copies that it drops.
+/// Loads the records, and makes free pages by loading copies that it drops. The copies come first, as the engine gives
+/// free pages at the end of the file back to the file system.
 fn load(database: &Database, case: &Case) -> Result<Table> {
-    let table = load_table(database, case, "records")?;
     let copies = (0..case.free).map(|copy| load_table(database, case, &format!("copy {copy}")));
-    for copy in copies.collect::<Result<Vec<_>>>()? {
+    let copies = copies.collect::<Result<Vec<_>>>()?;
+    let table = load_table(database, case, "records")?;
+    for copy in copies {
         let mut txn = database.write().map_err(failed)?;
         txn.drop_table(&copy).map_err(failed)?;
         txn.commit().map_err(failed)?;
@@ -492,7 +543,7 @@ fn fewer(fifo: f64, lifo: f64) -> Option<f64> {
 fn row(case: &Case, fifo: &Measured, lifo: &Measured, environment: &Environment) -> Row {
     let caches = [0, 1].map(|index| {
         let (fifo, lifo) = (fifo.disk_per_txn[index], lifo.disk_per_txn[index]);
-        CacheRow { cache_mb: CACHE_MB[index], fifo, lifo, fewer: fewer(fifo, lifo) }
+        CacheRow { cache_mb: case.cache_mb[index], fifo, lifo, fewer: fewer(fifo, lifo) }
     });
     Row {
         bench: "lifo",
@@ -529,9 +580,21 @@ fn note(log: bool) -> &'static str {
     }
 }
 
-const EXTRAPOLATION: &str = "extrapolated from the line before it, not measured: the same number of records a leaf and \
-                             of children a branch; FIFO misses the cache with all but the meta page; LIFO misses it \
-                             with the part of a level of the tree that the cache does not hold beside the levels above";
+fn extrapolation(log: bool) -> &'static str {
+    match log {
+        false => {
+            "without log, extrapolated from the line before it, not measured: the same number of records a leaf and of \
+             children a branch; FIFO misses the cache with all but the meta page; LIFO misses it with the part of a \
+             level of the tree that the cache does not hold beside the levels above"
+        }
+        true => {
+            "with log, extrapolated from the line before it, not measured: the same tree, records in the log as long, \
+             and of each level the pages that as many random changes touch as there are to a steady point; FIFO \
+             misses the cache with all but the meta page; LIFO hits it with what was written so few steady points \
+             ago that all written since fits the cache; a block of the log is missed where two steady points do not"
+        }
+    }
+}
 
 /// How many of the pages that a transaction rewrites, one on each level, the cache does not hold. The levels come from
 /// the leaves upwards; what is higher is written more often, and so stays.
@@ -545,23 +608,86 @@ fn lifo_misses(levels: &[f64], cache_pages: f64) -> f64 {
     misses
 }
 
-/// The talk's largest size, from the tree of a smaller one.
-fn extrapolated(case: &Case, lifo: &Measured, environment: &Environment) -> Row {
-    let stat = &lifo.stat;
-    let leaves = stat.leaf_pages as f64 * EXTRAPOLATED_RECORDS as f64 / case.records as f64;
-    // Children of a branch: what makes the measured number of branches of the measured number of leaves.
-    let children = 1.0 + (stat.leaf_pages.max(2) - 1) as f64 / stat.branch_pages.max(1) as f64;
+/// Pages on each level of a tree, from the leaves upwards.
+fn levels(leaves: f64, children: f64) -> Vec<f64> {
     let mut levels = vec![leaves];
     while levels[levels.len() - 1] > 1.0 {
         levels.push((levels[levels.len() - 1] / children).ceil());
     }
+    levels
+}
+
+/// How many pages of each level so many changes of random records touch.
+fn touched(levels: &[f64], txns: f64) -> Vec<f64> {
+    levels.iter().map(|pages| pages * (1.0 - (1.0 - 1.0 / pages).powf(txns))).collect()
+}
+
+/// A size that is not measured, with log.
+struct WithLog {
+    levels: Vec<f64>,
+    txns_per_steady_point: f64,
+    pages_per_txn: f64,
+    /// Blocks of the log per transaction, those written several times counted once.
+    new_log_blocks_per_txn: f64,
+}
+
+impl WithLog {
+    fn new(case: &Case, lifo: &Measured, measured: &[f64], levels: Vec<f64>) -> Self {
+        let sum = |levels: &[f64]| levels.iter().sum::<f64>();
+        let growth = case.log_limit(sum(&levels)) / case.log_limit(sum(measured));
+        let txns = lifo.txns_per_steady_point * growth;
+        let touched_then = sum(&touched(measured, lifo.txns_per_steady_point)) / lifo.txns_per_steady_point;
+        let touched_now = sum(&touched(&levels, txns)) / txns;
+        Self {
+            levels,
+            txns_per_steady_point: txns,
+            pages_per_txn: lifo.pages_per_txn * touched_now / touched_then,
+            // A record that begins anywhere touches one block, and one more for each block of its length.
+            new_log_blocks_per_txn: (lifo.log_blocks_per_txn - 1.0).max(0.0),
+        }
+    }
+
+    /// Disk operations per transaction with FIFO and with LIFO.
+    fn disk_per_txn(&self, cache_pages: f64) -> [f64; 2] {
+        let txns = self.txns_per_steady_point;
+        let blocks = (self.pages_per_txn + self.new_log_blocks_per_txn) * txns;
+        // How many times all that one steady point and its log write fits the cache.
+        let periods = cache_pages / blocks;
+        // The two files of the log take turns.
+        let log = if periods < 2.0 { self.new_log_blocks_per_txn } else { 0.0 };
+        let pages = self.pages_per_txn - 1.0 / txns;
+        let touched = touched(&self.levels, txns);
+        let misses = self.levels.iter().zip(&touched).map(|(pages, touched)| {
+            // A page that is freed now, and taken by the next steady point, was written by one of those before.
+            let rests = (1.0 - touched / pages).max(0.0);
+            if periods > 1.0 { touched * rests.powf(periods - 1.0) } else { *touched }
+        });
+        let share = misses.sum::<f64>() / touched.iter().sum::<f64>();
+        [pages + log, pages * share + log]
+    }
+}
+
+/// The largest size, from the tree of a smaller one.
+fn extrapolated(case: &Case, lifo: &Measured, environment: &Environment) -> Row {
+    let stat = &lifo.stat;
+    let leaves_now = stat.leaf_pages as f64;
+    let leaves = leaves_now * EXTRAPOLATED_RECORDS as f64 / case.records as f64;
+    // Children of a branch: what makes the measured number of branches of the measured number of leaves.
+    let children = 1.0 + (stat.leaf_pages.max(2) - 1) as f64 / stat.branch_pages.max(1) as f64;
+    let levels = levels(leaves, children);
     // Beside the table's levels: the catalogue, the meta page, now and then the free map.
     let others = lifo.pages_per_txn - f64::from(stat.depth);
-    let pages_per_txn = levels.len() as f64 + others;
-    let caches = CACHE_MB.map(|cache_mb| {
+    let data_pages = levels.iter().sum::<f64>() as u64;
+    let depth = levels.len() as u32;
+    let log = case.log == LogUse::With;
+    let with_log = log.then(|| WithLog::new(case, lifo, &self::levels(leaves_now, children), levels.clone()));
+    let pages_per_txn = with_log.as_ref().map_or(levels.len() as f64 + others, |with_log| with_log.pages_per_txn);
+    let caches = case.cache_mb.map(|cache_mb| {
         let cache_pages = (cache_mb << 20) as f64 / PAGE_BYTES as f64;
-        let fifo = pages_per_txn - 1.0;
-        let lifo = lifo_misses(&levels, cache_pages);
+        let [fifo, lifo] = match &with_log {
+            Some(with_log) => with_log.disk_per_txn(cache_pages),
+            None => [pages_per_txn - 1.0, lifo_misses(&levels, cache_pages)],
+        };
         CacheRow { cache_mb, fifo, lifo, fewer: fewer(fifo, lifo) }
     });
     Row {
@@ -572,17 +698,17 @@ fn extrapolated(case: &Case, lifo: &Measured, environment: &Environment) -> Row 
         value_bytes: case.value_bytes,
         page_bytes: PAGE_BYTES,
         free: case.free,
-        log: false,
+        log,
         extrapolated: true,
-        data_pages: levels.iter().sum::<f64>() as u64,
-        depth: levels.len() as u32,
+        data_pages,
+        depth,
         pages_per_txn,
-        log_blocks_per_txn: 0.0,
-        txns_per_steady_point: 1.0,
+        log_blocks_per_txn: lifo.log_blocks_per_txn,
+        txns_per_steady_point: with_log.map_or(1.0, |with_log| with_log.txns_per_steady_point),
         caches: caches.to_vec(),
         warm_up_txns: 0,
         txns: 0,
-        notes: format!("{EXTRAPOLATION}; {}; {NOTE}", note(false)),
+        notes: format!("{}; {}; {NOTE}", extrapolation(log), note(log)),
         env: environment.clone(),
     }
 }
@@ -600,8 +726,10 @@ fn print(environment: &Environment, rows: &[Row]) {
     }
     println!("note: {NOTE}");
     println!("note: free pages: {} times those in use", rows.first().map_or(0, |row| row.free));
-    if rows.iter().any(|row| row.extrapolated) {
-        println!("note: *: {EXTRAPOLATION}");
+    for log in [false, true] {
+        if rows.iter().any(|row| row.extrapolated && row.log == log) {
+            println!("note: *: {}", extrapolation(log));
+        }
     }
 }
 
@@ -671,12 +799,13 @@ mod tests {
 
     #[test]
     fn a_file_that_fits_the_caches_costs_the_disk_nothing() {
-        let outer = tempfile::tempdir().unwrap();
+        let outer = directory();
         let mut args: LifoArgs = parse("--records 42,1764 --txns 300 --log without").unwrap();
-        args.json = Some(outer.path().join("results.json"));
-        args.svg = Some(outer.path().join("results.svg"));
+        args.dir = Some(outer.path().join("data"));
+        args.output.json = Some(outer.path().join("results.json"));
+        args.output.svg = Some(outer.path().join("results.svg"));
         run(&args).unwrap();
-        let json = std::fs::read_to_string(args.json.unwrap()).unwrap();
+        let json = std::fs::read_to_string(args.output.json.unwrap()).unwrap();
         let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
         assert_eq!(rows.len(), 4);
         for row in &rows {
@@ -685,15 +814,46 @@ mod tests {
             assert_eq!(row["caches"][0]["lifo"], 0.0);
             assert_eq!(row["caches"][1]["fifo"], 0.0);
         }
-        assert!(std::fs::read_to_string(args.svg.unwrap()).unwrap().contains("512 MB"));
+        assert!(std::fs::read_to_string(args.output.svg.unwrap()).unwrap().contains("512 MB"));
+    }
+
+    /// In memory, where there is some to write to, and not shared: tests run at the same time.
+    fn directory() -> tempfile::TempDir {
+        tempfile::tempdir_in(MEMORY_DIR).or_else(|_| tempfile::tempdir()).unwrap()
+    }
+
+    fn one_case(flags: &str, outer: &Path) -> (LifoArgs, Case, Workplace) {
+        let args: LifoArgs = parse(flags).unwrap();
+        let mut cases = cases(&args).unwrap();
+        let workplace = Workplace::new(outer, false).unwrap();
+        assert_eq!(cases.len(), 1);
+        (args, cases.remove(0), workplace)
+    }
+
+    #[test]
+    fn data_larger_than_the_cache_costs_the_disk_less_with_lifo() {
+        let outer = directory();
+        let flags = "--records 20000 --log without --page-records-max 0 --txns 1000";
+        let (args, mut case, workplace) = one_case(flags, outer.path());
+        // Leaves take some 3 MB, free pages twice that.
+        case.cache_mb = [1, 2];
+        let environment = Environment::observe(workplace.dir());
+        let rows = measure_case(&args, &case, &workplace, &Progress::silent(), &environment).unwrap();
+        let [row] = &rows[..] else { panic!("one row") };
+        for cache in &row.caches {
+            // FIFO comes back to a page after all the free ones, and so never finds it in the cache.
+            assert!(cache.fifo > row.pages_per_txn - 1.1, "{row:?}");
+            assert!(cache.lifo < 0.6 * cache.fifo && cache.fewer.is_some_and(|times| times > 1.6), "{row:?}");
+        }
+        assert!(row.caches[0].lifo > row.caches[1].lifo, "a larger cache saves more: {row:?}");
     }
 
     #[test]
     fn with_log_each_transaction_writes_its_record_and_steady_points_write_pages() {
-        let workplace = Workplace::new(&dir_default(), false).unwrap();
-        let args: LifoArgs =
-            parse("--records 1764 --txns 300 --log with --log-bytes 65536 --page-records-max 0").unwrap();
-        let [case] = &cases(&args).unwrap()[..] else { panic!("one case") };
+        let outer = directory();
+        let flags = "--records 1764 --txns 300 --log with --log-bytes 65536 --page-records-max 0";
+        let (args, case, workplace) = one_case(flags, outer.path());
+        let case = &case;
         let measured = measure_in(&args, case, FreeSpace::Lifo, &workplace, &Progress::silent()).unwrap();
         // A record of some 200 bytes is in one block, sometimes in two.
         assert!((1.0..1.5).contains(&measured.log_blocks_per_txn), "{}", measured.log_blocks_per_txn);
@@ -715,7 +875,7 @@ mod tests {
             free_map: 0,
             log: Some((file, bytes)),
         };
-        let mut sink = Sink::new();
+        let mut sink = Sink::new(CACHE_MB);
         sink.take(&commit(0, 4000..4200));
         sink.take(&commit(0, 4200..8192));
         sink.take(&commit(1, 0..100));
@@ -734,6 +894,91 @@ mod tests {
         assert!(error("--txns 0").contains("--txns"));
         assert!(error("--free 101").contains("--free"));
         assert!(error("--log-bytes 5").contains("--log-bytes is 5, but must be from 65536"));
+    }
+
+    /// A tree of 1,000 leaves, from which the largest size would have 96,000.
+    fn made_up(log: LogUse) -> (Case, Measured) {
+        let case = Case {
+            record: "small",
+            records: EXTRAPOLATED_RECORDS / 96,
+            value_bytes: 128,
+            extrapolate: true,
+            free: 2,
+            log,
+            log_bytes: Some(1 << 20),
+            cache_mb: CACHE_MB,
+        };
+        let stat = TableStat {
+            kind: TableKind::Plain,
+            entries: case.records,
+            depth: 3,
+            leaf_pages: 1000,
+            branch_pages: 11,
+            overflow_pages: 0,
+        };
+        let measured = Measured {
+            stat,
+            pages_per_txn: 5.0,
+            log_blocks_per_txn: 0.0,
+            txns_per_steady_point: 1.0,
+            disk_per_txn: [4.0, 1.0],
+            warm_up_txns: 1,
+            txns: 1,
+        };
+        (case, measured)
+    }
+
+    #[test]
+    fn the_largest_size_has_the_levels_of_its_leaves_and_misses_where_they_exceed_the_cache() {
+        let (case, measured) = made_up(LogUse::Without);
+        let row = extrapolated(&case, &measured, &Environment::observe(Path::new(".")));
+        // 91.8 children a branch: 96,000 leaves below 1,046, 12 and 1 branches; beside the path two pages, as before.
+        assert_eq!((row.records, row.depth, row.data_pages), (EXTRAPOLATED_RECORDS, 4, 97_059));
+        assert_eq!((row.pages_per_txn, row.txns_per_steady_point), (6.0, 1.0));
+        let [small, large] = &row.caches[..] else { panic!("two caches") };
+        // 128 MB are 32,768 pages: the branches and 31,709 leaves. 512 MB hold everything.
+        assert_eq!((small.cache_mb, small.fifo), (128, 5.0));
+        assert!((small.lifo - (1.0 - 31_709.0 / 96_000.0)).abs() < 1e-9, "{small:?}");
+        assert!((small.fewer.unwrap() - 5.0 / small.lifo).abs() < 1e-9, "{small:?}");
+        assert_eq!((large.fifo, large.lifo, large.fewer), (5.0, 0.0, None));
+    }
+
+    #[test]
+    fn with_log_the_largest_size_touches_more_pages_and_misses_with_what_rests_too_long() {
+        let (case, mut measured) = made_up(LogUse::With);
+        // In 1,000 leaves, 1,000 changes touch 632, all 11 or 12 above and the root.
+        let touched = 1000.0 * (1.0 - (0.999_f64).powi(1000)) + 12.0;
+        measured.txns_per_steady_point = 1000.0;
+        measured.pages_per_txn = touched / 1000.0;
+        measured.log_blocks_per_txn = 1.05;
+        let row = extrapolated(&case, &measured, &Environment::observe(Path::new(".")));
+        assert!(row.log && row.extrapolated && row.txns_per_steady_point == 1000.0, "{row:?}");
+        // In 96,000 leaves nearly each change has a leaf of its own (995), below 644 of the 1,046, 12 and 1 branches.
+        assert!((row.pages_per_txn - 1.652).abs() < 0.005, "{row:?}");
+        let [small, large] = &row.caches[..] else { panic!("two caches") };
+        // Some 1,700 blocks a period: the caches hold 19 and 77 of them, and with that both files of the log.
+        for cache in [small, large] {
+            assert!((cache.fifo - (row.pages_per_txn - 0.001)).abs() < 1e-9, "{cache:?}");
+        }
+        // Leaves rest 96 periods in the mean, branches less than 2.
+        assert!((small.lifo - 0.995 * (1.0 - 1.0 / 96.5_f64).powf(18.25)).abs() < 0.01, "{small:?}");
+        assert!((large.lifo - 0.995 * (1.0 - 1.0 / 96.5_f64).powf(76.0)).abs() < 0.01, "{large:?}");
+
+        // Where the cache does not hold what one steady point writes, the order makes no difference.
+        measured.txns_per_steady_point = 1e6;
+        measured.pages_per_txn = 0.001;
+        let row = extrapolated(&case, &measured, &Environment::observe(Path::new(".")));
+        let cache = row.caches[0];
+        assert!(cache.fifo > 0.05 && (cache.fifo - cache.lifo).abs() < 1e-9, "{cache:?}");
+    }
+
+    #[test]
+    fn a_database_is_made_in_memory_only_where_it_leaves_room() {
+        let (case, _) = made_up(LogUse::Without);
+        let large = Case { value_bytes: 4000, ..made_up(LogUse::Without).0 };
+        let raw = |case: &Case| case.records * (KEY_BYTES + case.value_bytes) as u64 * 3;
+        assert!(case.file_bytes_max() > raw(&case) && large.file_bytes_max() > raw(&large));
+        assert!(fits(3 << 30, 4 << 30) && !fits(3 << 30, (4 << 30) - 4) && !fits(1, 0));
     }
 
     #[test]

@@ -24,12 +24,11 @@ enum Bench {
                             colibri bench kv --targets colibri,flush --modes sync --workloads crud --load 0.5\n\n\
                             Rivals need a build with --features rivals (or rivals-rocksdb).")]
     Kv(KvArgs),
-    #[command(
-        after_help = "Example:\n  colibri bench freespace --rounds 3 --json freespace.json --svg freespace.svg\n\n\
-                      With random keys the control group's file takes about 7 GB at the default size."
-    )]
+    #[command(after_help = "Example:\n  colibri bench freespace --rounds 3 --results freespace-results\n\n\
+                      With random keys the control group's file takes about 7 GB at the default size.")]
     Freespace(FreespaceArgs),
-    #[command(after_help = "Example:\n  colibri bench lifo --json lifo.json --svg lifo.svg")]
+    #[command(after_help = "Examples:\n  colibri bench lifo --records 42,1764\n  \
+                            colibri bench lifo --json lifo.json --svg lifo.svg")]
     Lifo(LifoArgs),
 }
 

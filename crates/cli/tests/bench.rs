@@ -31,6 +31,48 @@ fn every_commit_and_steady_point_is_a_line_of_the_flush_trace() {
     assert!(code == Some(2) && errors.contains("colibri-nolog"), "{errors}");
 }
 
+/// The numbers of a flush trace's line, by what they count.
+fn traced(line: &str) -> impl Fn(&str) -> u64 {
+    let counts: Vec<(u64, String)> = line
+        .split(", ")
+        .map(|part| {
+            let (number, name) = part.trim().split_once(' ').expect("a number and what it counts");
+            (number.parse().expect("a number"), name.to_owned())
+        })
+        .collect();
+    move |name| counts.iter().find(|(_, other)| other == name).unwrap_or_else(|| panic!("no {name}")).0
+}
+
+#[test]
+fn the_lines_of_the_flush_trace_say_what_was_written() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // Values of two pages each, and so many keys that leaves have a branch above them.
+    let flags = "bench kv --targets colibri-nolog --modes sync --workloads set --n 300 --value-size 5000 --trace-flush";
+    let (text, errors, code) = run(dir.path(), flags);
+    assert_eq!(code, Some(0), "{errors}");
+    const KINDS: [&str; 4] = ["leaves", "branches", "overflow", "free map"];
+    let mut sums = [0; 7];
+    let mut largest = [0; 4];
+    for line in text.lines().filter_map(|line| line.strip_prefix("colibri-nolog sync: steady ")) {
+        let counts = traced(line.split_once(": ").expect("a number and what it wrote").1);
+        let [pages, kilobytes, ranges] = ["pages", "KB", "ranges"].map(&counts);
+        let kinds = KINDS.map(&counts);
+        assert!(pages > 0 && kilobytes == 4 * pages, "{line}");
+        assert!((1..=pages).contains(&ranges), "{line}");
+        assert!(kinds[0] > 0 && kinds.iter().sum::<u64>() == pages, "{line}");
+        let all = [pages, kilobytes, ranges].into_iter().chain(kinds);
+        sums.iter_mut().zip(all).for_each(|(sum, count)| *sum += count);
+        largest.iter_mut().zip(kinds).for_each(|(most, count)| *most = count.max(*most));
+    }
+    // The leaf and the catalogue's, a branch, a value.
+    assert!(largest[0] >= 2 && largest[1] >= 1 && largest[2] == 2, "{largest:?}: {text}");
+    assert_eq!(sums[5], 2 * 300, "every value is written once");
+    let summary = text.split("steady points: ").nth(1).expect("a summary").lines().next().expect("a line");
+    let counts = traced(summary);
+    let summed = ["pages", "KB", "ranges"].into_iter().chain(KINDS).map(counts);
+    assert_eq!(summed.collect::<Vec<_>>(), sums, "{summary}");
+}
+
 #[test]
 fn the_free_space_benchmarks_write_tables_and_files() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -49,6 +91,36 @@ fn the_free_space_benchmarks_write_tables_and_files() {
 }
 
 #[test]
+fn results_go_to_a_folder_that_is_made_and_named() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let lifo = "lifo --records 42 --txns 50 --log without --dir data";
+    let freespace = "freespace --txns 30 --values 10";
+    for (bench, flags, folder, name) in [
+        (lifo, "", "colibri-bench-results", "lifo"),
+        (freespace, "", "colibri-bench-results", "freespace"),
+        (lifo, "--results mine", "mine", "lifo"),
+        (freespace, "--results mine", "mine", "freespace"),
+    ] {
+        let (text, errors, code) = run(dir.path(), &format!("bench {bench} {flags}"));
+        assert_eq!(code, Some(0), "{errors}");
+        for ending in ["json", "svg"] {
+            let file = format!("{folder}/{name}.{ending}");
+            assert!(text.contains(&format!("written: {file}\n")), "{text}");
+            let content = fs::read_to_string(dir.path().join(&file)).expect("the results");
+            assert!(content.starts_with(if ending == "json" { "[" } else { "<svg" }), "{file}: {content}");
+        }
+    }
+    let (text, errors, code) = run(dir.path(), &format!("bench {lifo} --json other.json"));
+    assert!(
+        code == Some(0) && text.contains("written: other.json") && !text.contains("colibri-bench-results"),
+        "{errors}"
+    );
+    let mut left: Vec<_> = fs::read_dir(dir.path()).expect("the directory").flatten().map(|e| e.file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["colibri-bench-results", "mine", "other.json"]);
+}
+
+#[test]
 fn results_that_cannot_be_kept_are_refused_before_anything_is_run() {
     let dir = tempfile::tempdir().expect("a directory");
     fs::write(dir.path().join("file"), "mine").expect("a file");
@@ -60,6 +132,9 @@ fn results_that_cannot_be_kept_are_refused_before_anything_is_run() {
         ("freespace --txns 1000000000", "--json missing/results"),
         ("freespace --txns 1000000000", "--svg missing/plot"),
         ("freespace --txns 1000000000", "--dir missing/data"),
+        ("freespace --txns 1000000000", "--results file"),
+        ("freespace --txns 1000000000", "--results missing/folder"),
+        ("lifo --records 1000000000 --dir data", "--results file/folder"),
         ("lifo --records 1000000000 --dir data", "--json ."),
         ("lifo --records 1000000000 --dir data", "--svg file/plot"),
         ("lifo --records 1000000000", "--dir file/data"),

@@ -364,7 +364,7 @@ fn run(seed: u64, left_out: Option<LeftOut>) -> Counts {
 fn open_in_vain(disk: SimDisk, wreck: &Wreck, options: &Options, rng: &mut StdRng) -> SimDisk {
     let flush_fails = match rng.random_range(0..4) {
         0 => {
-            disk.state.lock().reads_left = rng.random_range(1..5);
+            disk.state.lock().reads_left = rng.random_range(1..3);
             false
         }
         1 => {
@@ -396,7 +396,7 @@ fn inspect(wreck: &Wreck, states: &States, mode: Durability, rng: &mut StdRng) -
     let mut disk = SimDisk::of_wreck(wreck, rng.random());
     // What one policy left, another goes on with.
     let options = options(mode, POLICIES[rng.random_range(0..4)]);
-    if rng.random_ratio(1, 3) {
+    if rng.random_ratio(1, 2) {
         disk = open_in_vain(disk, wreck, &options, rng);
     }
     let db = disk.open(&options).expect("a database opens after a crash");
@@ -533,7 +533,7 @@ fn recovery_that_fails_half_way_loses_nothing() {
     for attempt in 0..60 {
         let disk = SimDisk::of_wreck(&wreck, attempt);
         match attempt % 2 {
-            0 => disk.state.lock().reads_left = 1 + attempt / 2,
+            0 => disk.state.lock().reads_left = 1 + attempt / 10,
             _ => disk.limit_room(Some(attempt * 10_000)),
         }
         let Err(e) = disk.open(&options) else { continue };

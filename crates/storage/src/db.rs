@@ -58,6 +58,7 @@ pub(crate) struct Handle {
     log_flusher: Mutex<Option<LogFlusher>>,
     this: Weak<Handle>,
     recovery: OnceLock<Recovery>,
+    closed: bool,
 }
 
 /// What transactions, snapshots and the flusher share.
@@ -136,6 +137,7 @@ impl Database {
             log_flusher: Mutex::default(),
             this: this.clone(),
             recovery: OnceLock::new(),
+            closed: false,
         }));
         if first {
             // Closing what was not recovered would delete the log.
@@ -151,7 +153,12 @@ impl Database {
             Durability::SyncNoLog | Durability::NoSync => None,
         };
         if let Some(period) = period {
-            let _ = db.0.flusher.set(Flusher::start(&db.0.core, period)?);
+            let flusher = Flusher::start(&db.0.core, period)?;
+            if db.0.core.shared.root().txn > db.0.core.shared.steady() {
+                // What a dead process left gets its steady point in time, too.
+                flusher.committed(false);
+            }
+            let _ = db.0.flusher.set(flusher);
         }
         let core = &db.0.core;
         // What a dead process left may not be durable: nobody sees it before it is.
@@ -190,17 +197,27 @@ impl Database {
     }
 
     fn begin(&self, wait: bool) -> Result<WriteTxn> {
-        let core = &self.0.core;
-        loop {
-            let mut guard = core.lock_writer(wait)?;
-            match core.reclaim_for_writing(&mut guard) {
-                Ok(Begin::Now) => return Ok(WriteTxn::new(Arc::clone(&self.0), guard)),
-                Ok(Begin::Later) => core.unlock_writer(guard),
-                Err(e) => {
-                    core.unlock_writer(guard);
-                    return Err(e);
+        /// Lets go of the writer's lock however it ends: a callback for slow readers may panic.
+        struct Writing<'a>(&'a Core, Option<WorkspaceGuard>);
+
+        impl Drop for Writing<'_> {
+            fn drop(&mut self) {
+                if let Some(guard) = self.1.take() {
+                    self.0.unlock_writer(guard);
                 }
             }
+        }
+
+        let core = &*self.0.core;
+        loop {
+            let mut writing = Writing(core, Some(core.lock_writer(wait)?));
+            let guard = writing.1.as_mut().expect("the lock was just taken");
+            if let Begin::Now = core.reclaim_for_writing(guard)?
+                && let Some(guard) = writing.1.take()
+            {
+                return Ok(WriteTxn::new(Arc::clone(&self.0), guard));
+            }
+            drop(writing);
             if !wait {
                 return Err(Error::Busy);
             }
@@ -246,11 +263,10 @@ impl Database {
     /// Makes a final steady point and says how it went. Dropping does the same and keeps quiet. Snapshots and clones
     /// that are still around keep the files open.
     pub fn close(self) -> Result<()> {
-        let core = Arc::clone(&self.0.core);
-        drop(self);
-        match core.read_only {
-            true => Ok(()),
-            false => core.sync(),
+        match Arc::try_unwrap(self.0) {
+            Ok(mut handle) => handle.finish(),
+            Err(handle) if handle.core.read_only => Ok(()),
+            Err(handle) => handle.core.sync(),
         }
     }
 }
@@ -322,19 +338,23 @@ impl Handle {
     }
 }
 
-impl Drop for Handle {
-    fn drop(&mut self) {
+impl Handle {
+    /// Closes the database, once.
+    fn finish(&mut self) -> Result<()> {
         if let Some(flusher) = self.log_flusher.get_mut().take() {
             flusher.stop();
         }
         if let Some(flusher) = self.flusher.take() {
             flusher.stop();
         }
-        if !self.core.read_only {
-            // An error here has no one to go to; `Database::close` reports it, and the next opening finds the last
-            // steady point.
-            let _ = self.core.close();
-        }
+        if self.core.read_only || std::mem::replace(&mut self.closed, true) { Ok(()) } else { self.core.close() }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // An error here has no one to go to; `Database::close` reports it, and the next opening finds what is durable.
+        let _ = self.finish();
     }
 }
 
@@ -468,7 +488,12 @@ impl Core {
                     let newest = self.shared.root().txn;
                     (newest, !self.shared.is_last_writer())
                 },
-                |covered| self.shared.raise_visible(covered),
+                // A flush that failed elsewhere meanwhile may have been of these bytes.
+                |covered| {
+                    self.ensure_usable()?;
+                    self.shared.raise_visible(covered);
+                    Ok(())
+                },
             )
             .inspect_err(|_| self.poison())
     }
@@ -493,6 +518,7 @@ impl Core {
     pub(crate) fn poison(&self) {
         self.give_up();
         self.shared.poison();
+        self.log.notify(true);
     }
 
     /// Becomes the writer: no other transaction is active, and the workspace is up to date.
@@ -570,11 +596,18 @@ impl Core {
         self.sync()?;
         self.give_back_space();
         let gate = self.shared.close_gate()?;
-        if self.shared.others_attached() {
-            return Ok(());
-        }
+        let result = if self.shared.others_attached() { Ok(()) } else { self.close_as_last() };
+        // Who comes when the gate is open finds nobody here, and nothing is written any more.
+        self.give_up();
+        self.shared.leave();
+        drop(gate);
+        result
+    }
+
+    fn close_as_last(&self) -> Result<()> {
         let mut last = self.last_meta.lock();
-        if last.0.clean || last.0.txn != self.shared.steady() {
+        // Another process may have committed since the final steady point, and died: then there is something to recover.
+        if last.0.clean || last.0.txn != self.shared.steady() || last.0.txn != self.shared.root().txn {
             return Ok(());
         }
         // Both pages say the same, so that damage to either is told from a torn write.
@@ -589,7 +622,6 @@ impl Core {
         }
         self.pager.disk().shrink(u64::from(last.0.page_count) * self.pager.page_size() as u64)?;
         self.log.remove();
-        drop(gate);
         Ok(())
     }
 
@@ -723,3 +755,6 @@ pub(crate) fn random_id() -> [u8; 16] {
     id[8..].copy_from_slice(&half());
     id
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests;

@@ -44,6 +44,8 @@ impl LogFlusher {
                         drop(asked);
                         // Those who wait learn of a failure from the log.
                         let _ = core.wait_durable(core.shared.root().txn);
+                        // If another process had made it durable, nothing was flushed here that would have woken them.
+                        core.log.notify(false);
                         asked = signal.0.lock();
                     } else {
                         signal.1.wait(&mut asked);

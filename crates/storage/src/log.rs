@@ -65,6 +65,8 @@ pub(crate) trait LogFile: Send + Sync {
 pub(crate) struct FileLog {
     path: PathBuf,
     file: OnceLock<File>,
+    /// After a crash the file is found again.
+    dir_flushed: AtomicBool,
     allocated: AtomicU64,
 }
 
@@ -75,7 +77,8 @@ impl FileLog {
     }
 
     fn new(path: PathBuf) -> Result<Self> {
-        let log = Self { file: OnceLock::new(), allocated: AtomicU64::new(0), path };
+        let (dir_flushed, allocated) = (AtomicBool::new(false), AtomicU64::new(0));
+        let log = Self { file: OnceLock::new(), dir_flushed, allocated, path };
         match log.existing() {
             Ok(_) => {}
             // Where nothing may be written, nothing will be.
@@ -109,14 +112,20 @@ impl FileLog {
 
     /// The file, which is made if there is none.
     fn file(&self) -> Result<&File> {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
         let failed = |e| Error::io("cannot create", &self.path, e);
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&self.path);
-        let file = self.hold(file.map_err(failed)?)?;
-        let dir = self.path.parent().unwrap_or(Path::new("."));
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+        let file = match self.file.get() {
+            Some(file) => file,
+            None => {
+                let file = File::options().read(true).write(true).create(true).truncate(false).open(&self.path);
+                self.hold(file.map_err(failed)?)?
+            }
+        };
+        // Whoever made the file may have died before this.
+        if !self.dir_flushed.load(Ordering::Acquire) {
+            let dir = self.path.parent().unwrap_or(Path::new("."));
+            File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed)?;
+            self.dir_flushed.store(true, Ordering::Release);
+        }
         Ok(file)
     }
 }
@@ -275,12 +284,12 @@ impl Log {
 
     /// Waits until `is_durable` says so. The first to come flushes for all whose records are written by then: `cover`
     /// tells before the flush how far those go, and whether another process may have written some of them, and
-    /// `durable` learns how far after it.
+    /// `durable` learns how far after it, and may refuse.
     pub(crate) fn wait<T>(
         &self,
         is_durable: impl Fn() -> bool,
         cover: impl Fn() -> (T, bool),
-        durable: impl Fn(T),
+        durable: impl Fn(T) -> Result<()>,
     ) -> Result<()> {
         let mut group = self.group.lock();
         group.waiting += 1;
@@ -307,10 +316,7 @@ impl Log {
             drop(group);
             let begun = Instant::now();
             let (covered, others) = cover();
-            let result = self.flush(others);
-            if result.is_ok() {
-                durable(covered);
-            }
+            let result = self.flush(others).and_then(|()| durable(covered));
             let took = begun.elapsed();
             group = self.group.lock();
             group.led = false;
@@ -358,16 +364,9 @@ impl Log {
         !group.failed
     }
 
-    /// Whether nothing was ever written at a position.
-    pub(crate) fn is_empty(&self, at: Position) -> Result<bool> {
-        for at in [at, at.turned()] {
-            let mut bytes = [0; RECORD_HEADER_BYTES];
-            self.files[at.file as usize].read(at.offset, &mut bytes)?;
-            if bytes != [0; RECORD_HEADER_BYTES] {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// Whether there is no log. Files of zeros are one: their first record may have been lost, and those behind it not.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.files.iter().all(|file| file.allocated() == 0)
     }
 
     /// Deletes the files of a log that nobody needs any more.
@@ -572,7 +571,10 @@ mod models {
                         let result = log.wait(
                             || visible.load(Ordering::SeqCst) >= txn,
                             || (current.load(Ordering::SeqCst), false),
-                            |covered| _ = visible.fetch_max(covered, Ordering::SeqCst),
+                            |covered| {
+                                visible.fetch_max(covered, Ordering::SeqCst);
+                                Ok(())
+                            },
                         );
                         match result {
                             Ok(()) => {

@@ -36,7 +36,7 @@ impl Core {
             // What a dead process wrote may be in memory only; what follows relies on it.
             self.flush()?;
         }
-        let (mut meta, slot) = self.newest_meta()?;
+        let (mut meta, slot) = self.newest_meta(TxnId(u64::MAX))?;
         if !self.read_only {
             self.mend_other_meta(&mut meta, slot)?;
         }
@@ -44,9 +44,12 @@ impl Core {
         if let Some(left) = left.filter(|left| left.txn > meta.txn) {
             let fits = u64::from(left.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated();
             // Another file may have been copied over this one since: then the root's page is not there.
-            let there = left.catalog.depth == 0
-                || left.catalog.root.0 < left.page_count && self.pager.birth_and_pages(left.catalog.root).0 == left.txn;
-            if fits && there {
+            let there = || {
+                left.catalog.depth == 0
+                    || left.catalog.root.0 < left.page_count
+                        && self.pager.birth_and_pages(left.catalog.root).0 == left.txn
+            };
+            if fits && there() {
                 root = left;
             }
         }
@@ -69,8 +72,8 @@ impl Core {
         self.flush()
     }
 
-    /// The newest meta page that holds a whole steady point.
-    pub(crate) fn newest_meta(&self) -> Result<(Meta, u32)> {
+    /// The newest meta page that holds a whole steady point, of those up to a transaction.
+    pub(crate) fn newest_meta(&self, up_to: TxnId) -> Result<(Meta, u32)> {
         let page_size = self.pager.page_size() as u64;
         let file_pages = self.pager.disk().allocated() / page_size;
         if file_pages < 2 {
@@ -92,7 +95,7 @@ impl Core {
                 Err(_) => {}
             }
         }
-        metas.retain(|(meta, _)| meta.page_size as usize == self.pager.page_size());
+        metas.retain(|(meta, _)| meta.page_size as usize == self.pager.page_size() && meta.txn <= up_to);
         for (meta, _) in &metas {
             self.ensure_mapped(meta.page_count)?;
         }
@@ -113,13 +116,18 @@ impl Core {
         if self.logged() {
             self.log.flush(true).inspect_err(|_| self.poison())?;
         }
-        let (meta, slot) = self.newest_meta()?;
+        let (meta, slot) = self.newest_meta(TxnId(u64::MAX))?;
         let root = self.shared.root();
         self.ensure_mapped(root.page_count)?;
+        // Before the look at who pins what: who comes later sees the newest, and who came before is seen.
+        if root.txn < meta.txn {
+            // The last writer died between making its commit durable and publishing it.
+            self.shared.publish(Root::of(&meta), true);
+        }
+        self.shared.raise_visible(root.txn);
+        self.shared.set_steady(meta.txn);
         let mut space = Space::load(&self.pager, &meta)?;
         space.set_policy(self.free_space);
-        // Before the look at who pins what: see `Shared::pin_steady`.
-        self.shared.set_steady(meta.txn);
         let snapshots = self.snapshots_that_live(meta.txn);
         if root.txn > meta.txn {
             let page_count = root.page_count.max(meta.page_count);
@@ -129,11 +137,6 @@ impl Core {
         } else if snapshots.iter().any(|&pin| pin < meta.txn) {
             space.adopt(meta.txn, meta.page_count, &[], &[], &snapshots);
         }
-        if root.txn < meta.txn {
-            // The last writer died between making its commit durable and publishing it.
-            self.shared.publish(Root::of(&meta), true);
-        }
-        self.shared.raise_visible(root.txn);
         space.populate_ahead(self.durability != Durability::SyncNoLog);
         work.space = space;
         *self.last_meta.lock() = (meta, slot);
@@ -161,7 +164,7 @@ impl Database {
         let core = &self.0.core;
         let start = core.shared.root();
         // A root that a dead process left may be one that it had come to while it did the same.
-        if core.log.is_empty(start.log)? {
+        if core.log.is_empty() {
             return Ok(Recovery::default());
         }
         // Where transactions are to end that carry out several: their number has to be known when they begin.
@@ -177,11 +180,13 @@ impl Database {
             }
             Ok(())
         })?;
-        if last > start.txn && core.is_read_only() {
-            return Err(Error::NeedsRecovery { path: core.path.clone() });
-        }
         if core.is_read_only() {
-            return Ok(Recovery::default());
+            // Even where nothing is to be carried out, what a writer appends while this process keeps it from being the
+            // first must not stand behind what was lost.
+            return match last > start.txn || core.shared.is_shared() {
+                true => Err(Error::NeedsRecovery { path: core.path.clone() }),
+                false => Ok(Recovery::default()),
+            };
         }
         ends.push(last);
         let mut ends = ends.into_iter();
@@ -202,6 +207,9 @@ impl Database {
             }
             Ok(())
         })?;
+        if active.is_some() || core.shared.root().txn < last {
+            return Err(Error::CorruptedLog { reason: "it was longer when it was read before" });
+        }
         core.start_log_anew(end)?;
         Ok(Recovery { transactions: last.0 - start.txn.0, log_bytes })
     }
@@ -222,6 +230,7 @@ impl Core {
         let mut last = self.last_meta.lock();
         last.0.log = root.log;
         last.0.manifest.clear();
+        last.0.clean = false;
         let slot = last.1;
         for slot in [1 - slot, slot] {
             self.write_meta(&last.0, slot).inspect_err(|_| self.poison())?;

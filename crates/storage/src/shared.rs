@@ -29,7 +29,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -225,6 +225,8 @@ pub(crate) struct Shared {
     path: PathBuf,
     slot: u32,
     incarnation: u64,
+    /// The slot is somebody else's by now.
+    left: AtomicBool,
     /// Taken before the gate: the gate's lock is the file's, and so does not keep out threads that share the file.
     threads: Mutex<()>,
 }
@@ -311,8 +313,9 @@ impl Shared {
         }
         .map_err(|e| Error::io("cannot map", path, e))?;
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
-        let threads = Mutex::new(());
-        let mut shared = Self { base, bytes, file: Some(file), path: path.into(), slot: 0, incarnation: 0, threads };
+        let (threads, left) = (Mutex::new(()), AtomicBool::new(false));
+        let mut shared =
+            Self { base, bytes, file: Some(file), path: path.into(), slot: 0, incarnation: 0, left, threads };
         let attached = if alone { Attached::First(shared.reset(identity, readers_max)) } else { Attached::Joined };
         let header = shared.header();
         if let Some(logged) = logged {
@@ -360,8 +363,8 @@ impl Shared {
         }
         .map_err(|e| Error::io("cannot map", path, e))?;
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
-        let threads = Mutex::new(());
-        let shared = Self { base, bytes, file: None, path: path.into(), slot: 0, incarnation: 1, threads };
+        let (threads, left) = (Mutex::new(()), AtomicBool::new(false));
+        let shared = Self { base, bytes, file: None, path: path.into(), slot: 0, incarnation: 1, left, threads };
         shared.reset(identity, readers_max);
         Ok(shared)
     }
@@ -467,6 +470,23 @@ impl Shared {
         }
         let Some(file) = &self.file else { return false };
         range_is_locked(file, FIRST_PROCESS_BYTE + i64::from(slot), 1).unwrap_or(true)
+    }
+
+    /// Lets go of the process slot. Nothing is done with the database after that.
+    pub(crate) fn leave(&self) {
+        // Without an incarnation no process slot was taken, and the readers are another's.
+        if let Some(file) =
+            self.file.as_ref().filter(|_| self.incarnation > 0 && !self.left.swap(true, Ordering::AcqRel))
+        {
+            self.release_readers_of(self.slot);
+            // Closing the file would do, but for a process that another thread is just starting: it has a copy.
+            let _ = range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(self.slot), 1, false);
+        }
+    }
+
+    /// Whether other processes can come.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.file.is_some()
     }
 
     // ---- roots ----
@@ -581,7 +601,7 @@ impl Shared {
         &self,
         hint: u32,
         thread: u32,
-        mut find: impl FnMut() -> Result<Root>,
+        mut find: impl FnMut(TxnId) -> Result<Root>,
     ) -> Result<(ReaderId, Root)> {
         let id = self.claim_slot(hint, thread)?;
         let slot = &self.readers()[id.0 as usize];
@@ -590,7 +610,11 @@ impl Shared {
             // Nobody knows yet which states the files tell of. While the oldest of all is pinned the file is not cut off,
             // so that what any of them refers to can be touched: see the head of `space`.
             slot.txn.swap(0, Ordering::SeqCst);
-            match find() {
+            match find(before) {
+                Ok(root) if root.txn < before && self.steady() == before => {
+                    self.unpin(id);
+                    return Err(Error::Corrupted { page: PageId(0), reason: "the newest meta page is damaged" });
+                }
                 Ok(root) => {
                     // Pairs with `steady` before `pinned` in the writer: either it sees the pin, or this sees that the
                     // steady point has been replaced.
@@ -849,12 +873,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Without an incarnation no process slot was taken, and the readers are another's.
-        if let Some(file) = self.file.as_ref().filter(|_| self.incarnation > 0) {
-            self.release_readers_of(self.slot);
-            // Closing the file would do, but for a process that another thread is just starting: it has a copy.
-            let _ = range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(self.slot), 1, false);
-        }
+        self.leave();
         // SAFETY: the mapping was made by `attach` or `private` with this length, and nobody refers to it any more.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }

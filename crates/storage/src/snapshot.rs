@@ -119,9 +119,10 @@ impl<'db> Snapshot<'db> {
     pub(crate) fn steady(handle: &'db Handle) -> Result<(Self, Meta)> {
         let mut meta = Meta::default();
         let snapshot = Self::take(Owner::Borrowed(handle), |core, place| {
-            core.shared.pin_steady(place.hint, place.thread, || {
+            core.shared.pin_steady(place.hint, place.thread, |steady| {
                 core.pager.disk().refresh()?;
-                (meta, _) = core.newest_meta()?;
+                // One that is newer is perhaps not on disk yet.
+                (meta, _) = core.newest_meta(steady)?;
                 Ok(Root::of(&meta))
             })
         })?;

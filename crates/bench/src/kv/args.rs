@@ -12,7 +12,7 @@ use clap::Args;
 
 use crate::kv::keys::{KEY_BYTES_MAX, KEY_BYTES_MIN, KeySpace};
 use crate::kv::targets::{self, TargetName};
-use crate::kv::workload::{self, Mode, Pass, Workload};
+use crate::kv::workload::{self, Mode, Pass, Step, Workload};
 use crate::kv::{Error, Result};
 
 /// Where databases are made unless `--dir` says otherwise.
@@ -78,6 +78,10 @@ pub struct KvArgs {
     /// Page size in bytes, for the engines that let it be chosen
     #[arg(long, default_value_t = 4096)]
     pub page_size: u32,
+    /// Records to fill the database with before batch, crud or delete is measured, beside those they make or delete
+    /// themselves; null and flush keep none
+    #[arg(long, default_value_t = 0)]
+    pub prefill: u64,
     /// Seed of the key order
     #[arg(long, default_value_t = 42)]
     pub seed: u64,
@@ -120,6 +124,9 @@ pub(crate) struct Plan {
     pub(crate) page_bytes: u32,
     pub(crate) rounds: u32,
     pub(crate) batch: u32,
+    /// Records that are there before a write workload which builds on some; see [`Step::builds_on_records`].
+    pub(crate) prefill: u64,
+    pub(crate) seed: u64,
     pub(crate) arrivals: Arrivals,
     pub(crate) keys: KeySpace,
     pub(crate) dir: PathBuf,
@@ -132,6 +139,7 @@ impl Plan {
         let sync_n = args.sync_n.unwrap_or(SYNC_N_DEFAULT.min(args.n));
         check_range("--n", args.n, 1, 1 << 40)?;
         check_range("--sync-n", sync_n, 1, 1 << 40)?;
+        check_range("--prefill", args.prefill, 0, 1 << 40)?;
         check_range("--key-size", args.key_size as u64, KEY_BYTES_MIN as u64, KEY_BYTES_MAX as u64)?;
         check_range("--value-size", args.value_size as u64, 0, VALUE_BYTES_MAX as u64)?;
         check_range("--rounds", args.rounds.into(), 1, 1_000)?;
@@ -145,10 +153,10 @@ impl Plan {
 
         let keys = KeySpace::new(args.key_size, args.seed);
         let spaces = 1 + 2 * u128::from(args.writers.max(1));
-        if spaces * u128::from(args.n) > keys.serials_max() {
+        if spaces * u128::from(args.n) + u128::from(args.prefill) > keys.serials_max() {
             return Err(Error::usage(format!(
-                "keys of {} bytes are too short for {spaces} key spaces of {} records",
-                args.key_size, args.n
+                "keys of {} bytes are too short for {spaces} key spaces of {} records and {} more before them",
+                args.key_size, args.n, args.prefill
             )));
         }
 
@@ -166,6 +174,11 @@ impl Plan {
             ));
         }
         let passes = passes(args)?;
+        if args.prefill > 0 && !passes.iter().flatten().any(Step::builds_on_records) {
+            return Err(Error::usage(
+                "--prefill is for the workloads batch, crud and delete, and none is run: add one to --workloads",
+            ));
+        }
         let arrivals = arrivals(args, &passes)?;
         Ok(Self {
             targets,
@@ -178,6 +191,8 @@ impl Plan {
             page_bytes: args.page_size,
             rounds: args.rounds,
             batch: args.batch,
+            prefill: args.prefill,
+            seed: args.seed,
             arrivals,
             keys,
             dir: args.dir.clone(),
@@ -291,6 +306,8 @@ mod tests {
         check_error("--n 0", "--n is 0");
         check_error("--key-size 3", "from 4 to 511");
         check_error("--key-size 4 --n 10000000", "too short");
+        check_error("--key-size 4 --n 1000 --prefill 20000000", "too short");
+        check_error("--workloads set,get --prefill 5", "--prefill is for the workloads batch, crud and delete");
         check_error("--page-size 5000", "power of two");
         check_error("--readers 2 --workloads crud", "--writers");
         check_error("--writers 2 --workloads get", "--readers");

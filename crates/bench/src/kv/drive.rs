@@ -12,6 +12,7 @@
 //! Invariants
 //! - Threads only share the target: keys, values, buffers and histograms are each thread's own.
 //! - All threads have their sessions before the first operation of any.
+//! - Nothing of a prefill is in any time or cost: it is on disk before the first operation.
 //! - Costs run from that start to the end of a sync after the last operation: work that an engine puts off is in
 //!   them. Throughput does not wait for that sync.
 //!
@@ -65,9 +66,12 @@ pub(crate) struct StepOutcome {
     pub(crate) quieting: Duration,
     pub(crate) usage: Usage,
     pub(crate) memory_bytes: Option<u64>,
+    /// Records that `--prefill` put there before.
+    pub(crate) prefilled: u64,
 }
 
-/// Where a writer's serial numbers begin: each writer has two key spaces, after the one for readers.
+/// Where a writer's serial numbers begin: each writer has two key spaces, after the one for readers. Behind those of
+/// all writers come the records of `--prefill`.
 #[derive(Debug, Clone, Copy)]
 struct Spaces {
     a_first: u64,
@@ -90,34 +94,46 @@ pub(crate) fn run_step(
     readers_loaded: &mut bool,
 ) -> Result<StepOutcome> {
     if step.read.is_some() && !*readers_loaded && target.keeps_records() {
-        prefill(target, plan, 0)?;
+        prefill(target, plan, 0, plan.n)?;
         *readers_loaded = true;
     }
+    let prefilled = if step.builds_on_records() && target.keeps_records() { plan.prefill } else { 0 };
+    let prefill_first = Spaces::of_writer(step.writers, plan.n).a_first;
+    prefill(target, plan, prefill_first, prefilled)?;
     if step.write == Some(Workload::Delete) && target.keeps_records() {
         for writer in 0..step.writers {
-            prefill(target, plan, Spaces::of_writer(writer, plan.n).a_first)?;
+            prefill(target, plan, Spaces::of_writer(writer, plan.n).a_first, plan.n)?;
         }
     }
     target.sync()?;
 
     let mut outcome = run_threads(target, plan, mode, step)?;
+    outcome.prefilled = prefilled;
     if let Some(write) = outcome.write.as_mut()
         && target.keeps_records()
     {
+        let mut faults = 0;
         for writer in 0..step.writers {
-            write.faults += audit(target, plan, mode, write.workload, Spaces::of_writer(writer, plan.n))?;
+            faults += audit(target, plan, mode, write.workload, Spaces::of_writer(writer, plan.n))?;
         }
+        faults += missing(target, plan, prefill_first, prefilled)?;
+        let written = write_ops(plan, mode, write.workload);
+        let of_writer = if write.workload == Workload::Delete { plan.n - written } else { written };
+        let of_readers = if *readers_loaded { plan.n } else { 0 };
+        let expected = of_readers + prefilled + u64::from(step.writers) * of_writer;
+        // A record that is missed by name is missing in the count, too.
+        write.faults += faults.max(count(target, plan)?.abs_diff(expected));
     }
     Ok(outcome)
 }
 
-/// Inserts the n records from serial number `first` on, whose keys come in no order.
-fn prefill(target: &dyn Target, plan: &Plan, first: u64) -> Result<()> {
+/// Inserts `records` records from serial number `first` on, whose keys come in no order.
+fn prefill(target: &dyn Target, plan: &Plan, first: u64, records: u64) -> Result<()> {
     let mut session = target.session()?;
     let (mut key, mut value) = (vec![0; plan.key_bytes], vec![0; plan.value_bytes]);
-    for batch in (0..plan.n).step_by(PREFILL_BATCH as usize) {
+    for batch in (0..records).step_by(PREFILL_BATCH as usize) {
         session.transact(&mut |txn| {
-            for serial in batch..(batch + PREFILL_BATCH).min(plan.n) {
+            for serial in batch..(batch + PREFILL_BATCH).min(records) {
                 plan.keys.write_key(first + serial, &mut key);
                 keys::write_value(&key, &mut value);
                 txn.set(&key, &value)?;
@@ -229,6 +245,7 @@ fn run_threads(target: &dyn Target, plan: &Plan, mode: Mode, step: &Step) -> Res
         quieting,
         usage,
         memory_bytes: cost::memory_peak_bytes(),
+        prefilled: 0,
     })
 }
 
@@ -456,9 +473,120 @@ fn audit(target: &dyn Target, plan: &Plan, mode: Mode, workload: Workload, space
     Ok(faults)
 }
 
+/// Looks up some of the `records` records from serial number `first` on; answers how many are not there or wrong.
+fn missing(target: &dyn Target, plan: &Plan, first: u64, records: u64) -> Result<u64> {
+    if records == 0 {
+        return Ok(0);
+    }
+    let mut session = target.session()?;
+    let mut serials = Stride::new(records, 0);
+    let mut key = vec![0; plan.key_bytes];
+    let mut faults = 0;
+    for _ in 0..records.min(AUDIT_RECORDS_MAX) {
+        plan.keys.write_key(first + serials.next(), &mut key);
+        let mut right = false;
+        session.get(&key, &mut |value| right = keys::is_value_of(&key, value, plan.value_bytes))?;
+        faults += u64::from(!right);
+    }
+    Ok(faults)
+}
+
+/// How many records a walk over all of them finds, those with a wrong value left out.
+fn count(target: &dyn Target, plan: &Plan) -> Result<u64> {
+    let mut records = 0;
+    let mut last_key = Vec::with_capacity(plan.key_bytes);
+    target.session()?.walk(&mut |key, value| {
+        if key <= last_key.as_slice() {
+            return false;
+        }
+        last_key.clear();
+        last_key.extend_from_slice(key);
+        records += u64::from(keys::is_value_of(key, value, plan.value_bytes));
+        true
+    })?;
+    Ok(records)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
     use super::*;
+    use crate::kv::targets::{EntryVisitor, TxnBody, ValueVisitor};
+
+    /// Keeps records in memory, but forgets the one record that was the `loses`th to be set.
+    struct Forgetful {
+        records: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+        sets: Mutex<u64>,
+        loses: u64,
+    }
+
+    impl Target for Forgetful {
+        fn session(&self) -> Result<Box<dyn Session + '_>> {
+            Ok(Box::new(self))
+        }
+
+        fn sync(&self) -> Result<()> {
+            Ok(())
+        }
+
+        fn notes(&self) -> String {
+            String::new()
+        }
+    }
+
+    impl Session for &Forgetful {
+        fn transact(&mut self, body: TxnBody<'_>) -> Result<()> {
+            body(self)
+        }
+
+        fn get(&mut self, key: &[u8], visit: ValueVisitor<'_>) -> Result<bool> {
+            Ok(self.records.lock().unwrap().get(key).map(|value| visit(value)).is_some())
+        }
+
+        fn walk(&mut self, visit: EntryVisitor<'_>) -> Result<()> {
+            let records = self.records.lock().unwrap();
+            while records.iter().all(|(key, value)| visit(key, value)) && !records.is_empty() {}
+            Ok(())
+        }
+    }
+
+    impl WriteOps for &Forgetful {
+        fn set(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+            let mut sets = self.sets.lock().unwrap();
+            *sets += 1;
+            if *sets != self.loses {
+                self.records.lock().unwrap().insert(key.to_vec(), value.to_vec());
+            }
+            Ok(())
+        }
+
+        fn delete(&mut self, key: &[u8]) -> Result<bool> {
+            Ok(self.records.lock().unwrap().remove(key).is_some())
+        }
+
+        fn get(&mut self, key: &[u8], visit: ValueVisitor<'_>) -> Result<bool> {
+            Session::get(self, key, visit)
+        }
+    }
+
+    #[test]
+    fn a_record_lost_from_the_prefill_is_missed() {
+        // More than are looked up by name, so that only the count misses most of them.
+        const PREFILL: u64 = 2 * AUDIT_RECORDS_MAX;
+        let args = crate::parse(&format!("--n 100 --prefill {PREFILL}")).unwrap();
+        let plan = Plan::new(&args).unwrap();
+        for workload in [Workload::Batch, Workload::Crud, Workload::Delete] {
+            let step = Step { read: None, readers: 0, write: Some(workload), writers: 1, rate: None };
+            for (loses, faults) in [(0, 0), (1, 1), (2, 1), (PREFILL, 1)] {
+                let target = Forgetful { records: Mutex::default(), sets: Mutex::default(), loses };
+                let outcome = run_step(&target, &plan, Mode::Lazy, &step, &mut false).unwrap();
+                assert_eq!(outcome.prefilled, PREFILL);
+                assert_eq!(outcome.write.unwrap().faults, faults, "{workload}, losing {loses}");
+            }
+        }
+    }
 
     fn tally(latencies_ns: &[u64], start: Instant, end: Instant) -> Tally {
         let mut latency_ns = latency_histogram();

@@ -41,8 +41,13 @@ pub(crate) struct Row {
     /// Whether the readers' side is this row.
     #[serde(skip)]
     is_read: bool,
-    /// Operations asked of each thread (fewer writes in sync mode), and records in a prefilled key space.
+    /// Operations that each thread of this workload did; the mean, rounded down, of readers beside writers, which read
+    /// until those are done.
     pub(crate) n: u64,
+    /// Records that `--prefill` put into the database before.
+    pub(crate) prefill: u64,
+    /// Quads in a transaction of the batch workload.
+    pub(crate) batch: u32,
     /// Operations done by all threads of this workload.
     pub(crate) ops: u64,
     /// From the first thread's start to the last one's end.
@@ -58,6 +63,10 @@ pub(crate) struct Row {
     pub(crate) cost: Cost,
     pub(crate) key_bytes: usize,
     pub(crate) value_bytes: usize,
+    /// In bytes, as asked for; engines whose page size is fixed say so in the notes.
+    pub(crate) page_size: u32,
+    /// Of the key order.
+    pub(crate) seed: u64,
     pub(crate) valid: bool,
     pub(crate) notes: String,
     pub(crate) env: Environment,
@@ -104,6 +113,8 @@ pub(crate) struct RowKey {
 pub(crate) struct Measurement {
     pub(crate) key: RowKey,
     rate: Option<f64>,
+    /// Records that were put into the database before.
+    prefill: u64,
     ops: u64,
     seconds: f64,
     sync_seconds: f64,
@@ -151,6 +162,7 @@ impl Measurement {
         Self {
             key,
             rate,
+            prefill: step.prefilled,
             ops: outcome.ops,
             seconds: outcome.elapsed.as_secs_f64(),
             sync_seconds: step.quieting.as_secs_f64(),
@@ -172,6 +184,7 @@ impl Measurement {
         Self {
             key,
             rate: None,
+            prefill: 0,
             ops: 0,
             seconds: 0.0,
             sync_seconds: 0.0,
@@ -245,7 +258,9 @@ fn row(rounds: &[&Measurement], plan: &Plan, environment: &Environment) -> Row {
         rate: median.rate,
         open_loop: key.open_loop,
         is_read: key.workload.is_read(),
-        n: plan.n,
+        n: median.ops / u64::from(if key.workload.is_read() { key.readers } else { key.writers }).max(1),
+        prefill: median.prefill,
+        batch: plan.batch,
         ops: median.ops,
         seconds: median.seconds,
         sync_seconds: median.sync_seconds,
@@ -257,6 +272,8 @@ fn row(rounds: &[&Measurement], plan: &Plan, environment: &Environment) -> Row {
         cost: median.cost,
         key_bytes: plan.key_bytes,
         value_bytes: plan.value_bytes,
+        page_size: plan.page_bytes,
+        seed: plan.seed,
         valid,
         notes: notes(rounds, plan, environment),
         env: environment.clone(),
@@ -537,7 +554,8 @@ mod tests {
         };
         check(
             row,
-            "bench target workload mode readers writers rate n seconds ops_per_s latency_us cost valid notes env",
+            "bench target workload mode readers writers rate n ops prefill batch seconds ops_per_s latency_us cost \
+             key_bytes value_bytes page_size seed valid notes env",
         );
         check(&row["latency_us"], "mean p50 p90 p99 p999 max");
         check(&row["cost"], "cpu_us_per_op written_bytes_per_op read_bytes_per_op memory_bytes disk_bytes");

@@ -85,6 +85,14 @@ pub(crate) struct Step {
     pub(crate) rate: Option<f64>,
 }
 
+impl Step {
+    /// Whether what it writes depends on how much is there before: `set` is about a database that begins empty, and
+    /// reads have a key space of their own.
+    pub(crate) fn builds_on_records(&self) -> bool {
+        matches!(self.write, Some(Workload::Batch | Workload::Crud | Workload::Delete))
+    }
+}
+
 /// Steps that share a database: reads leave it as it was, so they need not fill it again; anything else gets a
 /// fresh directory, so that a result does not depend on which other workloads were asked for.
 pub(crate) type Pass = Vec<Step>;

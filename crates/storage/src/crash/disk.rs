@@ -370,6 +370,7 @@ impl LogFile for SimLog {
             let log = &mut state.logs[self.file];
             log.durable.clone_from(&log.memory);
         }
+        self.disk.maybe_crash(&mut state);
         Ok(())
     }
 
@@ -483,6 +484,7 @@ impl Disk for SimDisk {
             state.durable.clear();
             state.durable.extend_from_slice(self.memory());
         }
+        self.maybe_crash(&mut state);
         Ok(())
     }
 

@@ -337,7 +337,7 @@ fn nothing_is_cut_off_while_somebody_looks_for_the_last_steady_point() {
         space.may_cut(TxnId(9), pinned.into_iter().min())
     };
     assert!(may_cut(&space));
-    let find = || {
+    let find = |_| {
         assert!(!may_cut(&space));
         Ok(Root { txn: TxnId(7), ..Root::default() })
     };
