@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const AT_TXN: usize = 8;
 const AT_LOG: usize = 136;
 const RECORD_HEADER_BYTES: usize = 24;
+const RECORD_BYTES_MAX: usize = 1 << 20;
 
 const TABLES: [(&str, TableKind); 3] =
     [("plain", TableKind::Plain), ("multi", TableKind::Multi), ("integer", TableKind::Integer)];
@@ -143,7 +144,10 @@ fn edit(records: &mut Vec<Vec<u8>>, Edit { record, action }: &Edit) {
         }
         Action::Join { record } => {
             let more = records[other(*record)].clone();
-            records[index].extend(more);
+            // Not ever more: joining doubles.
+            if records[index].len() + more.len() < RECORD_BYTES_MAX {
+                records[index].extend(more);
+            }
         }
         Action::Cut { at } => {
             let at = place(*at, &records[index]);

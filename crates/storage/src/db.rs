@@ -756,5 +756,5 @@ pub(crate) fn random_id() -> [u8; 16] {
     id
 }
 
-#[cfg(all(test, not(feature = "shuttle")))]
+#[cfg(test)]
 mod tests;
