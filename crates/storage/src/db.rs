@@ -36,7 +36,7 @@ use crate::{Error, FORMAT_VERSION, Result};
 const DATA_FILE: &str = "data";
 /// The file with the shared state.
 const LOCK_FILE: &str = "lock";
-/// The log is long when it holds half as many bytes as the data, within these bounds.
+/// The log is long when it holds an eighth as many bytes as the data, within these bounds.
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
 /// At so many times what makes a steady point due, commits make it themselves.
 const OVERDUE: u64 = 4;
@@ -473,7 +473,7 @@ impl Core {
 
     fn log_bytes(&self, root: &Root) -> u64 {
         let data = u64::from(root.page_count) * self.pager.page_size() as u64;
-        self.log_bytes.unwrap_or((data / 2).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()))
+        self.log_bytes.unwrap_or((data / 8).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()))
     }
 
     /// Waits until a committed transaction is durable, flushing the log if nobody else does.
