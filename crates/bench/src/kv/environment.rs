@@ -7,14 +7,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde::Serialize;
 
 /// The machine and the build behind a result.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Environment {
-    /// The commit of this project, with `-dirty` if the work tree differs from it.
+    /// The commit that was built, with `-dirty` if the sources differed from it; see `build.rs`.
     pub(crate) commit: String,
     /// The processor's name.
     pub(crate) cpu: String,
@@ -31,7 +30,7 @@ impl Environment {
     pub(crate) fn observe(dir: &Path) -> Self {
         let uname = rustix::system::uname();
         Self {
-            commit: commit().unwrap_or_else(unknown),
+            commit: option_env!("COLIBRI_COMMIT").map_or_else(unknown, str::to_owned),
             cpu: cpu().unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
@@ -42,20 +41,6 @@ impl Environment {
 
 fn unknown() -> String {
     "unknown".to_owned()
-}
-
-/// The commit set at build time, or else that of the source tree as it is now.
-fn commit() -> Option<String> {
-    if let Some(commit) = option_env!("COLIBRI_COMMIT") {
-        return Some(commit.to_owned());
-    }
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(env!("CARGO_MANIFEST_DIR")).args(arguments).output().ok()?;
-        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
-    let clean = git(&["status", "--porcelain"])?.is_empty();
-    Some(if clean { commit } else { format!("{commit}-dirty") })
 }
 
 fn cpu() -> Option<String> {
