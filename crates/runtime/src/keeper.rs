@@ -1,0 +1,109 @@
+//! Keeps the next deadline: one alarm for all timers, set only when it has to ring earlier.
+//!
+//! ```text
+//! arm ─ lock: into the heap ─┐                         alarm: rings once, wakes one sleeping thread
+//!                            ├─ next < alarm? set it ──►   └ fire: what is due; set it to what is next
+//! a thread's task boundary ──┘
+//! ```
+//!
+//! A thread of the runtime that arms timers sets the alarm at its next task boundary: a million timers armed and cancelled in
+//! one task cost no system call. Cancelling never does: the alarm may ring for nothing, once.
+//!
+//! Invariants
+//! - While nobody is between arming and its task boundary, the alarm is set to the next deadline or earlier.
+//! - The alarm is set with the lock held, so that the last setting is the one for the last state.
+//! - No timer, no alarm.
+//!
+//! Not here: what the alarm is (`reactor`), and who hears it (`worker`).
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::Waker;
+
+use crate::sync::{AtomicU64, Mutex};
+use crate::timers::{TimerKey, Timers};
+
+/// No instant.
+const NEVER: u64 = u64::MAX;
+/// Timers fired with the lock held once.
+const FIRED_AT_ONCE: usize = 64;
+
+/// All timers, and what the alarm is set to.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    timers: Mutex<Timers>,
+    next_ns: AtomicU64,
+    alarm_ns: AtomicU64,
+}
+
+impl Keeper {
+    pub(crate) fn new() -> Self {
+        Self { timers: Mutex::default(), next_ns: AtomicU64::new(NEVER), alarm_ns: AtomicU64::new(NEVER) }
+    }
+
+    /// After this, `settle` has to be called before the thread sleeps.
+    pub(crate) fn arm(&self, at_ns: u64, slack_ns: u64, waker: Waker) -> TimerKey {
+        let mut timers = self.timers.lock();
+        let key = timers.arm(at_ns, slack_ns, waker);
+        self.note_next(&timers);
+        key
+    }
+
+    pub(crate) fn poll(&self, key: TimerKey, waker: &Waker) -> bool {
+        self.timers.lock().poll(key, waker)
+    }
+
+    pub(crate) fn remove(&self, key: TimerKey) {
+        let mut timers = self.timers.lock();
+        let waker = timers.remove(key);
+        self.note_next(&timers);
+        drop(timers);
+        drop(waker);
+    }
+
+    fn note_next(&self, timers: &Timers) {
+        self.next_ns.store(timers.next().unwrap_or(NEVER), Relaxed);
+    }
+
+    /// Sets the alarm if it would ring too late.
+    pub(crate) fn settle(&self, set_alarm: impl FnOnce(u64)) {
+        if self.next_ns.load(Relaxed) < self.alarm_ns.load(Relaxed) {
+            let timers = self.timers.lock();
+            self.settle_locked(&timers, set_alarm);
+        }
+    }
+
+    fn settle_locked(&self, timers: &Timers, set_alarm: impl FnOnce(u64)) {
+        let next = timers.next().unwrap_or(NEVER);
+        if next < self.alarm_ns.load(Relaxed) {
+            self.alarm_ns.store(next, Relaxed);
+            set_alarm(next);
+        }
+    }
+
+    /// The alarm has rung: wakes whoever is due, and sets it for the others.
+    pub(crate) fn fire(&self, now_ns: u64, set_alarm: impl FnOnce(u64)) {
+        let mut due = Vec::with_capacity(FIRED_AT_ONCE);
+        loop {
+            let mut timers = self.timers.lock();
+            timers.fire(now_ns, &mut due);
+            self.note_next(&timers);
+            let are_more = due.len() == due.capacity();
+            if !are_more {
+                // It may have been set anew since it rang; setting it to the same once more does no harm.
+                self.alarm_ns.store(NEVER, Relaxed);
+                self.settle_locked(&timers, set_alarm);
+                drop(timers);
+                due.into_iter().for_each(Waker::wake);
+                return;
+            }
+            drop(timers);
+            due.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// Armed now, armed so far, fired so far.
+    pub(crate) fn counts(&self) -> (usize, u64, u64) {
+        let timers = self.timers.lock();
+        (timers.len(), timers.armed_total, timers.fired_total)
+    }
+}

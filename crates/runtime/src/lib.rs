@@ -1,0 +1,71 @@
+//! Tasks on few threads, for latency: every thread serves every pool, by priority and with guaranteed shares, and nothing
+//! wakes up when there is nothing to do.
+//!
+//! ```
+//! use std::time::Duration;
+//! use colibri_runtime::{Pool, Runtime, sleep, spawn};
+//!
+//! let runtime = Runtime::new()?;
+//! let sum = runtime.block_on(async {
+//!     let parts: Vec<_> = (0..10).map(|part| spawn(Pool::System, async move { part * part })).collect();
+//!     let mut sum = 0;
+//!     for part in parts {
+//!         sum += part.await.expect("it neither panics nor is cancelled");
+//!     }
+//!     sleep(Duration::from_millis(1)).await;
+//!     sum
+//! });
+//! assert_eq!(sum, 285);
+//! let report = runtime.shutdown(Duration::from_secs(1));
+//! assert_eq!(report.cancelled, 0);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # The life of a task
+//!
+//! [`spawn`] makes it (`task`) and puts it into a lane of its [`Pool`] (`lanes`). A thread at a task boundary takes it when its
+//! turn has come (`worker`, `shares`), and runs it until it waits: for a socket or a timer (`reactor`, `keeper`), or for
+//! another task, whose wake-up puts it into a lane again. A thread that finds no task sleeps, with all others that have none, on one
+//! descriptor on which everything rings that can bring work (`idle`).
+//!
+//! # What it does not do
+//!
+//! - Interrupt a task. Long ones ask [`budget::is_over`], or move to [`Pool::Batch`].
+//! - Spin. A thread that has nothing to do sleeps at once.
+//! - Run anywhere but on Linux: it lets all sleepers wait on one `epoll` descriptor.
+
+mod actor;
+mod blocking;
+pub mod budget;
+mod counters;
+mod cpus;
+mod idle;
+mod keeper;
+mod lanes;
+mod mailbox;
+#[cfg(all(test, feature = "loom"))]
+mod models;
+pub mod net;
+mod ping;
+mod pool;
+mod reactor;
+mod runtime;
+mod shared;
+mod shares;
+mod shutdown;
+mod signal;
+mod sync;
+mod task;
+mod time;
+mod timers;
+mod worker;
+
+pub use actor::{Actor, ActorOptions, GivenUp};
+pub use counters::{Counters, Histogram, PoolCounters};
+pub use cpus::{Cpus, NotCpus};
+pub use mailbox::{Inbox, Mailbox, Send, SendError, WhenFull, mailbox};
+pub use pool::Pool;
+pub use runtime::{Builder, Handle, PanicReport, Runtime, spawn, spawn_blocking, stopping};
+pub use shutdown::ShutdownReport;
+pub use task::{JoinError, JoinHandle, Panic};
+pub use time::{Sleep, TimedOut, Timeout, sleep, sleep_until, timeout};

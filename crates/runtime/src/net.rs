@@ -1,0 +1,378 @@
+//! Sockets: TCP and Unix-domain. The thread that finds a socket ready runs the task that waits for it.
+//!
+//! ```text
+//! Listener<T> ─ accept ─► Stream<T> ─ read, write, vectored
+//!    T: std's TcpListener, UnixListener     T: std's TcpStream, UnixStream
+//! ```
+//!
+//! Reading and writing go to the kernel first, and wait only if it says so. A read that gives less than asked for, and a write
+//! that takes less, need no second question: the next one waits for news.
+//!
+//! Not here: names. Looking them up blocks; [`spawn_blocking`](crate::spawn_blocking) is for that.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::SocketAddr as UnixAddr;
+use std::path::Path;
+use std::task::{Context, Poll};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, socket_with};
+
+use crate::reactor::{Direction, Done, Registered};
+use crate::runtime::Handle;
+
+/// The kernel looks at no more of them.
+const BUFFERS_MAX: usize = 1_024;
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+/// Accepts TCP connections.
+pub type TcpListener = Listener<std::net::TcpListener>;
+/// A TCP connection.
+pub type TcpStream = Stream<std::net::TcpStream>;
+/// Accepts connections at a path.
+pub type UnixListener = Listener<std::os::unix::net::UnixListener>;
+/// A connection within this machine.
+pub type UnixStream = Stream<std::os::unix::net::UnixStream>;
+
+/// Accepts connections.
+#[derive(Debug)]
+pub struct Listener<T: AsFd> {
+    io: Registered<T>,
+}
+
+/// A connection. Any number of tasks may use it through a reference; those that read at the same time share what comes.
+#[derive(Debug)]
+pub struct Stream<T: AsFd> {
+    io: Registered<T>,
+}
+
+fn done(done: usize, asked: usize) -> Done<usize> {
+    // Nothing at all is the end, which stays there to be read.
+    if done == 0 || done == asked { Done::All(done) } else { Done::Partly(done) }
+}
+
+impl<T: AsFd> Listener<T> {
+    async fn accept_fd(&self) -> io::Result<OwnedFd> {
+        let accept = |listener: &T| Ok(Done::All(accept_with(listener, FLAGS)?));
+        poll_fn(|cx| self.io.poll(Direction::Read, cx, accept)).await
+    }
+}
+
+impl Listener<std::net::TcpListener> {
+    /// Listens at an address; port 0 is any free one.
+    ///
+    /// # Errors
+    /// If the system refuses, for example because somebody listens there.
+    ///
+    /// # Panics
+    /// If this thread neither belongs to a runtime nor waits for one of its futures.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        Self::from_std(std::net::TcpListener::bind(address)?)
+    }
+
+    /// Takes over a listener of the standard library.
+    ///
+    /// # Errors
+    /// See [`TcpListener::bind`].
+    ///
+    /// # Panics
+    /// See [`TcpListener::bind`].
+    pub fn from_std(listener: std::net::TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self { io: Registered::new(&Handle::current().shared.reactor, listener)? })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get().local_addr()
+    }
+
+    /// The next connection, and where it comes from.
+    ///
+    /// # Errors
+    /// If the system refuses, for example for want of descriptors: the connection waits, and the listener goes on.
+    ///
+    /// # Panics
+    /// See [`TcpListener::bind`].
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        loop {
+            let stream = std::net::TcpStream::from(self.accept_fd().await?);
+            let address = match stream.peer_addr() {
+                // It has gone before it was accepted, which is no reason to stop accepting.
+                Err(e) if e.kind() == io::ErrorKind::NotConnected => continue,
+                address => address?,
+            };
+            return Ok((Stream { io: Registered::new(&Handle::current().shared.reactor, stream)? }, address));
+        }
+    }
+}
+
+impl Listener<std::os::unix::net::UnixListener> {
+    /// Listens at a path, which has to be free, and stays when the listener has gone.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    ///
+    /// # Panics
+    /// If this thread neither belongs to a runtime nor waits for one of its futures.
+    pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
+        let listener = std::os::unix::net::UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { io: Registered::new(&Handle::current().shared.reactor, listener)? })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn local_addr(&self) -> io::Result<UnixAddr> {
+        self.io.get().local_addr()
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// See [`TcpListener::accept`].
+    ///
+    /// # Panics
+    /// See [`TcpListener::bind`].
+    pub async fn accept(&self) -> io::Result<UnixStream> {
+        let stream = std::os::unix::net::UnixStream::from(self.accept_fd().await?);
+        Ok(Stream { io: Registered::new(&Handle::current().shared.reactor, stream)? })
+    }
+}
+
+/// What it says to a connection that is under way: that it is not there yet.
+fn is_under_way(error: rustix::io::Errno) -> bool {
+    // A Unix socket whose listener has too much to do says `AGAIN`, and is not under way.
+    error == rustix::io::Errno::INPROGRESS
+}
+
+impl Stream<std::net::TcpStream> {
+    /// Connects to an address.
+    ///
+    /// # Errors
+    /// If nobody listens there, or the system refuses.
+    ///
+    /// # Panics
+    /// If this thread neither belongs to a runtime nor waits for one of its futures.
+    pub async fn connect(address: SocketAddr) -> io::Result<Self> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+        let reactor = Handle::current().shared.reactor.clone();
+        match connect(&socket, &address) {
+            Ok(()) => return Ok(Self { io: Registered::new(&reactor, socket.into())? }),
+            Err(e) if is_under_way(e) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let io = Registered::not_ready(&reactor, std::net::TcpStream::from(socket))?;
+        poll_fn(|cx| io.poll_ready(Direction::Write, cx)).await?;
+        match io.get().take_error()? {
+            None => Ok(Self { io }),
+            Some(e) => Err(e),
+        }
+    }
+
+    /// Takes over a connection of the standard library.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    ///
+    /// # Panics
+    /// See [`TcpStream::connect`].
+    pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { io: Registered::new(&Handle::current().shared.reactor, stream)? })
+    }
+
+    /// Whether small writes go out at once.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
+        self.io.get().set_nodelay(nodelay)
+    }
+
+    /// The other end's address.
+    ///
+    /// # Errors
+    /// If it is no longer connected.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get().peer_addr()
+    }
+
+    /// This end's address.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.get().local_addr()
+    }
+
+    /// Ends one direction or both.
+    ///
+    /// # Errors
+    /// If it is no longer connected.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.io.get().shutdown(how)
+    }
+}
+
+impl Stream<std::os::unix::net::UnixStream> {
+    /// Connects to a path.
+    ///
+    /// # Errors
+    /// If nobody listens there, or does not keep up with accepting.
+    ///
+    /// # Panics
+    /// If this thread neither belongs to a runtime nor waits for one of its futures.
+    pub fn connect(path: impl AsRef<Path>) -> io::Result<Self> {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+        connect(&socket, &SocketAddrUnix::new(path.as_ref())?)?;
+        Ok(Self { io: Registered::new(&Handle::current().shared.reactor, socket.into())? })
+    }
+
+    /// Takes over a connection of the standard library.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    ///
+    /// # Panics
+    /// See [`UnixStream::connect`].
+    pub fn from_std(stream: std::os::unix::net::UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { io: Registered::new(&Handle::current().shared.reactor, stream)? })
+    }
+
+    /// Two ends of a connection.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    ///
+    /// # Panics
+    /// See [`UnixStream::connect`].
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (a, b) = std::os::unix::net::UnixStream::pair()?;
+        Ok((Self::from_std(a)?, Self::from_std(b)?))
+    }
+
+    /// Ends one direction or both.
+    ///
+    /// # Errors
+    /// If it is no longer connected.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.io.get().shutdown(how)
+    }
+}
+
+impl<T: AsFd> Stream<T>
+where
+    for<'a> &'a T: Read + Write,
+{
+    /// Reads into `buffer` what is there, and gives how much; 0 at the end.
+    ///
+    /// # Errors
+    /// If the connection has failed.
+    pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.io.poll(Direction::Read, cx, |mut stream: &T| stream.read(buffer).map(|read| done(read, buffer.len())))
+    }
+
+    /// See [`Stream::poll_read`].
+    pub fn poll_read_vectored(&self, cx: &mut Context<'_>, buffers: &mut [IoSliceMut<'_>]) -> Poll<io::Result<usize>> {
+        let asked = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
+        self.io.poll(Direction::Read, cx, |mut stream: &T| stream.read_vectored(buffers).map(|read| done(read, asked)))
+    }
+
+    /// Writes some of `bytes`, and gives how many.
+    ///
+    /// # Errors
+    /// If the connection has failed.
+    pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.io.poll(Direction::Write, cx, |mut stream: &T| stream.write(bytes).map(|wrote| done(wrote, bytes.len())))
+    }
+
+    /// See [`Stream::poll_write`].
+    pub fn poll_write_vectored(&self, cx: &mut Context<'_>, buffers: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let asked = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
+        self.io
+            .poll(Direction::Write, cx, |mut stream: &T| stream.write_vectored(buffers).map(|wrote| done(wrote, asked)))
+    }
+
+    /// Reads into `buffer` what is there, and gives how much; 0 at the end.
+    ///
+    /// # Errors
+    /// If the connection has failed.
+    pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read(cx, buffer)).await
+    }
+
+    /// Fills the whole of `buffer`.
+    ///
+    /// # Errors
+    /// If the connection has failed, or ended before that.
+    pub async fn read_exact(&self, buffer: &mut [u8]) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read(&mut buffer[filled..]).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => filled += read,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads into several buffers, one after another.
+    ///
+    /// # Errors
+    /// If the connection has failed.
+    pub async fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_read_vectored(cx, buffers)).await
+    }
+
+    /// Writes some of `bytes`, and gives how many.
+    ///
+    /// # Errors
+    /// If the connection has failed.
+    pub async fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_write(cx, bytes)).await
+    }
+
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// If the connection has failed; some may have been written.
+    pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write(bytes).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                wrote => bytes = &bytes[wrote..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes some of several buffers, one after another, and gives how many bytes.
+    ///
+    /// # Errors
+    /// If the connection has failed.
+    pub async fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_write_vectored(cx, buffers)).await
+    }
+}
+
+impl<T: AsFd> AsFd for Stream<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.get().as_fd()
+    }
+}
+
+impl<T: AsFd> AsFd for Listener<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.get().as_fd()
+    }
+}

@@ -1,0 +1,52 @@
+//! Pings: while there is work, a small task goes to each pool now and then, and tells how long it took to get there and how
+//! long its work took. Nothing is sent while nobody works.
+//!
+//! The work is a product of matrices of 11 × 11, as in YDB's self-ping: if it takes longer than usual, somebody else uses the CPU.
+//!
+//! Not here: when to send one (`worker`).
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use crate::pool::Pool;
+use crate::shared::Shared;
+use crate::task;
+
+const SIDE: usize = 11;
+
+/// Sends a ping to each pool.
+pub(crate) fn send(shared: &Arc<Shared>, part: usize) {
+    if shared.stopping.is_set() {
+        return;
+    }
+    let sent_ns = shared.clock.now_ns();
+    for pool in Pool::ALL {
+        let shared_by_ping = Arc::clone(shared);
+        drop(task::spawn(shared, part, pool, async move {
+            let shared = shared_by_ping;
+            let begun_ns = shared.clock.now_ns();
+            shared.counts.ping[pool.index()].record(begun_ns.saturating_sub(sent_ns));
+            black_box(product(black_box(sent_ns)));
+            shared.counts.ping_work.record(shared.clock.now_ns().saturating_sub(begun_ns));
+        }));
+    }
+}
+
+fn product(seed: u64) -> u64 {
+    let matrix = |factor: u64| {
+        let mut matrix = [[0_u64; SIDE]; SIDE];
+        let cells = matrix.iter_mut().flatten().enumerate();
+        cells.for_each(|(index, cell)| *cell = seed.wrapping_add(index as u64).wrapping_mul(factor));
+        matrix
+    };
+    let (a, b) = (matrix(3), matrix(5));
+    let mut sum = 0_u64;
+    for row in &a {
+        for column in 0..SIDE {
+            let cell =
+                row.iter().zip(&b).fold(0_u64, |cell, (x, line)| cell.wrapping_add(x.wrapping_mul(line[column])));
+            sum = sum.wrapping_add(cell);
+        }
+    }
+    sum
+}

@@ -1,0 +1,79 @@
+//! Locks and atomics, of which there are two kinds: real ones, and with the feature `loom` ones of a model checker that
+//! tries every interleaving. Only what models run through is here.
+//!
+//! The model checker takes `SeqCst` accesses for weaker ones than they are, so whatever needs a total order uses a fence.
+
+#[cfg(not(feature = "loom"))]
+pub(crate) use parking_lot::{Condvar, Mutex};
+#[cfg(not(feature = "loom"))]
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
+
+#[cfg(feature = "loom")]
+pub(crate) use checked::{Condvar, Mutex};
+#[cfg(feature = "loom")]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
+
+#[cfg(feature = "loom")]
+mod checked {
+    use std::ops::{Deref, DerefMut};
+
+    use loom::sync;
+
+    #[derive(Debug)]
+    pub(crate) struct Mutex<T>(sync::Mutex<T>);
+
+    /// Empty only while its condition variable waits.
+    pub(crate) struct MutexGuard<'a, T>(Option<sync::MutexGuard<'a, T>>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            MutexGuard(self.0.lock().ok())
+        }
+    }
+
+    impl<T: Default> Default for Mutex<T> {
+        fn default() -> Self {
+            Self::new(T::default())
+        }
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("held but while waiting")
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("held but while waiting")
+        }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Condvar(sync::Condvar);
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self(sync::Condvar::new())
+        }
+
+        pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            let held = guard.0.take().expect("held but while waiting");
+            guard.0 = self.0.wait(held).ok();
+        }
+
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Waiting for a time: sleeping, and giving up on something.
+//!
+//! Not here: where timers are kept (`timers`) and who wakes up for them (`keeper`).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use pin_project_lite::pin_project;
+
+use crate::runtime::Handle;
+use crate::shared::Shared;
+use crate::timers::TimerKey;
+use crate::worker;
+
+/// Of a wait, this part may be added to it unless somebody says otherwise.
+const SLACK_PART: u32 = 32;
+const SLACK_MIN: Duration = Duration::from_micros(50);
+const SLACK_MAX: Duration = Duration::from_millis(50);
+
+/// Waits for a time. See [`sleep`].
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Sleep {
+    at: Instant,
+    slack: Duration,
+    timer: Option<(Arc<Shared>, TimerKey)>,
+    is_over: bool,
+}
+
+/// Waits at least so long, and a thirty-second of it more at the most (50 µs to 50 ms), so that timers share wake-ups.
+///
+/// It waits in the runtime in which it is first awaited; elsewhere that is a panic.
+pub fn sleep(duration: Duration) -> Sleep {
+    sleep_until(Instant::now().checked_add(duration).unwrap_or_else(far_away))
+}
+
+/// Waits until then at least; see [`sleep`].
+pub fn sleep_until(at: Instant) -> Sleep {
+    let wait = at.saturating_duration_since(Instant::now());
+    Sleep { at, slack: (wait / SLACK_PART).clamp(SLACK_MIN, SLACK_MAX), timer: None, is_over: false }
+}
+
+fn far_away() -> Instant {
+    Instant::now() + Duration::from_secs(86_400 * 365 * 30)
+}
+
+impl Sleep {
+    /// How much later it may be. It has to be said before the first wait.
+    pub fn slack(mut self, slack: Duration) -> Self {
+        self.slack = slack;
+        self
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_over {
+            return Poll::Ready(());
+        }
+        if let Some((shared, timer)) = &self.timer {
+            if !shared.keeper.poll(*timer, cx.waker()) {
+                return Poll::Pending;
+            }
+        } else if self.at > Instant::now() {
+            let shared = Handle::current().shared;
+            let slack_ns = u64::try_from(self.slack.as_nanos()).unwrap_or(u64::MAX);
+            let timer = shared.keeper.arm(shared.clock.ns_of(self.at), slack_ns, cx.waker().clone());
+            worker::timer_armed(&shared);
+            self.timer = Some((shared, timer));
+            return Poll::Pending;
+        }
+        self.is_over = true;
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some((shared, timer)) = self.timer.take() {
+            shared.keeper.remove(timer);
+        }
+    }
+}
+
+/// It took longer than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimedOut;
+
+impl std::fmt::Display for TimedOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it took longer than it may")
+    }
+}
+
+impl std::error::Error for TimedOut {}
+
+pin_project! {
+    /// A future with a limit. See [`timeout`].
+    #[derive(Debug)]
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct Timeout<F> {
+        #[pin]
+        future: F,
+        #[pin]
+        sleep: Sleep,
+    }
+}
+
+/// Gives what `future` gives, unless that takes longer than `limit` from now; then the future goes nowhere any more.
+pub fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
+    Timeout { future, sleep: sleep(limit) }
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, TimedOut>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(value) = this.future.poll(cx) {
+            return Poll::Ready(Ok(value));
+        }
+        this.sleep.poll(cx).map(|()| Err(TimedOut))
+    }
+}

@@ -1,0 +1,608 @@
+//! A thread of the runtime: it takes a task, runs it, and looks around.
+//!
+//! ```text
+//!  ┌─► task boundary ──────────────────────────────────────────────┐
+//!  │     what did the last tasks take? whom is a share owed?       │
+//!  │     all threads busy: are there events?                       │
+//!  │     a pool that is owed > the first pool of which a task waits: │
+//!  │        just woken here > own lane > from outside > of others  │
+//!  │     more waits, and somebody sleeps: call                     │
+//!  │   ├─ a task: run it ──────────────────────────────────────────┤
+//!  │   └─ none: set the alarm, say so, look once more, sleep ──────┘
+//!  │        events: sockets, alarm, bell
+//!  └────────┘
+//! ```
+//!
+//! **Just woken here.** A task woken by the one that runs is next on this thread if its pool permits, without a detour over a
+//! lane and without waking anybody: most of the time the running one is about to wait for it. At most so many times in a row, so
+//! that two tasks that wake each other do not keep out others of their pool.
+//!
+//! **Clock.** Reading it costs as much as running a small task, so it is read when the pool changes and after so many tasks as
+//! about 20 µs take; the time between two readings goes to the pool that ran. What the thread did not get of the CPU is left out:
+//! the thread's CPU clock is asked every 10 ms for the part it got.
+//!
+//! Invariants
+//! - A thread that has taken a task while another could be run by a sleeper has called one, or one was called already; and so has
+//!   one that takes a long task while nobody listens to events.
+//! - `next` is empty while a thread sleeps, and what it holds when a thread begins a task was woken by the one before.
+//! - A thread sleeps only after it has said so and found nothing after that: see `idle`.
+//! - While a thread runs a batch task, or looks for the task after one, it has a permit.
+//!
+//! Not here: the order of pools (`shares`), and how sleeping works (`idle`).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::counters::{ACTIVATIONS_A_SAMPLE, ThreadCounts};
+use crate::cpus;
+use crate::idle::Rest;
+use crate::lanes::OwnLanes;
+use crate::ping;
+use crate::pool::{Pool, PoolSet};
+use crate::reactor::Events;
+use crate::shared::Shared;
+use crate::shares::Shares;
+use crate::task::Task;
+
+/// Tasks woken by one another that are run before others of their pool.
+const NEXT_IN_A_ROW_MAX: u32 = 3;
+/// The clock is read about so often.
+const CLOCK_EVERY_NS: u64 = 20_000;
+/// Tasks between two readings of the clock.
+const CLOCK_TASKS_MAX: u64 = 32;
+/// Events are asked for so often while nobody sleeps.
+const EVENTS_EVERY_NS: u64 = 50_000;
+/// The CPU clock is read after so much time at work.
+const CPU_EVERY_NS: u64 = 10_000_000;
+/// A task of more than this is long: others listen to events meanwhile.
+const LONG_NS: u64 = 20_000;
+/// Tasks from outside come before a thread's own so often: own ones that follow each other may have no end.
+const OUTSIDE_EVERY_NS: u64 = 100_000;
+
+/// What a thread is, while it is one of a runtime.
+pub(crate) enum Context {
+    /// It serves the pools.
+    Worker(Rc<Local>),
+    /// It waits for one future.
+    Entered(Arc<Shared>),
+}
+
+thread_local! {
+    static CONTEXT: RefCell<Option<Context>> = const { RefCell::new(None) };
+}
+
+/// Calls `f` with what this thread is.
+pub(crate) fn with_context<R>(f: impl FnOnce(Option<&Context>) -> R) -> R {
+    let mut f = Some(f);
+    let called = CONTEXT.try_with(|context| {
+        let f = f.take().expect("it is called once");
+        f(context.borrow().as_ref())
+    });
+    match (called, f) {
+        (Ok(result), _) => result,
+        // The thread is about to end, and its variables have.
+        (Err(_), Some(f)) => f(None),
+        (Err(_), None) => unreachable!("it was not called"),
+    }
+}
+
+/// Makes this thread something else, and gives what it was.
+pub(crate) fn set_context(context: Option<Context>) -> Option<Context> {
+    CONTEXT.with(|current| current.replace(context))
+}
+
+/// A timer was armed: the alarm is set at the task boundary, or now if this thread has none.
+pub(crate) fn timer_armed(shared: &Arc<Shared>) {
+    with_context(|context| match context {
+        Some(Context::Worker(local)) if Arc::ptr_eq(&local.shared, shared) && local.running.get().is_some() => {
+            local.has_armed.set(true);
+        }
+        _ => shared.settle_timers(),
+    });
+}
+
+/// Puts a task that can go on where it will be run.
+pub(crate) fn schedule(shared: &Arc<Shared>, task: Task, has_yielded: bool) {
+    with_context(|context| match context {
+        Some(Context::Worker(local)) if Arc::ptr_eq(&local.shared, shared) => local.schedule(task, has_yielded),
+        // Nobody will run it; without its future it holds on to nothing.
+        _ if shared.is_over() => drop(task),
+        _ => {
+            task.metadata().queued_at(shared.clock.now_ns());
+            shared.inject(task.metadata().pool(), task);
+            fence(Ordering::SeqCst);
+            if shared.is_over() {
+                // All threads have left meanwhile.
+                shared.end();
+            }
+        }
+    });
+}
+
+/// What a thread has for itself, and what tasks that run on it reach.
+pub(crate) struct Local {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) thread: usize,
+    own: OwnLanes,
+    /// Woken by the task that runs, and next.
+    next: Cell<Option<Task>>,
+    /// The pool of the task that runs.
+    running: Cell<Option<Pool>>,
+    /// When the running task first asked for its budget; 0 if it has not.
+    pub(crate) slice_from_ns: Cell<u64>,
+    /// Where the running task wants to go on.
+    pub(crate) move_to: Cell<Option<Pool>>,
+    /// A timer was armed since the alarm was last looked at.
+    pub(crate) has_armed: Cell<bool>,
+    until_sample: Cell<u32>,
+}
+
+impl Local {
+    fn new(shared: Arc<Shared>, thread: usize, own: OwnLanes) -> Self {
+        Self {
+            shared,
+            thread,
+            own,
+            next: Cell::default(),
+            running: Cell::default(),
+            slice_from_ns: Cell::default(),
+            move_to: Cell::default(),
+            has_armed: Cell::default(),
+            until_sample: Cell::default(),
+        }
+    }
+
+    pub(crate) fn counts(&self) -> &ThreadCounts {
+        &self.shared.threads[self.thread]
+    }
+
+    /// The pool of the task that runs.
+    pub(crate) fn running(&self) -> Option<Pool> {
+        self.running.get()
+    }
+
+    fn schedule(&self, task: Task, has_yielded: bool) {
+        if has_yielded && let Some(pool) = self.move_to.take() {
+            task.metadata().move_to(pool);
+        }
+        let pool = task.metadata().pool();
+        self.sample(&task);
+        let is_short = |pool| pool != Pool::Batch;
+        match self.running.get() {
+            // Nothing runs: this thread takes events, and the first that one wakes is next. It calls others at the task boundary,
+            // if there is enough for them.
+            None => match self.next.take() {
+                None => self.next.set(Some(task)),
+                first => {
+                    self.next.set(first);
+                    self.push(task);
+                }
+            },
+            _ if has_yielded => self.push(task),
+            Some(running) if is_short(running) && is_short(pool) => {
+                if let Some(displaced) = self.next.replace(Some(task)) {
+                    self.push(displaced);
+                    self.call();
+                }
+            }
+            Some(_) => {
+                self.push(task);
+                // What runs here may be long: who falls asleep at this moment has to be seen.
+                self.shared.call();
+            }
+        }
+    }
+
+    fn push(&self, task: Task) {
+        self.shared.lanes.push(&self.own, task.metadata().pool(), task);
+    }
+
+    /// Wakes a thread if one sleeps, to take what this one has put into its lanes. This one takes it otherwise, so it is enough
+    /// to look whether somebody sleeps without a fence.
+    fn call(&self) {
+        if self.shared.idle.is_anyone() {
+            self.shared.call();
+        }
+    }
+
+    /// The running task takes longer: what would be next here is for others now, and so are events.
+    pub(crate) fn take_longer(&self) {
+        let idle = &self.shared.idle;
+        if !idle.is_anyone() {
+            return;
+        }
+        let next = self.next.take();
+        if next.is_some() || !idle.is_listened() {
+            next.into_iter().for_each(|task| self.push(task));
+            self.call();
+        }
+    }
+
+    /// What came while no task ran is where others see it, as this thread may run something else first, or sleep.
+    fn show_next(&self) {
+        if let Some(task) = self.next.take() {
+            self.push(task);
+            self.call();
+        }
+    }
+
+    /// Whether a task of a pool above `pool` waits.
+    pub(crate) fn waits_above(&self, pool: Pool) -> bool {
+        Pool::ALL[..pool.index()].iter().any(|&above| self.shared.lanes.waits(above))
+            || self.next_pool().is_some_and(|next| next < pool)
+    }
+
+    fn next_pool(&self) -> Option<Pool> {
+        let task = self.next.take()?;
+        let pool = task.metadata().pool();
+        self.next.set(Some(task));
+        Some(pool)
+    }
+
+    fn sample(&self, task: &Task) {
+        match self.until_sample.get().checked_sub(1) {
+            Some(left) => self.until_sample.set(left),
+            None => {
+                self.until_sample.set(ACTIVATIONS_A_SAMPLE - 1);
+                task.metadata().queued_at(self.shared.clock.now_ns());
+            }
+        }
+    }
+}
+
+/// A thread of the runtime, until it leaves.
+pub(crate) fn run(shared: Arc<Shared>, own: OwnLanes) {
+    let thread = own.thread();
+    if let Some(&cpu) = shared.settings.pinned_to.get(thread) {
+        cpus::pin(&[cpu]);
+    }
+    let local = Rc::new(Local::new(shared, thread, own));
+    set_context(Some(Context::Worker(Rc::clone(&local))));
+    Worker::new(Rc::clone(&local)).work();
+    set_context(None);
+    local.shared.thread_left();
+}
+
+/// What ran since the clock was last read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Turn {
+    pool: Pool,
+    out_of_turn: bool,
+}
+
+struct Worker {
+    local: Rc<Local>,
+    events: Events,
+    shares: Shares,
+    turn: Turn,
+    /// Tasks run since the clock was last read.
+    tasks: u64,
+    /// Tasks until it is read again.
+    tasks_left: u64,
+    now_ns: u64,
+    events_ns: u64,
+    /// What a task took lately.
+    apiece_ns: u64,
+    cpu: CpuClock,
+    owes: bool,
+    next_in_a_row: u32,
+    /// When tasks from outside were last first, and whether they are now.
+    outside_ns: u64,
+    outside_first: bool,
+    has_batch_permit: bool,
+    /// At work since the last ping.
+    unpinged_ns: u64,
+}
+
+impl Worker {
+    fn new(local: Rc<Local>) -> Self {
+        let (now_ns, share) = (local.shared.clock.now_ns(), local.shared.settings.share);
+        Self {
+            local,
+            events: Events::new(),
+            shares: Shares::new(share),
+            turn: Turn { pool: Pool::User, out_of_turn: false },
+            tasks: 0,
+            tasks_left: 1,
+            now_ns,
+            events_ns: now_ns,
+            apiece_ns: 0,
+            cpu: CpuClock::new(),
+            owes: false,
+            next_in_a_row: 0,
+            outside_ns: now_ns,
+            outside_first: false,
+            has_batch_permit: false,
+            unpinged_ns: 0,
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.local.shared
+    }
+
+    fn work(&mut self) {
+        loop {
+            // Before looking: what was put before the end is done.
+            let is_leaving = self.shared().is_leaving();
+            match self.choose() {
+                Some((task, out_of_turn)) => self.run(task, out_of_turn),
+                None if is_leaving => break,
+                None => self.sleep(),
+            }
+        }
+        // The next one leaves, too.
+        self.shared().reactor.ring();
+    }
+
+    /// The task boundary.
+    fn choose(&mut self) -> Option<(Task, bool)> {
+        if self.tasks_left == 0 {
+            self.read_clock();
+        }
+        if self.local.has_armed.take() {
+            self.shared().settle_timers();
+        }
+        let outside_first = std::mem::take(&mut self.outside_first);
+        let chosen = match self.owes.then(|| self.choose_owed(outside_first)).flatten() {
+            Some(task) => {
+                // It may take long, and others can run what would have been next.
+                self.local.show_next();
+                Some((task, true))
+            }
+            None => self.choose_first(outside_first).map(|task| (task, false)),
+        };
+        let keeps_permit = chosen.as_ref().is_some_and(|(task, _)| task.metadata().pool() == Pool::Batch);
+        if self.has_batch_permit && !keeps_permit {
+            self.has_batch_permit = false;
+            self.shared().batch.give_back();
+        }
+        if let Some((task, _)) = &chosen {
+            let is_long = self.apiece_ns > LONG_NS || task.metadata().pool() == Pool::Batch;
+            if is_long {
+                // Nobody looks here for some time: who falls asleep at this moment has to be seen.
+                fence(Ordering::SeqCst);
+            }
+            let idle = &self.shared().idle;
+            if idle.is_anyone() && (is_long && !idle.is_listened() || !self.for_sleepers().is_empty()) {
+                self.shared().call();
+            }
+        }
+        chosen
+    }
+
+    /// The pools of which a task waits that a thread that sleeps could run.
+    fn for_sleepers(&self) -> PoolSet {
+        self.with_permits(self.shared().batch.is_free())
+    }
+
+    /// The pools of which a task waits that this thread could run.
+    fn for_this(&self) -> PoolSet {
+        self.with_permits(self.has_batch_permit || self.shared().batch.is_free())
+    }
+
+    fn with_permits(&self, batch_may: bool) -> PoolSet {
+        let waiting = self.shared().lanes.waiting();
+        // To drop a task takes no permit.
+        match batch_may || self.shared().cancelled().contains(Pool::Batch) {
+            true => waiting,
+            false => waiting.without(Pool::Batch),
+        }
+    }
+
+    /// A task of the pool that is owed most.
+    fn choose_owed(&mut self, outside_first: bool) -> Option<Task> {
+        let pool = self.shares.most_owed(self.for_this())?;
+        self.take(pool, outside_first)
+    }
+
+    fn choose_first(&mut self, outside_first: bool) -> Option<Task> {
+        let next = self.local.next.take();
+        let next = match self.next_in_a_row {
+            NEXT_IN_A_ROW_MAX => {
+                self.next_in_a_row = 0;
+                if let Some(next) = next {
+                    self.local.push(next);
+                }
+                None
+            }
+            _ => next,
+        };
+        // A batch task woken by an event needs a permit like any other; and what comes from outside is first now.
+        let next = match next {
+            Some(next) if next.metadata().pool() == Pool::Batch || outside_first => {
+                self.local.push(next);
+                None
+            }
+            next => next,
+        };
+        let next_pool = next.as_ref().map(|task| task.metadata().pool());
+        for pool in Pool::ALL {
+            if next_pool == Some(pool) {
+                self.next_in_a_row += 1;
+                return next;
+            }
+            if let Some(task) = self.take(pool, outside_first) {
+                self.next_in_a_row = 0;
+                // Others can see it there.
+                next.into_iter().for_each(|next| self.local.push(next));
+                return Some(task);
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, pool: Pool, outside_first: bool) -> Option<Task> {
+        let shared = &self.local.shared;
+        if pool != Pool::Batch || self.has_batch_permit || shared.cancelled().contains(pool) {
+            return shared.lanes.take(&self.local.own, pool, outside_first);
+        }
+        if !shared.lanes.waits(pool) || !shared.batch.take() {
+            return None;
+        }
+        let task = shared.lanes.take(&self.local.own, pool, outside_first);
+        match task {
+            Some(_) => self.has_batch_permit = true,
+            None => shared.batch.give_back(),
+        }
+        task
+    }
+
+    fn run(&mut self, task: Task, out_of_turn: bool) {
+        let pool = task.metadata().pool();
+        let turn = Turn { pool, out_of_turn };
+        if turn != self.turn {
+            if self.tasks > 0 {
+                self.read_clock();
+            }
+            self.turn = turn;
+        }
+        let local = &self.local;
+        if let Some(queued_ns) = task.metadata().take_queued() {
+            let waited_ns = local.shared.clock.now_ns().saturating_sub(queued_ns);
+            local.counts().pools[pool.index()].activation.record(waited_ns);
+        }
+        if local.shared.cancelled().contains(task.metadata().spawned_in()) {
+            drop(task);
+        } else {
+            local.running.set(Some(pool));
+            local.slice_from_ns.set(0);
+            local.move_to.set(None);
+            task.run();
+            local.running.set(None);
+        }
+        self.tasks += 1;
+        self.tasks_left = self.tasks_left.saturating_sub(1);
+    }
+
+    /// Reads the clock, charges what ran, and does what is due by time.
+    fn read_clock(&mut self) {
+        let now_ns = self.shared().clock.now_ns();
+        let wall_ns = now_ns.saturating_sub(self.now_ns);
+        let Turn { pool, out_of_turn } = self.turn;
+        let cpu_ns = self.cpu.part_of(wall_ns);
+        let waiting = self.shared().lanes.waiting();
+        self.shares.charge(pool, out_of_turn, cpu_ns, waiting);
+        self.owes = self.shares.most_owed(self.for_this()).is_some();
+        let counts = &self.local.counts().pools[pool.index()];
+        counts.polls.add(self.tasks);
+        counts.cpu_ns.add(cpu_ns);
+        if out_of_turn {
+            counts.out_of_turn.add(self.tasks);
+        }
+        // A pool that is behind has to be noticed at the next task, and batch tasks are long.
+        let is_alone = waiting.without(pool).is_empty();
+        let apiece_ns = wall_ns / self.tasks.max(1) + 1;
+        self.apiece_ns = (self.apiece_ns * 7 + apiece_ns) / 8;
+        self.tasks_left = match pool == Pool::Batch || out_of_turn {
+            true => 1,
+            false if is_alone => (CLOCK_EVERY_NS / apiece_ns).clamp(1, CLOCK_TASKS_MAX),
+            false => (CLOCK_EVERY_NS / 2 / apiece_ns).clamp(1, CLOCK_TASKS_MAX),
+        };
+        self.tasks = 0;
+        self.now_ns = now_ns;
+        self.ping(wall_ns);
+        if now_ns.saturating_sub(self.outside_ns) >= OUTSIDE_EVERY_NS {
+            self.outside_ns = now_ns;
+            self.outside_first = true;
+        }
+        if now_ns.saturating_sub(self.events_ns) >= EVENTS_EVERY_NS {
+            self.events_ns = now_ns;
+            if !self.shared().idle.is_listened() {
+                self.listen(false);
+                self.local.show_next();
+                // It may have heard a call that was meant for one who sleeps.
+                if self.shared().idle.is_anyone() && !self.for_sleepers().is_empty() {
+                    self.shared().call();
+                }
+            }
+        }
+    }
+
+    /// Sends pings when there was work for long enough since the last.
+    fn ping(&mut self, wall_ns: u64) {
+        let Some(every_ns) = self.shared().settings.ping_ns else { return };
+        self.unpinged_ns += wall_ns;
+        if self.unpinged_ns >= every_ns {
+            self.unpinged_ns = 0;
+            ping::send(&self.local.shared, self.local.thread);
+            self.local.show_next();
+        }
+    }
+
+    /// Takes events, and does what they ask for but for running tasks. To `sleep` until there are some, one has to have entered
+    /// for that, and has left afterwards.
+    fn listen(&mut self, sleep: bool) {
+        let shared = &self.local.shared;
+        shared.reactor.wait(&mut self.events, sleep);
+        if sleep {
+            shared.idle.has_listened();
+        }
+        let heard = shared.reactor.dispatch(&mut self.events);
+        if heard.bell {
+            shared.idle.heard();
+            self.local.counts().called.add(1);
+        }
+        if heard.alarm {
+            shared.fire_timers();
+        }
+    }
+
+    fn sleep(&mut self) {
+        if self.tasks > 0 {
+            self.read_clock();
+        }
+        self.shared().idle.enter();
+        if self.for_sleepers().is_empty() && !self.shared().is_leaving() {
+            match self.shared().idle.rest(self.apiece_ns <= LONG_NS) {
+                Rest::Listen => self.listen(true),
+                Rest::Called => self.local.counts().called.add(1),
+            }
+            let counts = self.local.counts();
+            let now_ns = self.shared().clock.now_ns();
+            counts.parked_ns.add(now_ns.saturating_sub(self.now_ns));
+            counts.wake_ups.add(1);
+            self.now_ns = now_ns;
+            self.events_ns = now_ns;
+        } else {
+            self.shared().idle.leave();
+        }
+        self.tasks_left = self.tasks_left.max(1);
+    }
+}
+
+/// Which part of the time at work this thread had a CPU.
+#[derive(Debug)]
+struct CpuClock {
+    wall_ns: u64,
+    cpu_from_ns: u64,
+    /// In parts of 1024, as it was over the last 10 ms at work.
+    part: u64,
+}
+
+impl CpuClock {
+    fn new() -> Self {
+        Self { wall_ns: 0, cpu_from_ns: thread_cpu_ns(), part: 1024 }
+    }
+
+    /// The CPU time in `wall_ns` at work that have just gone by.
+    fn part_of(&mut self, wall_ns: u64) -> u64 {
+        self.wall_ns += wall_ns;
+        if self.wall_ns >= CPU_EVERY_NS {
+            let cpu_ns = thread_cpu_ns();
+            self.part = (cpu_ns.saturating_sub(self.cpu_from_ns) * 1024 / self.wall_ns).min(1024);
+            self.cpu_from_ns = cpu_ns;
+            self.wall_ns = 0;
+        }
+        wall_ns.saturating_mul(self.part) / 1024
+    }
+}
+
+fn thread_cpu_ns() -> u64 {
+    let at = clock_gettime(ClockId::ThreadCPUTime);
+    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
+}

@@ -1,0 +1,116 @@
+//! Timers: when they fire, what they cost, and that they cost nothing until then.
+
+#![allow(clippy::unwrap_used)]
+
+use std::future::pending;
+use std::time::{Duration, Instant};
+
+use colibri_runtime::{Builder, Pool, Runtime, TimedOut, sleep, sleep_until, spawn, timeout};
+
+fn runtime(threads: usize) -> Runtime {
+    Builder::new().threads(threads).build().unwrap()
+}
+
+#[test]
+fn a_sleep_takes_at_least_so_long_wherever_it_is_awaited() {
+    let runtime = runtime(2);
+    let nap = Duration::from_millis(20);
+    let begun = Instant::now();
+    runtime.block_on(sleep(nap));
+    assert!(begun.elapsed() >= nap);
+    let begun = Instant::now();
+    runtime.block_on(runtime.spawn(Pool::User, async move { sleep_until(begun + nap).await })).unwrap();
+    assert!(begun.elapsed() >= nap);
+    runtime.block_on(sleep_until(begun));
+    runtime.block_on(timeout(nap, sleep(Duration::ZERO))).unwrap();
+}
+
+#[test]
+fn a_limit_ends_what_takes_longer() {
+    let runtime = runtime(1);
+    assert_eq!(runtime.block_on(timeout(Duration::from_millis(5), pending::<()>())), Err(TimedOut));
+    assert_eq!(runtime.block_on(timeout(Duration::from_secs(1_000), async { 5 })), Ok(5));
+    assert_eq!(runtime.block_on(timeout(Duration::MAX, async { 5 })), Ok(5));
+    assert_eq!(runtime.counters().timers, 0, "those that are dropped are gone");
+}
+
+#[test]
+fn an_earlier_timer_fires_before_a_later_one_that_everybody_sleeps_for() {
+    let runtime = runtime(2);
+    let late = runtime.spawn(Pool::User, sleep_in(Duration::from_secs(1_000)));
+    std::thread::sleep(Duration::from_millis(20));
+    // From outside, and from a task.
+    runtime.block_on(sleep(Duration::from_millis(5)));
+    runtime.block_on(runtime.spawn(Pool::User, sleep_in(Duration::from_millis(5)))).unwrap();
+    assert!(!late.is_finished());
+}
+
+async fn sleep_in(duration: Duration) {
+    sleep(duration).await;
+}
+
+#[test]
+fn a_million_timers_are_armed_and_cancelled_without_a_system_call_each() {
+    let runtime = runtime(1);
+    let alarms = runtime
+        .block_on(runtime.spawn(Pool::User, async {
+            let mut timers = Vec::new();
+            for n in 0..1_000_000_u64 {
+                // In no order.
+                let seconds = 1_000 + n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 1_000_000;
+                let mut timer = Box::pin(sleep(Duration::from_secs(seconds)));
+                std::future::poll_fn(|cx| {
+                    assert!(timer.as_mut().poll(cx).is_pending());
+                    std::task::Poll::Ready(())
+                })
+                .await;
+                timers.push(timer);
+            }
+            timers.len()
+        }))
+        .unwrap();
+    assert_eq!(alarms, 1_000_000);
+    let counters = runtime.counters();
+    assert_eq!((counters.timers_armed, counters.timers), (1_000_000, 0));
+    assert!(counters.alarms_set <= 2, "the alarm was set {} times", counters.alarms_set);
+}
+
+#[test]
+fn timers_with_slack_share_their_wake_ups() {
+    let runtime = runtime(1);
+    let before = runtime.counters().wake_ups;
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..1_000)
+            .map(|n| {
+                spawn(Pool::User, async move {
+                    sleep(Duration::from_micros(50_000 + n * 50)).slack(Duration::from_millis(30)).await;
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let wake_ups = runtime.counters().wake_ups - before;
+    assert!(wake_ups < 60, "{wake_ups} wake-ups for timers of 50 ms with 30 ms of slack");
+}
+
+#[test]
+fn many_timers_of_many_tasks_all_fire() {
+    let runtime = runtime(2);
+    runtime.block_on(async {
+        let tasks: Vec<_> = (0..5_000_u64)
+            .map(|n| {
+                spawn(Pool::ALL[n as usize % 4], async move {
+                    for step in 0..3 {
+                        sleep(Duration::from_micros((n * 7_919 + step * 104_729) % 5_000)).await;
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert_eq!(runtime.counters().timers, 0);
+}
