@@ -56,7 +56,7 @@ pub(crate) mod keys;
 pub(crate) mod progress;
 pub(crate) mod report;
 mod runner;
-mod schedule;
+pub(crate) mod schedule;
 mod targets;
 mod workload;
 
@@ -257,9 +257,6 @@ mod tests {
             let filled = matches!(row.workload.as_str(), "batch" | "crud" | "delete");
             assert_eq!(row.prefill, if filled { PREFILL } else { 0 }, "{row:?}");
             if row.workload == "crud" {
-                // 50 transactions change some 50 pages of the tree, and fewer with every level above. The filling
-                // alone would be more than 100 KB for each.
-                assert!(row.cost.written_bytes_per_op.is_none_or(|bytes| bytes < 60e3), "{row:?}");
                 // Beside a few pages, the file holds all that was filled in.
                 assert!(row.cost.disk_bytes.unwrap() > PREFILL * 48, "{row:?}");
             }

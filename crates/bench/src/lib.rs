@@ -2,7 +2,8 @@
 //!
 //! [`kv`] measures embedded key-value engines with the workloads of ioarena, so that its numbers stand beside
 //! those that the LMDB and MDBX authors publish. [`freespace`] compares the orders in which Colibri takes free pages,
-//! and [`lifo`] what a write-back cache below makes of two of them.
+//! and [`lifo`] what a write-back cache below makes of two of them. [`idle`] measures what any process costs while
+//! nothing is asked of it.
 //!
 //! Invariants
 //! - Every engine gets the same keys, values and operations, through the same code, in the same process.
@@ -12,10 +13,12 @@
 //! (they need the simulator).
 
 pub mod freespace;
+pub mod idle;
 pub mod kv;
 pub mod lifo;
 mod plot;
 mod results;
+pub mod threads;
 mod trace;
 mod workplace;
 

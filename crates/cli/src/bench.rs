@@ -2,8 +2,10 @@
 
 use clap::{Args, Subcommand};
 use colibri_bench::freespace::{self, FreespaceArgs};
+use colibri_bench::idle::{self, IdleArgs};
 use colibri_bench::kv::{self, KvArgs};
 use colibri_bench::lifo::{self, LifoArgs};
+use colibri_bench::threads::{self, ThreadsArgs};
 
 use crate::failure::Result;
 
@@ -30,6 +32,14 @@ enum Bench {
     #[command(after_help = "Examples:\n  colibri bench lifo --records 42,1764\n  \
                             colibri bench lifo --json lifo.json --svg lifo.svg")]
     Lifo(LifoArgs),
+    #[command(after_help = "Examples:\n  colibri bench idle --seconds 10 --pid 1234 --json idle.json\n  \
+                            colibri bench idle --settle 60 -- redis-server --port 7777\n  \
+                            colibri bench idle --command 'exec postgres -D data' --command 'redis-server --port 7777'")]
+    Idle(IdleArgs),
+    #[command(after_help = "Examples:\n  colibri bench threads --part simulate\n  \
+                            colibri bench threads --part pipeline,find-max --threads 2 --json threads.json\n\n\
+                            tokio beside it needs a build with --features rivals.")]
+    Threads(ThreadsArgs),
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<()> {
@@ -37,5 +47,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
         Bench::Kv(args) => Ok(kv::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),
         Bench::Lifo(args) => Ok(lifo::run(&args)?),
+        Bench::Idle(args) => Ok(idle::run(&args)?),
+        Bench::Threads(args) => Ok(threads::run(&args)?),
     }
 }

@@ -31,6 +31,21 @@ fn every_commit_and_steady_point_is_a_line_of_the_flush_trace() {
     assert!(code == Some(2) && errors.contains("colibri-nolog"), "{errors}");
 }
 
+/// In a process of its own: what others write in the same one would count.
+#[test]
+fn records_before_a_write_workload_are_not_paid_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let flags = "bench kv --targets colibri --modes sync --workloads crud --sync-n 50 --prefill 100000 --json results";
+    let (_, errors, code) = run(dir.path(), flags);
+    assert_eq!(code, Some(0), "{errors}");
+    let text = fs::read_to_string(dir.path().join("results")).expect("results");
+    let rows: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    // 50 transactions change some 50 pages of the tree, and fewer with every level above. The filling alone would be
+    // more than 100 KB for each.
+    let bytes = rows[0]["cost"]["written_bytes_per_op"].as_f64();
+    assert!(bytes.is_none_or(|bytes| bytes < 60e3), "{text}");
+}
+
 /// The numbers of a flush trace's line, by what they count.
 fn traced(line: &str) -> impl Fn(&str) -> u64 {
     let counts: Vec<(u64, String)> = line
