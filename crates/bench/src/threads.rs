@@ -227,6 +227,9 @@ impl Plan {
             return Err(Error::usage(format!("--seconds is 0.05 to 86400, not {}", args.seconds)));
         }
         let layouts = if args.layouts.is_empty() { Layout::value_variants() } else { &args.layouts[..] };
+        if !args.threads.iter().any(|&threads| layouts.iter().any(|layout| layout.is_possible(threads))) {
+            return Err(Error::usage("--layouts split needs two threads: set --threads 2"));
+        }
         Ok(Self {
             parts: or_all(Part::value_variants(), &args.part),
             threads: without_repeats(&args.threads),
@@ -664,6 +667,7 @@ mod tests {
             ("--seconds 0", "--seconds"),
             ("--rounds 0", "--rounds"),
             ("--limit-us 0", "--limit-us"),
+            ("--layouts split --threads 1", "--threads 2"),
         ] {
             let args: ThreadsArgs = crate::parse(flags).unwrap();
             let Err(error) = Plan::new(&args) else { panic!("{flags} is accepted") };
