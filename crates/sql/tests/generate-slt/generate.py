@@ -325,12 +325,12 @@ class Gen:
 
 # What each file holds: seed, number of statements, kinds of queries.
 RANDOM = {
-    "random_where": (101, 300, ["q_where"], "conditions in WHERE"),
-    "random_expressions": (102, 250, ["q_list", "q_list", "q_order"], "expressions in the select list and in ORDER BY"),
-    "random_groups": (103, 260, ["q_group", "q_group", "q_distinct"], "GROUP BY, HAVING, aggregates and DISTINCT"),
-    "random_joins": (104, 300, ["q_join", "q_join", "q_join_group", "q_comma"], "joins of two and three tables"),
-    "random_subqueries": (105, 260, ["q_sub", "q_sub", "q_set", "q_with"], "subqueries, set operations and WITH"),
-    "random_mixed": (106, 300, ["q_where", "q_list", "q_order", "q_distinct", "q_group", "q_join", "q_join_group", "q_comma", "q_sub", "q_set", "q_with"], "all kinds of queries"),
+    "random_where": (101, 420, ["q_where"], "conditions in WHERE"),
+    "random_expressions": (102, 320, ["q_list", "q_list", "q_order"], "expressions in the select list and in ORDER BY"),
+    "random_groups": (103, 330, ["q_group", "q_group", "q_distinct"], "GROUP BY, HAVING, aggregates and DISTINCT"),
+    "random_joins": (104, 340, ["q_join", "q_join", "q_join_group", "q_comma"], "joins of two and three tables"),
+    "random_subqueries": (105, 360, ["q_sub", "q_sub", "q_set", "q_with"], "subqueries, set operations and WITH"),
+    "random_mixed": (106, 400, ["q_where", "q_list", "q_order", "q_distinct", "q_group", "q_join", "q_join_group", "q_comma", "q_sub", "q_set", "q_with"], "all kinds of queries"),
 }
 
 
