@@ -489,8 +489,8 @@ def matrix_compare():
         for a, b in pairs if len(pairs) <= 16 else r.sample(pairs, 16):
             x, y = f"CAST({a} AS {t})", f"CAST({b} AS {t})"
             out.append(f"= {x} = {y}, {x} <> {y}, {x} < {y}, {x} <= {y}, {x} > {y}, {x} >= {y}, {x} IS DISTINCT FROM {y}")
-        out.append("?SELECT x FROM (VALUES " + ", ".join(f"(CAST({v} AS {t}))" for v in vs) + ") v(x) ORDER BY x;")
-        out.append("?SELECT x FROM (VALUES " + ", ".join(f"(CAST({v} AS {t}))" for v in vs) + ") v(x) ORDER BY x DESC NULLS LAST;")
+        out.append("SELECT x FROM (VALUES " + ", ".join(f"(CAST({v} AS {t}))" for v in vs) + ") v(x) ORDER BY x, x::text;")
+        out.append("SELECT x FROM (VALUES " + ", ".join(f"(CAST({v} AS {t}))" for v in vs) + ") v(x) ORDER BY x DESC NULLS LAST, x::text;")
         out.append("SELECT count(DISTINCT x), count(x), count(*) FROM (VALUES " + ", ".join(f"(CAST({v} AS {t}))" for v in vs) + ") v(x);")
     return out
 
