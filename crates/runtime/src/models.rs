@@ -18,7 +18,7 @@ use loom::thread;
 use crate::idle::{Idle, Rest};
 use crate::keeper::Keeper;
 use crate::mailbox::{SendError, WhenFull, mailbox};
-use crate::reactor::{Direction, READ, Source};
+use crate::reactor::{Direction, READ, Source, Ticket};
 use crate::signal::Signal;
 
 /// Preemptions in an interleaving: more than any known race needs.
@@ -321,9 +321,10 @@ fn an_event_while_a_reader_finds_nothing_is_not_lost() {
                 source.wake(READ);
             })
         };
+        let mut ticket = Ticket::New;
         block_on(poll_fn(|cx| {
             loop {
-                let Poll::Ready(seen) = source.poll_ready(Direction::Read, cx.waker(), || Ok(())) else {
+                let Poll::Ready(seen) = source.poll_ready(Direction::Read, cx.waker(), &mut ticket, || Ok(())) else {
                     return Poll::Pending;
                 };
                 if bytes.load(Acquire) {
