@@ -74,6 +74,17 @@ impl Keeper {
         drop(waker);
     }
 
+    /// The next deadline.
+    pub(crate) fn next(&self) -> Option<u64> {
+        Some(self.next_ns.load(Relaxed)).filter(|&next_ns| next_ns != NEVER)
+    }
+
+    /// Nobody hears the alarm any more: wakes whoever waits, due or not, to look for himself from now on.
+    pub(crate) fn end(&self) {
+        let wakers = self.timers.lock().take_wakers();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     fn note_next(&self, timers: &Timers) {
         self.next_ns.store(timers.next().unwrap_or(NEVER), Relaxed);
     }

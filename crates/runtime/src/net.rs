@@ -14,8 +14,8 @@
 //! in the flags of `recvmsg`, as there is no room for what came beside the bytes: so this is how Unix sockets are read. Descriptors that
 //! come are closed, and urgent bytes left out.
 //!
-//! A future that is dropped while it waits leaves nothing behind; a waker given to one of the `poll` methods stays until there is
-//! news, or the socket is dropped.
+//! After the runtime has shut down nobody hears of news: what would have to wait fails. A future that is dropped while it waits
+//! leaves nothing behind; a waker given to one of the `poll` methods stays until there is news, or the socket is dropped.
 //!
 //! Not here: names. Looking them up blocks; [`spawn_blocking`](crate::spawn_blocking) is for that.
 
@@ -353,7 +353,7 @@ where
     /// Reads into `buffer` what is there, and gives how much; 0 at the end.
     ///
     /// # Errors
-    /// If the connection has failed.
+    /// If the connection has failed, or it would have to wait and the runtime has shut down.
     pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         self.io.poll(Direction::Read, cx, |stream| receive(stream, buffer))
     }
@@ -366,7 +366,7 @@ where
     /// Writes some of `bytes`, and gives how many.
     ///
     /// # Errors
-    /// If the connection has failed.
+    /// If the connection has failed, or it would have to wait and the runtime has shut down.
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.io.poll(Direction::Write, cx, |stream| send(stream, bytes))
     }

@@ -174,6 +174,8 @@ pub(crate) struct Reactor {
     bell: OwnedFd,
     alarm: OwnedFd,
     sources: Mutex<Sources>,
+    /// Nobody looks for events any more.
+    is_over: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -190,7 +192,7 @@ impl Reactor {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, &bell, epoll::EventData::new_u64(BELL), flags)?;
         epoll::add(&epoll, &alarm, epoll::EventData::new_u64(ALARM), flags)?;
-        Ok(Self { epoll, bell, alarm, sources: Mutex::default() })
+        Ok(Self { epoll, bell, alarm, sources: Mutex::default(), is_over: AtomicBool::new(false) })
     }
 
     /// Wakes one thread that sleeps, or the next that is about to.
@@ -262,6 +264,16 @@ impl Reactor {
         self.sources.lock().slab.remove(source.token as u32 as usize);
     }
 
+    /// The threads are about to leave: from now on who would have to wait for a socket fails.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        let sources: Vec<_> = self.sources.lock().slab.iter().map(|(_, source)| Arc::clone(source)).collect();
+        // Who has got in line before this is woken, and who does so afterwards sees, by the line's lock, that it is over.
+        sources
+            .iter()
+            .for_each(|source| [Direction::Read, Direction::Write].into_iter().for_each(|of| source.call(of)));
+    }
+
     /// Sockets registered.
     pub(crate) fn sources(&self) -> usize {
         self.sources.lock().slab.len()
@@ -305,7 +317,7 @@ impl Source {
     }
 
     /// Wakes those who wait.
-    fn call(&self, direction: Direction) {
+    pub(crate) fn call(&self, direction: Direction) {
         let waiters = std::mem::take(&mut self.waiting.lock().of[direction as usize]);
         waiters.wake();
     }
@@ -413,6 +425,9 @@ impl<T: AsFd> Registered<T> {
         ticket: &mut Ticket,
     ) -> Poll<io::Result<u64>> {
         self.source.poll_ready(direction, cx.waker(), ticket, || {
+            if self.reactor.is_over.load(Ordering::Acquire) {
+                return Err(io::Error::other("the runtime of this socket has shut down"));
+            }
             if direction == Direction::Write && !self.source.tells_writers.swap(true, Ordering::AcqRel) {
                 // What is so already is an event, too.
                 let data = epoll::EventData::new_u64(self.source.token);

@@ -90,6 +90,16 @@ impl Timers {
         }
     }
 
+    /// The wakers of all that are armed; they wake nobody until they have others.
+    pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
+        let nobody = || Waker::noop().clone();
+        let take = |state: &mut State| match state {
+            State::Fired => None,
+            State::Armed { waker, .. } => Some(std::mem::replace(waker, nobody())),
+        };
+        self.slots.iter_mut().filter_map(|(_, state)| take(state)).collect()
+    }
+
     /// Gives a timer back. Gives the waker of one that has not fired, to be dropped when no lock is held.
     pub(crate) fn remove(&mut self, key: TimerKey) -> Option<Waker> {
         match self.slots.remove(key.0) {

@@ -7,6 +7,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use colibri_runtime::net::{TcpListener, TcpStream, UnixListener, UnixStream};
@@ -471,4 +472,46 @@ fn a_peer_that_blocks_is_served_beside_others() {
         })
         .collect();
     clients.into_iter().for_each(|client| client.join().unwrap());
+}
+
+/// What `f` gives, if it comes to its end.
+fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+    let (told, tell) = mpsc::channel();
+    std::thread::spawn(move || told.send(f()));
+    tell.recv_timeout(Duration::from_secs(20)).expect("it does not wait for ever")
+}
+
+/// Bug: nobody was left to hear of sockets. Consequence: who waited for one outside of the runtime's tasks when it shut down, or later,
+/// waited for ever. Fix: that fails.
+#[test]
+fn waiting_for_a_socket_fails_after_the_end() {
+    let runtime = Builder::new().threads(1).build().unwrap();
+    let handle = runtime.handle().clone();
+    let (stream, peer) = runtime.block_on(async { UnixStream::pair().unwrap() });
+    let reader = handle.clone();
+    let (begun, has_begun) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        reader.block_on(async {
+            begun.send(()).unwrap();
+            (stream.read(&mut [0; 8]).await, stream)
+        })
+    });
+    has_begun.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    drop(runtime);
+    let (read, stream) = in_time(move || reader.join().unwrap());
+    assert!(read.unwrap_err().to_string().contains("has shut down"));
+    in_time(move || {
+        handle.block_on(async {
+            // What need not wait is done.
+            peer.write_all(b"bytes").await.unwrap();
+            assert!(stream.read(&mut [0; 8]).await.unwrap_err().to_string().contains("has shut down"));
+            assert_eq!(peer.write_all(&vec![0; 10_000_000]).await.unwrap_err().kind(), std::io::ErrorKind::Other);
+            let (late, peer) = UnixStream::pair().unwrap();
+            peer.write_all(b"bytes").await.unwrap();
+            let mut bytes = [0; 8];
+            assert_eq!(late.read(&mut bytes).await.unwrap(), 5);
+            assert!(late.read(&mut bytes).await.is_err());
+        });
+    });
 }
