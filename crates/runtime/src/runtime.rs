@@ -28,7 +28,7 @@ const PING_DEFAULT: Duration = Duration::from_millis(10);
 const BLOCKING_MAX_DEFAULT: usize = 64;
 const BLOCKING_KEEP_DEFAULT: Duration = Duration::from_secs(1);
 
-/// A task panicked, and ended.
+/// A task panicked, and ended; or the destructor of one that was cancelled did.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PanicReport<'a> {
@@ -142,7 +142,7 @@ impl Builder {
         self
     }
 
-    /// Called for each task that panics, on the thread where it did.
+    /// Called for each task that panics, on the thread where it did; for the destructors of what is cancelled, too.
     #[must_use]
     pub fn on_panic(mut self, on_panic: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_panic = Some(Box::new(on_panic));
