@@ -9,7 +9,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use colibri_runtime::{
-    ActorOptions, Builder, Handle, JoinError, Pool, Runtime, WhenFull, budget, mailbox, sleep, spawn, spawn_blocking,
+    ActorOptions, Builder, Handle, Inbox, JoinError, Pool, Runtime, WhenFull, budget, mailbox, sleep, spawn,
+    spawn_blocking,
 };
 
 fn runtime(threads: usize) -> Runtime {
@@ -486,6 +487,42 @@ fn pings_are_sent_while_there_is_work_and_only_then() {
     runtime.block_on(sleep(Duration::from_millis(100)));
     assert_eq!(pings(), before);
     assert_eq!(runtime.counters().ping_work.count(), before.iter().sum::<u64>());
+}
+
+/// Bug: no restart lies within no time, and the next beginning was in the same turn. Consequence: an actor without a limit in time that
+/// panicked at once had its thread for ever, and could not be cancelled. Fix: zero stands for no such limit, and tasks that wait
+/// have their turn in between.
+#[test]
+fn an_actor_that_panics_at_once_is_given_up_and_until_then_keeps_nobody_out() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let actor = |runtime: &Runtime, options| {
+        let begun = Arc::clone(&begun);
+        let begin = move |_: Inbox<()>| -> std::future::Ready<()> {
+            begun.fetch_add(1, Ordering::SeqCst);
+            panic!("at once");
+        };
+        runtime.handle().spawn_actor(options, begin)
+    };
+    let runtime = Builder::new().threads(1).ping(None).build().unwrap();
+    let options = ActorOptions { restarts_max: 3, restarts_within: Duration::ZERO, ..ActorOptions::default() };
+    let end = actor(&runtime, options).end;
+    eventually("it goes on for ever", || end.is_finished());
+    assert_eq!(runtime.block_on(end).unwrap().unwrap_err().message, "at once");
+    assert_eq!(begun.load(Ordering::SeqCst), 4);
+
+    // One that goes on without end.
+    let options = ActorOptions { restarts_within: Duration::from_nanos(1), ..options };
+    let end = actor(&runtime, options).end;
+    let (told, tell) = mpsc::channel();
+    drop(runtime.spawn(Pool::System, async move { told.send(()).unwrap() }));
+    tell.recv_timeout(Duration::from_secs(20)).expect("others have their turn");
+    assert!(!end.is_finished());
+    end.cancel();
+    eventually("it goes on for ever", || runtime.counters().pools.iter().all(|pool| pool.live == 0));
+    // And one that the end of the runtime ends.
+    drop(actor(&runtime, options));
+    let report = runtime.shutdown(Duration::ZERO);
+    assert_eq!((report.cancelled, report.abandoned), (1, 0));
 }
 
 /// Bug: a task that came after the end of the runtime was dropped while the thread looked at what it is. Consequence: a destructor that waited
