@@ -8,8 +8,8 @@
 //! Reading and writing go to the kernel first, and wait only if it says so. A read that gives less than asked for, and a write
 //! that takes less, need no second question: the next one waits for news.
 //!
-//! **Marks.** With two exceptions, for after them there may be more and no news of it. A read ends before a byte that was sent as
-//! urgent (`MSG_OOB`), on both kinds of sockets; of those the reactor knows. And on a Unix socket it ends behind bytes with which
+//! **Marks.** There are two exceptions: a read may end early though more is there, of which there will be no news. It ends before a byte
+//! that was sent as urgent (`MSG_OOB`), on both kinds of sockets; of those the reactor knows. And on a Unix socket it ends behind bytes with which
 //! descriptors came (`SCM_RIGHTS`), and between those of different senders if it is asked for them (`SO_PASSCRED`). Both leave their trace
 //! in the flags of `recvmsg`, as there is no room for what came beside the bytes: so this is how Unix sockets are read. Descriptors that
 //! come are closed, and urgent bytes left out.
