@@ -196,7 +196,7 @@ pub fn mailbox<M>(capacity: usize, when_full: WhenFull) -> (Mailbox<M>, Inbox<M>
         dropped: 0,
     };
     let queue = Arc::new(Queue { state: Mutex::new(state), capacity: capacity.max(1), when_full });
-    (Mailbox { queue: Arc::clone(&queue) }, Inbox { queue, closes: true })
+    (Mailbox { queue: Arc::clone(&queue) }, Inbox { queue, seems_empty: false, closes: true })
 }
 
 /// Where messages are sent to. Clones are the same mailbox.
@@ -377,6 +377,8 @@ impl<M> Drop for Send<'_, M> {
 #[derive(Debug)]
 pub struct Inbox<M> {
     queue: Arc<Queue<M>>,
+    /// When it was last read from, no other message was there.
+    seems_empty: bool,
     closes: bool,
 }
 
@@ -388,11 +390,12 @@ impl<M> Inbox<M> {
 
     /// See [`Inbox::recv`]. The waker is kept until there is a message, or the inbox is polled again or dropped.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<M>> {
-        // Made only to wait, and while the lock is not held.
-        let mut waker = None;
+        // Made only to wait, and while the lock is not held; if waiting is likely, before it is taken for the first time.
+        let mut waker = std::mem::take(&mut self.seems_empty).then(|| cx.waker().clone());
         loop {
             let mut state = self.queue.state.lock();
             if let Some((message, sender)) = state.take(self.queue.capacity) {
+                self.seems_empty = state.messages.is_empty();
                 drop(state);
                 if let Some(sender) = sender {
                     sender.wake();
@@ -425,7 +428,7 @@ impl<M> Inbox<M> {
 
     /// Another reader of the same mailbox, whose end does not close it. One of the two reads at a time.
     pub(crate) fn lend(&self) -> Self {
-        Self { queue: Arc::clone(&self.queue), closes: false }
+        Self { queue: Arc::clone(&self.queue), seems_empty: false, closes: false }
     }
 }
 
