@@ -9,14 +9,18 @@
 //! Invariants
 //! - The message that an actor panicked over is gone; those behind it are not.
 //! - An actor that is given up closes its mailbox: its senders notice.
+//! - Between a panic and the next beginning lies a task boundary: one that panics at once keeps neither others from running nor the
+//!   end from coming.
 //!
 //! Not here: a tree of supervisors. Whoever waits for the actor's end can be one.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use crate::budget;
 use crate::mailbox::{Inbox, Mailbox, WhenFull, mailbox};
 use crate::pool::Pool;
 use crate::runtime::Handle;
@@ -31,9 +35,11 @@ pub struct ActorOptions {
     pub capacity: usize,
     /// What happens to a message for which there is no room.
     pub when_full: WhenFull,
-    /// It begins again after a panic, so many times within `restarts_within`.
+    /// It begins again after a panic, so many times within `restarts_within`. Before it does, tasks that wait have their turn, and it can be
+    /// cancelled.
     pub restarts_max: u32,
-    /// See `restarts_max`.
+    /// See `restarts_max`. Zero stands for no such limit in time: so many times in all. An actor that panics more slowly than that begins
+    /// again without end.
     pub restarts_within: Duration,
 }
 
@@ -89,18 +95,27 @@ impl Handle {
         let (mailbox, inbox) = mailbox(options.capacity, options.when_full);
         let shared = std::sync::Arc::downgrade(&self.shared);
         let end = self.spawn(options.pool, async move {
-            let mut restarts: Vec<Instant> = Vec::new();
+            let within = options.restarts_within;
+            // Those within that time, the oldest first.
+            let mut restarts: VecDeque<Instant> = VecDeque::new();
+            let mut restarts_total = 0;
             loop {
                 let Err(cause) = survive(|| begin(inbox.lend())).await else { return Ok(()) };
                 if let Some(shared) = shared.upgrade() {
                     shared.report_panic(Some(options.pool), &*cause);
                 }
                 let now = Instant::now();
-                restarts.retain(|&restart| now.duration_since(restart) < options.restarts_within);
-                if restarts.len() >= options.restarts_max as usize {
+                while restarts.front().is_some_and(|&restart| now.duration_since(restart) >= within) {
+                    restarts.pop_front();
+                }
+                let counted = if within.is_zero() { restarts_total } else { restarts.len() };
+                if counted >= options.restarts_max as usize {
                     return Err(GivenUp { message: panic_message(&*cause).to_owned() });
                 }
-                restarts.push(now);
+                restarts_total += 1;
+                restarts.push_back(now);
+                drop(cause);
+                budget::yield_now().await;
             }
         });
         Actor { mailbox, end }

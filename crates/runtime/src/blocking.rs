@@ -135,18 +135,34 @@ impl BlockingThreads {
     }
 }
 
+/// A call that has not begun. A panic of its destructor is reported, and goes no further.
+struct Call<C> {
+    call: Option<C>,
+    shared: Arc<Shared>,
+}
+
+impl<C> Drop for Call<C> {
+    fn drop(&mut self) {
+        let call = self.call.take();
+        if let Err(cause) = catch_unwind(AssertUnwindSafe(|| drop(call))) {
+            self.shared.report_panic(None, &*cause);
+        }
+    }
+}
+
 /// Runs `call` on a thread that may block.
 pub(crate) fn spawn<T: Send + 'static>(
     shared: &Arc<Shared>,
     call: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
     let threads = Arc::clone(&shared.blocking);
-    let shared = Arc::clone(shared);
+    let mut call = Call { call: Some(call), shared: Arc::clone(shared) };
     let call = async move {
-        let before = set_context(Some(Context::Entered(Arc::clone(&shared))));
-        let outcome = catch_unwind(AssertUnwindSafe(call));
+        let before = set_context(Some(Context::Entered(Arc::clone(&call.shared))));
+        let begun = call.call.take().expect("it begins once");
+        let outcome = catch_unwind(AssertUnwindSafe(begun));
         set_context(before);
-        outcome.inspect_err(|cause| shared.report_panic(None, &**cause))
+        outcome.inspect_err(|cause| call.shared.report_panic(None, &**cause))
     };
     let schedule = move |call: Task| threads.push(call);
     let (task, handle) = Builder::new().metadata(Meta::new(Pool::Batch)).spawn(move |_| call, schedule);

@@ -13,6 +13,7 @@
 //! - While nobody is between arming and its task boundary, the alarm is set to the next deadline or earlier.
 //! - The alarm is set with the lock held, so that the last setting is the one for the last state.
 //! - No timer, no alarm.
+//! - No waker is cloned, dropped or woken while the lock is held. It is somebody else's code, which may end up here again.
 //!
 //! Not here: what the alarm is (`reactor`), and who hears it (`worker`).
 
@@ -48,8 +49,21 @@ impl Keeper {
         key
     }
 
+    /// Whether it has fired; if not, `waker` is the one to wake.
     pub(crate) fn poll(&self, key: TimerKey, waker: &Waker) -> bool {
-        self.timers.lock().poll(key, waker)
+        {
+            let timers = self.timers.lock();
+            if timers.has_fired(key) || timers.will_wake(key, waker) {
+                return timers.has_fired(key);
+            }
+        }
+        let waker = waker.clone();
+        let mut timers = self.timers.lock();
+        let other = timers.set_waker(key, waker);
+        let has_fired = timers.has_fired(key);
+        drop(timers);
+        drop(other);
+        has_fired
     }
 
     pub(crate) fn remove(&self, key: TimerKey) {
@@ -58,6 +72,17 @@ impl Keeper {
         self.note_next(&timers);
         drop(timers);
         drop(waker);
+    }
+
+    /// The next deadline.
+    pub(crate) fn next(&self) -> Option<u64> {
+        Some(self.next_ns.load(Relaxed)).filter(|&next_ns| next_ns != NEVER)
+    }
+
+    /// Nobody hears the alarm any more: wakes whoever waits, due or not, to look for himself from now on.
+    pub(crate) fn end(&self) {
+        let wakers = self.timers.lock().take_wakers();
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     fn note_next(&self, timers: &Timers) {
@@ -105,5 +130,30 @@ impl Keeper {
     pub(crate) fn counts(&self) -> (usize, u64, u64) {
         let timers = self.timers.lock();
         (timers.len(), timers.armed_total, timers.fired_total)
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sync::tests::{OnDrop, within_seconds};
+
+    /// Bug: the waker of the poll before was dropped with the lock held. Consequence: one that held the last reference to another timer
+    /// stopped its thread for ever, and with it all that armed one. Fix: wakers are dropped when the lock is not held.
+    #[test]
+    fn a_waker_that_is_replaced_may_cancel_another_timer() {
+        within_seconds(|| {
+            let keeper = Arc::new(Keeper::new());
+            let other = keeper.arm(2_000, 0, Waker::noop().clone());
+            let removing = Arc::clone(&keeper);
+            let waker = Waker::from(Arc::new(OnDrop::new(move || removing.remove(other))));
+            let key = keeper.arm(1_000, 0, waker);
+            assert!(!keeper.poll(key, Waker::noop()));
+            assert_eq!(keeper.counts().0, 1);
+            keeper.fire(1_000, |_| {});
+            assert!(keeper.poll(key, Waker::noop()));
+        });
     }
 }

@@ -9,13 +9,15 @@
 //! Invariants
 //! - Messages of one sender arrive in the order in which they were sent.
 //! - A waiting sender that is told of room uses it, or passes the word on when it is dropped.
+//! - No waker is cloned, dropped or woken while the lock is held, and no message dropped. It is somebody else's code, which may end
+//!   up here again.
 //! - After the reader has gone no message is accepted; after the last sender has gone the reader gets what is left, then `None`.
 //!
 //! Not here: who reads (`actor`).
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -103,22 +105,25 @@ impl<M> Default for Afterwards<M> {
 
 impl<M> Afterwards<M> {
     fn go(self) {
-        drop(self.dropped);
         if let Some(waker) = self.wake {
             waker.wake();
         }
+        // Last: the destructor of a message may panic.
+        drop(self.dropped);
     }
 }
 
 impl<M> Queue<M> {
     fn close(&self) {
-        let (messages, waiting) = {
+        let (messages, reader, waiting) = {
             let mut state = self.state.lock();
             state.is_closed = true;
-            (std::mem::take(&mut state.messages), std::mem::take(&mut state.waiting))
+            (std::mem::take(&mut state.messages), state.reader.take(), std::mem::take(&mut state.waiting))
         };
-        drop(messages);
         waiting.into_iter().for_each(|(_, waker)| waker.wake());
+        drop(reader);
+        // Last: the destructor of a message may panic.
+        drop(messages);
     }
 }
 
@@ -148,6 +153,28 @@ impl<M> State<M> {
         (Ok(()), afterwards)
     }
 
+    /// Makes a sender wait. One that was called, and found that somebody was faster, is first again.
+    fn line_up(&mut self, place: Place, waker: Waker) -> Place {
+        match place {
+            Place::Waiting(number) => {
+                self.waiting.push_front((number, waker));
+                place
+            }
+            Place::New => {
+                let number = self.next_number;
+                self.next_number += 1;
+                self.waiting.push_back((number, waker));
+                Place::Waiting(number)
+            }
+        }
+    }
+
+    /// Takes the first message out, and the waker of a sender for whose message there is room now.
+    fn take(&mut self, capacity: usize) -> Option<(M, Option<Waker>)> {
+        let message = self.messages.pop_front()?;
+        Some((message, self.call_sender(capacity)))
+    }
+
     /// The waker of the first sender that waits, if there is room for its message.
     fn call_sender(&mut self, capacity: usize) -> Option<Waker> {
         if self.messages.len() >= capacity {
@@ -169,7 +196,7 @@ pub fn mailbox<M>(capacity: usize, when_full: WhenFull) -> (Mailbox<M>, Inbox<M>
         dropped: 0,
     };
     let queue = Arc::new(Queue { state: Mutex::new(state), capacity: capacity.max(1), when_full });
-    (Mailbox { queue: Arc::clone(&queue) }, Inbox { queue, closes: true })
+    (Mailbox { queue: Arc::clone(&queue) }, Inbox { queue, seems_empty: false, closes: true })
 }
 
 /// Where messages are sent to. Clones are the same mailbox.
@@ -274,63 +301,57 @@ impl<M> Future for Send<'_, M> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let message = this.message.take().expect("it is not polled after it is done");
         let queue = this.queue;
-        let mut state = queue.state.lock();
-        let still_waits = match this.place {
-            Place::New => !state.waiting.is_empty() && !state.is_closed,
-            Place::Waiting(number) => match state.waiting.iter_mut().find(|(other, _)| *other == number) {
-                Some((_, waker)) => {
-                    waker.clone_from(cx.waker());
-                    true
-                }
-                None => false,
-            },
-        };
-        if !still_waits {
-            let (result, afterwards) = state.offer(queue.capacity, queue.when_full, message);
-            match result {
-                Err(SendError::Full(message)) if queue.when_full == WhenFull::Wait => {
-                    this.message = Some(message);
-                    let number = match this.place {
-                        // Somebody was faster: this one is first again.
-                        Place::Waiting(number) => {
-                            state.waiting.push_front((number, cx.waker().clone()));
-                            number
+        // Made only to wait, and while the lock is not held.
+        let mut waker = None;
+        loop {
+            let mut state = queue.state.lock();
+            let still_waits = match this.place {
+                Place::New => !state.waiting.is_empty() && !state.is_closed,
+                Place::Waiting(number) => match state.waiting.iter_mut().find(|(other, _)| *other == number) {
+                    Some((_, known)) if known.will_wake(cx.waker()) => return Poll::Pending,
+                    Some((_, known)) => {
+                        if let Some(mut waker) = waker.take() {
+                            std::mem::swap(known, &mut waker);
+                            drop(state);
+                            drop(waker);
+                            return Poll::Pending;
                         }
-                        Place::New => this.line_up(&mut state, cx),
-                    };
-                    this.place = Place::Waiting(number);
+                        true
+                    }
+                    None => false,
+                },
+            };
+            if !still_waits {
+                let message = this.message.take().expect("it is not polled after it is done");
+                match state.offer(queue.capacity, queue.when_full, message) {
+                    (Err(SendError::Full(message)), _) if queue.when_full == WhenFull::Wait => {
+                        this.message = Some(message);
+                    }
+                    (result, afterwards) => {
+                        // There may be room for more than one.
+                        let sender = state.call_sender(queue.capacity);
+                        drop(state);
+                        this.place = Place::New;
+                        if let Some(sender) = sender {
+                            sender.wake();
+                        }
+                        afterwards.go();
+                        return Poll::Ready(result);
+                    }
+                }
+            }
+            match waker.take() {
+                Some(waker) => {
+                    this.place = state.line_up(this.place, waker);
                     return Poll::Pending;
                 }
-                result => {
-                    // There may be room for more than one.
-                    let sender = state.call_sender(queue.capacity);
+                None => {
                     drop(state);
-                    this.place = Place::New;
-                    afterwards.go();
-                    if let Some(sender) = sender {
-                        sender.wake();
-                    }
-                    return Poll::Ready(result);
+                    waker = Some(cx.waker().clone());
                 }
             }
         }
-        this.message = Some(message);
-        if this.place == Place::New {
-            let number = this.line_up(&mut state, cx);
-            this.place = Place::Waiting(number);
-        }
-        Poll::Pending
-    }
-}
-
-impl<M> Send<'_, M> {
-    fn line_up(&self, state: &mut State<M>, cx: &Context<'_>) -> u64 {
-        let number = state.next_number;
-        state.next_number += 1;
-        state.waiting.push_back((number, cx.waker().clone()));
-        number
     }
 }
 
@@ -356,41 +377,49 @@ impl<M> Drop for Send<'_, M> {
 #[derive(Debug)]
 pub struct Inbox<M> {
     queue: Arc<Queue<M>>,
+    /// When it was last read from, no other message was there.
+    seems_empty: bool,
     closes: bool,
 }
 
 impl<M> Inbox<M> {
-    /// The next message; `None` when there is none and nobody is left to send one.
+    /// The next message; `None` when there is none and nobody is left to send one. To give up waiting loses no message.
     pub async fn recv(&mut self) -> Option<M> {
-        poll_fn(|cx| self.poll_recv(cx)).await
+        Recv { inbox: self, waits: false }.await
     }
 
-    /// See [`Inbox::recv`].
+    /// See [`Inbox::recv`]. The waker is kept until there is a message, or the inbox is polled again or dropped.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<M>> {
-        let mut state = self.queue.state.lock();
-        if !state.messages.is_empty() {
+        // Made only to wait, and while the lock is not held; if waiting is likely, before it is taken for the first time.
+        let mut waker = std::mem::take(&mut self.seems_empty).then(|| cx.waker().clone());
+        loop {
+            let mut state = self.queue.state.lock();
+            if let Some((message, sender)) = state.take(self.queue.capacity) {
+                self.seems_empty = state.messages.is_empty();
+                drop(state);
+                if let Some(sender) = sender {
+                    sender.wake();
+                }
+                return Poll::Ready(Some(message));
+            }
+            if state.mailboxes == 0 || state.is_closed {
+                return Poll::Ready(None);
+            }
+            if state.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
+                return Poll::Pending;
+            }
+            if waker.is_some() {
+                std::mem::swap(&mut state.reader, &mut waker);
+                return Poll::Pending;
+            }
             drop(state);
-            // Nobody else takes any.
-            return Poll::Ready(self.try_recv());
+            waker = Some(cx.waker().clone());
         }
-        if state.mailboxes == 0 || state.is_closed {
-            return Poll::Ready(None);
-        }
-        let old = match &mut state.reader {
-            Some(reader) if reader.will_wake(cx.waker()) => None,
-            reader => reader.replace(cx.waker().clone()),
-        };
-        drop(state);
-        drop(old);
-        Poll::Pending
     }
 
     /// A message that is there.
     pub fn try_recv(&mut self) -> Option<M> {
-        let mut state = self.queue.state.lock();
-        let message = state.messages.pop_front()?;
-        let sender = state.call_sender(self.queue.capacity);
-        drop(state);
+        let (message, sender) = self.queue.state.lock().take(self.queue.capacity)?;
         if let Some(sender) = sender {
             sender.wake();
         }
@@ -399,7 +428,32 @@ impl<M> Inbox<M> {
 
     /// Another reader of the same mailbox, whose end does not close it. One of the two reads at a time.
     pub(crate) fn lend(&self) -> Self {
-        Self { queue: Arc::clone(&self.queue), closes: false }
+        Self { queue: Arc::clone(&self.queue), seems_empty: false, closes: false }
+    }
+}
+
+/// Waits for a message, and leaves nothing behind when it is dropped before there is one.
+struct Recv<'a, M> {
+    inbox: &'a mut Inbox<M>,
+    waits: bool,
+}
+
+impl<M> Future for Recv<'_, M> {
+    type Output = Option<M>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let received = self.inbox.poll_recv(cx);
+        self.waits = received.is_pending();
+        received
+    }
+}
+
+impl<M> Drop for Recv<'_, M> {
+    fn drop(&mut self) {
+        if self.waits {
+            let reader = self.inbox.queue.state.lock().reader.take();
+            drop(reader);
+        }
     }
 }
 
@@ -413,9 +467,11 @@ impl<M> Drop for Inbox<M> {
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::pin::pin;
 
     use super::*;
+    use crate::sync::tests::{OnDrop, within_seconds};
 
     fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
         future.poll(&mut Context::from_waker(Waker::noop()))
@@ -492,5 +548,77 @@ mod tests {
         assert_eq!(poll(send.as_mut()), Poll::Ready(Err(SendError::Closed(2))));
         assert_eq!(sender.try_send(3).unwrap_err().into_message(), 3);
         assert!(sender.is_closed() && sender.is_empty());
+    }
+
+    /// A waker in whose destructor `f` runs.
+    fn dropping(f: impl FnOnce() + std::marker::Send + 'static) -> Waker {
+        Waker::from(Arc::new(OnDrop::new(f)))
+    }
+
+    /// Bug: the wakers of the polls before were dropped with the lock held. Consequence: one that held the last reference to another
+    /// mailbox of the same queue stopped its thread for ever. Fix: wakers are dropped when the lock is not held.
+    #[test]
+    fn a_waker_that_is_replaced_may_use_the_mailbox() {
+        within_seconds(|| {
+            let (sender, mut inbox) = mailbox(1, WhenFull::Wait);
+            sender.try_send(0).unwrap();
+            let other = sender.clone();
+            let waker = dropping(move || drop(other));
+            let mut send = pin!(sender.send(1));
+            assert!(send.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            drop(waker);
+            assert!(poll(send.as_mut()).is_pending());
+            assert_eq!((inbox.try_recv(), poll(send.as_mut())), (Some(0), Poll::Ready(Ok(()))));
+
+            assert_eq!(inbox.try_recv(), Some(1));
+            let other = sender.clone();
+            let waker = dropping(move || drop(other));
+            assert!(inbox.poll_recv(&mut Context::from_waker(&waker)).is_pending());
+            drop(waker);
+            assert!(poll(pin!(inbox.recv())).is_pending());
+            assert_eq!(sender.queue.state.lock().mailboxes, 1);
+        });
+    }
+
+    /// Bug: a `recv` that was dropped left its waker until the next message. Consequence: memory of a task that is over, and a wake-up of
+    /// one that waits for something else. Fix: it takes it along.
+    #[test]
+    fn who_gives_up_reading_leaves_no_waker() {
+        let (sender, mut inbox) = mailbox(1, WhenFull::Wait);
+        let waker = Arc::new(OnDrop::new(|| {}));
+        {
+            let mut recv = pin!(inbox.recv());
+            assert!(recv.as_mut().poll(&mut Context::from_waker(&Arc::clone(&waker).into())).is_pending());
+            assert_eq!(Arc::strong_count(&waker), 2);
+        }
+        assert_eq!(Arc::strong_count(&waker), 1);
+        sender.try_send(1).unwrap();
+        assert_eq!(poll(pin!(inbox.recv())), Poll::Ready(Some(1)));
+    }
+
+    /// Bug: messages were dropped before those who waited were woken. Consequence: a message whose destructor panicked left them asleep.
+    /// Fix: they are woken first.
+    #[test]
+    fn a_message_whose_destructor_panics_keeps_nobody_asleep() {
+        struct Bomb(bool);
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                assert!(!self.0, "a bomb");
+            }
+        }
+        struct Woken(std::sync::atomic::AtomicBool);
+        impl std::task::Wake for Woken {
+            fn wake(self: Arc<Self>) {
+                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let (sender, inbox) = mailbox(1, WhenFull::Wait);
+        assert!(sender.try_send(Bomb(true)).is_ok());
+        let woken = Arc::new(Woken(false.into()));
+        let mut send = Box::pin(sender.send(Bomb(false)));
+        assert!(send.as_mut().poll(&mut Context::from_waker(&Arc::clone(&woken).into())).is_pending());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(inbox))).is_err());
+        assert!(woken.0.load(std::sync::atomic::Ordering::Relaxed));
+        assert!(matches!(poll(send.as_mut()), Poll::Ready(Err(SendError::Closed(_)))));
     }
 }

@@ -18,7 +18,7 @@ use loom::thread;
 use crate::idle::{Idle, Rest};
 use crate::keeper::Keeper;
 use crate::mailbox::{SendError, WhenFull, mailbox};
-use crate::reactor::{Direction, READ, Source};
+use crate::reactor::{Direction, READ, Source, Ticket};
 use crate::signal::Signal;
 
 /// Preemptions in an interleaving: more than any known race needs.
@@ -321,9 +321,10 @@ fn an_event_while_a_reader_finds_nothing_is_not_lost() {
                 source.wake(READ);
             })
         };
+        let mut ticket = Ticket::New;
         block_on(poll_fn(|cx| {
             loop {
-                let Poll::Ready(seen) = source.poll_ready(Direction::Read, cx.waker(), || Ok(())) else {
+                let Poll::Ready(seen) = source.poll_ready(Direction::Read, cx.waker(), &mut ticket, || Ok(())) else {
                     return Poll::Pending;
                 };
                 if bytes.load(Acquire) {
@@ -346,5 +347,54 @@ fn a_signal_set_while_somebody_begins_to_wait_is_seen() {
         };
         block_on(signal.wait());
         setter.join().unwrap();
+    });
+}
+
+#[test]
+fn a_timer_armed_while_the_threads_leave_is_heard_of_by_who_waits() {
+    check(|| {
+        let keeper = Arc::new(Keeper::new());
+        let is_leaving = Arc::new(AtomicBool::new(false));
+        let leaving = {
+            let (keeper, is_leaving) = (Arc::clone(&keeper), Arc::clone(&is_leaving));
+            thread::spawn(move || {
+                is_leaving.store(true, Release);
+                keeper.end();
+            })
+        };
+        let mut timer = None;
+        block_on(poll_fn(|cx| {
+            match timer {
+                None => timer = Some(keeper.arm(5, 0, cx.waker().clone())),
+                Some(timer) => assert!(!keeper.poll(timer, cx.waker())),
+            }
+            // Who sees it looks after the timer himself.
+            if is_leaving.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        leaving.join().unwrap();
+    });
+}
+
+#[test]
+fn a_reader_that_begins_to_wait_while_the_threads_leave_is_told() {
+    check(|| {
+        let source = Arc::new(Source::new(0, 0));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let leaving = {
+            let (source, is_over) = (Arc::clone(&source), Arc::clone(&is_over));
+            thread::spawn(move || {
+                is_over.store(true, Release);
+                source.call(Direction::Read);
+            })
+        };
+        let mut ticket = Ticket::New;
+        let told = block_on(poll_fn(|cx| {
+            source.poll_ready(Direction::Read, cx.waker(), &mut ticket, || match is_over.load(Relaxed) {
+                true => Err(std::io::ErrorKind::Other.into()),
+                false => Ok(()),
+            })
+        }));
+        assert!(told.is_err());
+        leaving.join().unwrap();
     });
 }

@@ -8,6 +8,15 @@
 //! Reading and writing go to the kernel first, and wait only if it says so. A read that gives less than asked for, and a write
 //! that takes less, need no second question: the next one waits for news.
 //!
+//! **Marks.** There are two exceptions: a read may end early though more is there, of which there will be no news. It ends before a byte
+//! that was sent as urgent (`MSG_OOB`), on both kinds of sockets; of those the reactor knows. And on a Unix socket it ends behind bytes with which
+//! descriptors came (`SCM_RIGHTS`), and between those of different senders if it is asked for them (`SO_PASSCRED`). Both leave their trace
+//! in the flags of `recvmsg`, as there is no room for what came beside the bytes: so this is how Unix sockets are read. Descriptors that
+//! come are closed, and urgent bytes left out.
+//!
+//! After the runtime has shut down nobody hears of news: what would have to wait fails. A future that is dropped while it waits
+//! leaves nothing behind; a waker given to one of the `poll` methods stays until there is news, or the socket is dropped.
+//!
 //! Not here: names. Looking them up blocks; [`spawn_blocking`](crate::spawn_blocking) is for that.
 
 use std::future::poll_fn;
@@ -18,9 +27,12 @@ use std::os::unix::net::SocketAddr as UnixAddr;
 use std::path::Path;
 use std::task::{Context, Poll};
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, socket_with};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvFlags, ReturnFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
+    connect, recvmsg, socket_with,
+};
 
-use crate::reactor::{Direction, Done, Registered};
+use crate::reactor::{Direction, Done, Registered, Ticket};
 use crate::runtime::Handle;
 
 /// The kernel looks at no more of them.
@@ -53,10 +65,74 @@ fn done(done: usize, asked: usize) -> Done<usize> {
     if done == 0 || done == asked { Done::All(done) } else { Done::Partly(done) }
 }
 
+fn receive<T: Kind>(stream: &T, buffer: &mut [u8]) -> io::Result<Done<usize>> {
+    let (read, may_be_more) = stream.receive(buffer)?;
+    Ok(if may_be_more { Done::All(read) } else { done(read, buffer.len()) })
+}
+
+fn receive_vectored<T: Kind>(stream: &T, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Done<usize>> {
+    let (read, may_be_more) = stream.receive_vectored(buffers)?;
+    let asked = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
+    Ok(if may_be_more { Done::All(read) } else { done(read, asked) })
+}
+
+fn send<T>(mut stream: &T, bytes: &[u8]) -> io::Result<Done<usize>>
+where
+    for<'a> &'a T: Write,
+{
+    Ok(done(stream.write(bytes)?, bytes.len()))
+}
+
+fn send_vectored<T>(mut stream: &T, buffers: &[IoSlice<'_>]) -> io::Result<Done<usize>>
+where
+    for<'a> &'a T: Write,
+{
+    let asked = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
+    Ok(done(stream.write_vectored(buffers)?, asked))
+}
+
+mod kind {
+    use super::*;
+
+    /// The kinds of sockets, as they are read. A read gives how many bytes there were, and whether there may be more although that is less
+    /// than there was room for.
+    pub trait Kind: AsFd {
+        fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, bool)>;
+        fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<(usize, bool)>;
+    }
+
+    impl Kind for std::net::TcpStream {
+        fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+            let mut stream = self;
+            Ok((stream.read(buffer)?, false))
+        }
+
+        fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<(usize, bool)> {
+            let mut stream = self;
+            Ok((stream.read_vectored(buffers)?, false))
+        }
+    }
+
+    impl Kind for std::os::unix::net::UnixStream {
+        fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+            self.receive_vectored(&mut [IoSliceMut::new(buffer)])
+        }
+
+        fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<(usize, bool)> {
+            let buffers_max = buffers.len().min(BUFFERS_MAX);
+            let mut no_room = RecvAncillaryBuffer::default();
+            let received = recvmsg(self, &mut buffers[..buffers_max], &mut no_room, RecvFlags::empty())?;
+            Ok((received.bytes, received.flags.contains(ReturnFlags::CTRUNC)))
+        }
+    }
+}
+
+use kind::Kind;
+
 impl<T: AsFd> Listener<T> {
     async fn accept_fd(&self) -> io::Result<OwnedFd> {
         let accept = |listener: &T| Ok(Done::All(accept_with(listener, FLAGS)?));
-        poll_fn(|cx| self.io.poll(Direction::Read, cx, accept)).await
+        self.io.attempt(Direction::Read, accept).await
     }
 }
 
@@ -171,7 +247,7 @@ impl Stream<std::net::TcpStream> {
             Err(e) => return Err(e.into()),
         }
         let io = Registered::not_ready(&reactor, std::net::TcpStream::from(socket))?;
-        poll_fn(|cx| io.poll_ready(Direction::Write, cx)).await?;
+        poll_fn(|cx| io.poll_ready(Direction::Write, cx, &mut Ticket::Anonymous)).await?;
         match io.get().take_error()? {
             None => Ok(Self { io }),
             Some(e) => Err(e),
@@ -270,45 +346,42 @@ impl Stream<std::os::unix::net::UnixStream> {
     }
 }
 
-impl<T: AsFd> Stream<T>
+impl<T: Kind> Stream<T>
 where
-    for<'a> &'a T: Read + Write,
+    for<'a> &'a T: Write,
 {
     /// Reads into `buffer` what is there, and gives how much; 0 at the end.
     ///
     /// # Errors
-    /// If the connection has failed.
+    /// If the connection has failed, or it would have to wait and the runtime has shut down.
     pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.io.poll(Direction::Read, cx, |mut stream: &T| stream.read(buffer).map(|read| done(read, buffer.len())))
+        self.io.poll(Direction::Read, cx, |stream| receive(stream, buffer))
     }
 
     /// See [`Stream::poll_read`].
     pub fn poll_read_vectored(&self, cx: &mut Context<'_>, buffers: &mut [IoSliceMut<'_>]) -> Poll<io::Result<usize>> {
-        let asked = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
-        self.io.poll(Direction::Read, cx, |mut stream: &T| stream.read_vectored(buffers).map(|read| done(read, asked)))
+        self.io.poll(Direction::Read, cx, |stream| receive_vectored(stream, buffers))
     }
 
     /// Writes some of `bytes`, and gives how many.
     ///
     /// # Errors
-    /// If the connection has failed.
+    /// If the connection has failed, or it would have to wait and the runtime has shut down.
     pub fn poll_write(&self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.io.poll(Direction::Write, cx, |mut stream: &T| stream.write(bytes).map(|wrote| done(wrote, bytes.len())))
+        self.io.poll(Direction::Write, cx, |stream| send(stream, bytes))
     }
 
     /// See [`Stream::poll_write`].
     pub fn poll_write_vectored(&self, cx: &mut Context<'_>, buffers: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let asked = buffers.iter().take(BUFFERS_MAX).map(|buffer| buffer.len()).sum();
-        self.io
-            .poll(Direction::Write, cx, |mut stream: &T| stream.write_vectored(buffers).map(|wrote| done(wrote, asked)))
+        self.io.poll(Direction::Write, cx, |stream| send_vectored(stream, buffers))
     }
 
     /// Reads into `buffer` what is there, and gives how much; 0 at the end.
     ///
     /// # Errors
-    /// If the connection has failed.
+    /// See [`Stream::poll_read`].
     pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_read(cx, buffer)).await
+        self.io.attempt(Direction::Read, |stream: &T| receive(stream, buffer)).await
     }
 
     /// Fills the whole of `buffer`.
@@ -331,7 +404,7 @@ where
     /// # Errors
     /// If the connection has failed.
     pub async fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_read_vectored(cx, buffers)).await
+        self.io.attempt(Direction::Read, |stream: &T| receive_vectored(stream, buffers)).await
     }
 
     /// Writes some of `bytes`, and gives how many.
@@ -339,7 +412,7 @@ where
     /// # Errors
     /// If the connection has failed.
     pub async fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_write(cx, bytes)).await
+        self.io.attempt(Direction::Write, |stream: &T| send(stream, bytes)).await
     }
 
     /// Writes all of `bytes`.
@@ -361,7 +434,7 @@ where
     /// # Errors
     /// If the connection has failed.
     pub async fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_write_vectored(cx, buffers)).await
+        self.io.attempt(Direction::Write, |stream: &T| send_vectored(stream, buffers)).await
     }
 }
 

@@ -5,19 +5,26 @@
 //!
 //! ```text
 //! token   bits 63..32  generation    31..0  place of the source; the bell and the alarm have tokens of their own
-//! ready   bits 63..8   count of events    7..0  READ WRITE READ_CLOSED WRITE_CLOSED
+//! ready   bits 63..8   count of events    7..0  READ WRITE READ_CLOSED WRITE_CLOSED MARKED
 //! ```
 //!
 //! Invariants
 //! - A bit of `ready` is set when an event says so, and cleared by whoever was told by the kernel that there is nothing (or less
 //!   than asked for), if there was no event since before the question. *Closed* bits stay: there will be no other event.
+//! - Less than asked for means that there is no more, but at a mark: a read ends before a byte that was sent as urgent, whatever comes
+//!   after it, and there may be no other event for that. So once there was one (`MARKED`, which stays, too), only *nothing* counts.
+//!   The event that tells of what comes after the mark tells of the mark. Marks of Unix sockets: see `net`.
 //! - A waker is registered before the last look at `ready`; an event sets `ready` before it takes the wakers.
+//! - Who gives up waiting takes his waker along, if he waits in an `Attempt`.
+//! - No waker is cloned, dropped or woken while a lock is held. It is somebody else's code, which may end up here again.
 //! - Bell and alarm are never read: each ring is an edge, and so is each expiry.
 //!
 //! Not here: which thread waits, and for how long.
 
+use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
@@ -34,7 +41,7 @@ use crate::sync::{AtomicBool, AtomicU64, Mutex};
 const EVENTS_MAX: usize = 128;
 
 const READ_EVENTS: epoll::EventFlags =
-    epoll::EventFlags::IN.union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ET);
+    epoll::EventFlags::IN.union(epoll::EventFlags::PRI).union(epoll::EventFlags::RDHUP).union(epoll::EventFlags::ET);
 const ALL_EVENTS: epoll::EventFlags = READ_EVENTS.union(epoll::EventFlags::OUT);
 
 const BELL: u64 = u64::MAX;
@@ -44,6 +51,7 @@ pub(crate) const READ: u64 = 1;
 const WRITE: u64 = 2;
 const READ_CLOSED: u64 = 4;
 const WRITE_CLOSED: u64 = 8;
+const MARKED: u64 = 16;
 const BITS: u64 = 0xFF;
 const EVENT: u64 = BITS + 1;
 
@@ -62,13 +70,72 @@ impl Direction {
         }
     }
 
-    /// What is cleared when there is less than asked for: a peer that has closed is not seen by asking for more.
-    const fn open(self) -> u64 {
+    /// What is cleared when the kernel, which had said `seen`, does less than asked for: a peer that has closed is not seen by asking
+    /// for more, and behind a mark there may be more.
+    const fn exhausted(self, seen: u64) -> u64 {
         match self {
+            Self::Read if seen & MARKED != 0 => 0,
             Self::Read => READ,
             Self::Write => WRITE,
         }
     }
+}
+
+/// How one who waits is known.
+#[derive(Debug)]
+pub(crate) enum Ticket {
+    /// By his waker: who polls by hand.
+    Anonymous,
+    /// By a number, once he has waited.
+    New,
+    /// By this one. It may be called already.
+    Number(u64),
+}
+
+#[derive(Debug)]
+struct Waiter {
+    /// None of those who are anonymous.
+    number: Option<u64>,
+    waker: Waker,
+}
+
+/// Those who wait for one direction. Mostly there is one at most.
+#[derive(Debug, Default)]
+struct Waiters {
+    first: Option<Waiter>,
+    more: Vec<Waiter>,
+}
+
+impl Waiters {
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiter> {
+        self.first.iter_mut().chain(&mut self.more)
+    }
+
+    fn push(&mut self, waiter: Waiter) {
+        match &self.first {
+            None => self.first = Some(waiter),
+            Some(_) => self.more.push(waiter),
+        }
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Waiter> {
+        if self.first.as_ref().is_some_and(|waiter| waiter.number == Some(number)) {
+            return self.first.take();
+        }
+        let index = self.more.iter().position(|waiter| waiter.number == Some(number))?;
+        Some(self.more.swap_remove(index))
+    }
+
+    fn wake(self) {
+        self.first.into_iter().chain(self.more).for_each(|waiter| waiter.waker.wake());
+    }
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// For reading and for writing.
+    of: [Waiters; 2],
+    last_number: u64,
 }
 
 /// A registered descriptor, as the reactor sees it.
@@ -79,8 +146,7 @@ pub(crate) struct Source {
     /// Whether room to write is an event. It becomes one when somebody has to wait for it: until then each answer of a
     /// peer would wake a thread for nothing.
     tells_writers: AtomicBool,
-    /// Of readers and of writers.
-    waiting: Mutex<[Vec<Waker>; 2]>,
+    waiting: Mutex<Waiting>,
 }
 
 /// Room for events, a thread's own.
@@ -108,6 +174,8 @@ pub(crate) struct Reactor {
     bell: OwnedFd,
     alarm: OwnedFd,
     sources: Mutex<Sources>,
+    /// Nobody looks for events any more.
+    is_over: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -124,7 +192,7 @@ impl Reactor {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, &bell, epoll::EventData::new_u64(BELL), flags)?;
         epoll::add(&epoll, &alarm, epoll::EventData::new_u64(ALARM), flags)?;
-        Ok(Self { epoll, bell, alarm, sources: Mutex::default() })
+        Ok(Self { epoll, bell, alarm, sources: Mutex::default(), is_over: AtomicBool::new(false) })
     }
 
     /// Wakes one thread that sleeps, or the next that is about to.
@@ -196,6 +264,16 @@ impl Reactor {
         self.sources.lock().slab.remove(source.token as u32 as usize);
     }
 
+    /// The threads are about to leave: from now on who would have to wait for a socket fails.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+        let sources: Vec<_> = self.sources.lock().slab.iter().map(|(_, source)| Arc::clone(source)).collect();
+        // Who has got in line before this is woken, and who does so afterwards sees, by the line's lock, that it is over.
+        sources
+            .iter()
+            .for_each(|source| [Direction::Read, Direction::Write].into_iter().for_each(|of| source.call(of)));
+    }
+
     /// Sockets registered.
     pub(crate) fn sources(&self) -> usize {
         self.sources.lock().slab.len()
@@ -206,6 +284,9 @@ fn bits_of(flags: epoll::EventFlags) -> u64 {
     let mut bits = 0;
     if flags.intersects(epoll::EventFlags::IN) {
         bits |= READ;
+    }
+    if flags.intersects(epoll::EventFlags::PRI) {
+        bits |= MARKED;
     }
     if flags.intersects(epoll::EventFlags::OUT) {
         bits |= WRITE;
@@ -230,22 +311,15 @@ impl Source {
         let _ = self.ready.fetch_update(Ordering::AcqRel, Ordering::Acquire, set);
         for direction in [Direction::Read, Direction::Write] {
             if bits & direction.ready() != 0 {
-                // Nobody wakes anybody with a lock held.
-                while let Some((waker, are_more)) = self.pop(direction) {
-                    waker.wake();
-                    if !are_more {
-                        break;
-                    }
-                }
+                self.call(direction);
             }
         }
     }
 
-    /// One that waits, and whether there are more.
-    fn pop(&self, direction: Direction) -> Option<(Waker, bool)> {
-        let waiting = &mut self.waiting.lock()[direction as usize];
-        let waker = waiting.pop()?;
-        Some((waker, !waiting.is_empty()))
+    /// Wakes those who wait.
+    pub(crate) fn call(&self, direction: Direction) {
+        let waiters = std::mem::take(&mut self.waiting.lock().of[direction as usize]);
+        waiters.wake();
     }
 
     /// Ready, with what the kernel has said so far, if that lets one try; otherwise `waker` is registered, and then
@@ -254,13 +328,14 @@ impl Source {
         &self,
         direction: Direction,
         waker: &Waker,
+        ticket: &mut Ticket,
         tell_kernel: impl FnOnce() -> io::Result<()>,
     ) -> Poll<io::Result<u64>> {
         let ready = self.ready.load(Ordering::Acquire);
         if ready & direction.ready() != 0 {
             return Poll::Ready(Ok(ready));
         }
-        self.wait(direction, waker);
+        self.wait(direction, waker, ticket);
         tell_kernel()?;
         let ready = self.ready.load(Ordering::Acquire);
         match ready & direction.ready() {
@@ -269,11 +344,35 @@ impl Source {
         }
     }
 
-    fn wait(&self, direction: Direction, waker: &Waker) {
-        let waiting = &mut self.waiting.lock()[direction as usize];
-        if !waiting.iter().any(|other| other.will_wake(waker)) {
-            waiting.push(waker.clone());
+    fn wait(&self, direction: Direction, waker: &Waker, ticket: &mut Ticket) {
+        // Made before the lock is taken, so that what is left of it is dropped after the lock is given back.
+        let mut waker = waker.clone();
+        let mut waiting = self.waiting.lock();
+        let waiters = &mut waiting.of[direction as usize];
+        let known = waiters.iter_mut().find(|waiter| match *ticket {
+            Ticket::Anonymous => waiter.number.is_none() && waiter.waker.will_wake(&waker),
+            Ticket::New => false,
+            Ticket::Number(number) => waiter.number == Some(number),
+        });
+        if let Some(known) = known {
+            std::mem::swap(&mut known.waker, &mut waker);
+            return;
         }
+        let number = match *ticket {
+            Ticket::Anonymous => None,
+            Ticket::Number(number) => Some(number),
+            Ticket::New => {
+                waiting.last_number += 1;
+                *ticket = Ticket::Number(waiting.last_number);
+                Some(waiting.last_number)
+            }
+        };
+        waiting.of[direction as usize].push(Waiter { number, waker });
+    }
+
+    fn give_up(&self, direction: Direction, number: u64) {
+        let waiter = self.waiting.lock().of[direction as usize].remove(number);
+        drop(waiter);
     }
 
     /// These bits of `seen` are not so, unless an event has come since.
@@ -319,8 +418,16 @@ impl<T: AsFd> Registered<T> {
     }
 
     /// Ready, with what the kernel has said so far, if that lets one try.
-    pub(crate) fn poll_ready(&self, direction: Direction, cx: &Context<'_>) -> Poll<io::Result<u64>> {
-        self.source.poll_ready(direction, cx.waker(), || {
+    pub(crate) fn poll_ready(
+        &self,
+        direction: Direction,
+        cx: &Context<'_>,
+        ticket: &mut Ticket,
+    ) -> Poll<io::Result<u64>> {
+        self.source.poll_ready(direction, cx.waker(), ticket, || {
+            if self.reactor.is_over.load(Ordering::Acquire) {
+                return Err(io::Error::other("the runtime of this socket has shut down"));
+            }
             if direction == Direction::Write && !self.source.tells_writers.swap(true, Ordering::AcqRel) {
                 // What is so already is an event, too.
                 let data = epoll::EventData::new_u64(self.source.token);
@@ -338,20 +445,73 @@ impl<T: AsFd> Registered<T> {
         &self,
         direction: Direction,
         cx: &Context<'_>,
+        operation: impl FnMut(&T) -> io::Result<Done<R>>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_as(&mut Ticket::Anonymous, direction, cx, operation)
+    }
+
+    /// Does `operation`, when it can be done without waiting. Who gives up waiting leaves nothing behind.
+    pub(crate) fn attempt<R, F: FnMut(&T) -> io::Result<Done<R>>>(
+        &self,
+        direction: Direction,
+        operation: F,
+    ) -> Attempt<'_, T, F> {
+        Attempt { io: self, direction, operation, ticket: Ticket::New }
+    }
+
+    fn poll_as<R>(
+        &self,
+        ticket: &mut Ticket,
+        direction: Direction,
+        cx: &Context<'_>,
         mut operation: impl FnMut(&T) -> io::Result<Done<R>>,
     ) -> Poll<io::Result<R>> {
         loop {
-            let Poll::Ready(seen) = self.poll_ready(direction, cx)? else { return Poll::Pending };
+            let Poll::Ready(seen) = self.poll_ready(direction, cx, ticket)? else { return Poll::Pending };
             match operation(&self.inner) {
                 Ok(Done::All(result)) => return Poll::Ready(Ok(result)),
                 Ok(Done::Partly(result)) => {
-                    self.source.clear(direction.open(), seen);
+                    self.source.clear(direction.exhausted(seen), seen);
                     return Poll::Ready(Ok(result));
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.source.clear(direction.ready(), seen),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Poll::Ready(Err(e)),
             }
+        }
+    }
+}
+
+/// See [`Registered::attempt`].
+#[derive(Debug)]
+pub(crate) struct Attempt<'a, T: AsFd, F> {
+    io: &'a Registered<T>,
+    direction: Direction,
+    operation: F,
+    ticket: Ticket,
+}
+
+// The operation is called, never pinned.
+impl<T: AsFd, F> Unpin for Attempt<'_, T, F> {}
+
+impl<T: AsFd, R, F: FnMut(&T) -> io::Result<Done<R>>> Future for Attempt<'_, T, F> {
+    type Output = io::Result<R>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let done = this.io.poll_as(&mut this.ticket, this.direction, cx, &mut this.operation);
+        if let Poll::Ready(Ok(_)) = done {
+            // The event that made it ready has called all who waited, or is about to.
+            this.ticket = Ticket::New;
+        }
+        done
+    }
+}
+
+impl<T: AsFd, F> Drop for Attempt<'_, T, F> {
+    fn drop(&mut self) {
+        if let Ticket::Number(number) = self.ticket {
+            self.io.source.give_up(self.direction, number);
         }
     }
 }

@@ -28,7 +28,7 @@ const PING_DEFAULT: Duration = Duration::from_millis(10);
 const BLOCKING_MAX_DEFAULT: usize = 64;
 const BLOCKING_KEEP_DEFAULT: Duration = Duration::from_secs(1);
 
-/// A task panicked, and ended.
+/// A task panicked, and ended; or the destructor of one that was cancelled did.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PanicReport<'a> {
@@ -142,7 +142,7 @@ impl Builder {
         self
     }
 
-    /// Called for each task that panics, on the thread where it did.
+    /// Called for each task that panics, on the thread where it did; for the destructors of what is cancelled, too.
     #[must_use]
     pub fn on_panic(mut self, on_panic: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Self {
         self.settings.on_panic = Some(Box::new(on_panic));
@@ -283,6 +283,8 @@ impl Runtime {
     /// 3. What is left is cancelled, pool by pool, the least important first.
     /// 4. Blocking calls that have not begun are dropped; those under way have what is left of `grace`, and a second.
     /// 5. The threads end, unless a task keeps one busy for more than a second after that.
+    ///
+    /// Who waits elsewhere, with [`Handle::block_on`], goes on.
     pub fn shutdown(mut self, grace: Duration) -> ShutdownReport {
         shutdown::run(&self.handle.shared, &mut self.threads, grace)
     }
@@ -339,8 +341,12 @@ impl Handle {
 
     /// Waits for a future on this thread.
     ///
+    /// It may be called, and goes on, after the runtime has shut down: then this thread looks after timers itself, so that sleeps and
+    /// limits take as long as they should; tasks are cancelled, and what would have to wait for a socket fails.
+    ///
     /// # Panics
-    /// If this thread belongs to a runtime: a task would stand in the way of others.
+    /// If this thread belongs to a runtime: a task would stand in the way of others. The same is so in the destructors of what a
+    /// thread of the runtime drops.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         struct Leave(Option<Context>);
         impl Drop for Leave {
@@ -362,7 +368,13 @@ impl Handle {
                 return value;
             }
             while !std::mem::take(&mut *parker.is_called.lock()) {
-                thread::park();
+                match self.shared.unheard_timer() {
+                    None => thread::park(),
+                    Some(wait) => {
+                        thread::park_timeout(wait);
+                        self.shared.fire_timers();
+                    }
+                }
             }
         }
     }

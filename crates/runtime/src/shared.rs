@@ -7,7 +7,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering, fence};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::{Condvar, Mutex};
@@ -186,12 +186,24 @@ impl Shared {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Threads end when they find nothing to do.
+    /// Threads end when they find nothing to do. Whoever waits elsewhere for what they hear of is told.
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         self.idle.end();
         self.reactor.ring();
+        // Who has armed a timer before this is woken, and who does so afterwards sees, by the lock of timers, that threads leave.
+        self.keeper.end();
+        self.reactor.end();
+    }
+
+    /// How long until a timer is due of which no thread of the runtime will hear.
+    pub(crate) fn unheard_timer(&self) -> Option<Duration> {
+        if !self.is_leaving() {
+            return None;
+        }
+        let next_ns = self.keeper.next()?;
+        Some(Duration::from_nanos(next_ns.saturating_sub(self.clock.now_ns())))
     }
 
     pub(crate) fn is_over(&self) -> bool {

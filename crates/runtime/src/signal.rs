@@ -1,5 +1,7 @@
 //! Something that happens once, and whoever waits for it.
 //!
+//! Invariant: no waker is cloned, dropped or woken while the lock is held. It is somebody else's code, which may end up here again.
+//!
 //! Not here: anything that is said with it.
 
 use std::future::Future;
@@ -47,17 +49,16 @@ impl Future for Wait<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut waiting = self.signal.waiting.lock();
-        if self.signal.is_set() {
+        let signal = self.signal;
+        // Made before the lock is taken, so that what is left of it is dropped after the lock is given back.
+        let mut waker = cx.waker().clone();
+        let mut waiting = signal.waiting.lock();
+        if signal.is_set() {
             return Poll::Ready(());
         }
         match self.place {
-            Some(place) => waiting[place].clone_from(cx.waker()),
-            None => {
-                let place = waiting.insert(cx.waker().clone());
-                drop(waiting);
-                self.place = Some(place);
-            }
+            Some(place) => std::mem::swap(&mut waiting[place], &mut waker),
+            None => self.place = Some(waiting.insert(waker)),
         }
         Poll::Pending
     }
@@ -71,5 +72,31 @@ impl Drop for Wait<'_> {
         let waker = if self.signal.is_set() { None } else { Some(waiting.remove(place)) };
         drop(waiting);
         drop(waker);
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sync::tests::{OnDrop, within_seconds};
+
+    /// Bug: the waker of the poll before was dropped with the lock held. Consequence: one that held something that waits for the same signal
+    /// stopped its thread for ever. Fix: wakers are dropped when the lock is not held.
+    #[test]
+    fn a_waker_that_is_replaced_may_give_up_waiting_for_the_same_signal() {
+        within_seconds(|| {
+            let signal: &'static Signal = Box::leak(Box::default());
+            let mut other = Box::pin(signal.wait());
+            assert!(other.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            let mut wait = pin!(signal.wait());
+            let waker = Waker::from(Arc::new(OnDrop::new(move || drop(other))));
+            assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            drop(waker);
+            assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert_eq!(signal.waiting.lock().len(), 1);
+        });
     }
 }

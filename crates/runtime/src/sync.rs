@@ -77,3 +77,48 @@ mod checked {
         }
     }
 }
+
+/// For tests of what happens when a waker does more than waking.
+#[cfg(all(test, not(feature = "loom")))]
+pub(crate) mod tests {
+    use std::sync::mpsc;
+    use std::task::Wake;
+    use std::time::Duration;
+
+    use parking_lot::Mutex;
+
+    /// A waker that does something when it is dropped.
+    pub(crate) struct OnDrop(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+    impl OnDrop {
+        pub(crate) fn new(f: impl FnOnce() + Send + 'static) -> Self {
+            Self(Mutex::new(Some(Box::new(f))))
+        }
+    }
+
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            if let Some(f) = self.0.get_mut().take() {
+                f();
+            }
+        }
+    }
+
+    impl Wake for OnDrop {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+
+    /// Fails when `f` does not come to its end.
+    pub(crate) fn within_seconds(f: impl FnOnce() + Send + 'static) {
+        let (told, tell) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            f();
+            let _ = told.send(());
+        });
+        let in_time = tell.recv_timeout(Duration::from_secs(20));
+        assert!(in_time != Err(mpsc::RecvTimeoutError::Timeout), "it waits for ever");
+        if let Err(cause) = thread.join() {
+            std::panic::resume_unwind(cause);
+        }
+    }
+}

@@ -8,7 +8,10 @@
 //!
 //! Invariants
 //! - Every task that is not over has a waker in the registry, so that shutdown finds those that wait for something.
-//! - A panic ends its task and nothing else. One in the destructor of a future that is dropped ends the process.
+//! - A panic ends its task and nothing else, be it in the destructor of a future that is cancelled: it is reported. But one in the
+//!   destructor of what a task gives, if nobody waits for it, ends the process, as does one in a waker.
+//! - Destructors run where the future is dropped: on a thread of the runtime, which may not wait, or on whichever thread spawns or wakes a
+//!   task after the runtime has ended.
 //!
 //! Not here: where tasks wait (`lanes`) and when they run (`worker`).
 
@@ -247,11 +250,21 @@ impl Drop for Place {
 }
 
 pin_project! {
-    /// A task's future, which does not panic.
+    /// A task's future, which does not panic, nor does its destructor.
     struct Supervised<F> {
+        // There until it is dropped.
         #[pin]
-        future: F,
+        future: Option<F>,
         place: Place,
+    }
+
+    impl<F> PinnedDrop for Supervised<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if let Err(cause) = catch_unwind(AssertUnwindSafe(|| this.future.set(None))) {
+                this.place.shared.report_panic(Some(this.place.pool), &*cause);
+            }
+        }
     }
 }
 
@@ -260,7 +273,8 @@ impl<F: Future> Future for Supervised<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        match catch_unwind(AssertUnwindSafe(|| this.future.poll(cx))) {
+        let future = this.future.as_pin_mut().expect("it is there until it is dropped");
+        match catch_unwind(AssertUnwindSafe(|| future.poll(cx))) {
             Ok(Poll::Pending) => {
                 if this.place.shared.cancelled().contains(this.place.pool) {
                     // It was cancelled while it ran: it comes once more, to be dropped.
@@ -293,7 +307,7 @@ where
     let entry = tasks.vacant_entry();
     let place = Place { shared: Arc::clone(shared), part: part as u32, pool, key: entry.key() };
     let (task, handle) =
-        Builder::new().metadata(Meta::new(pool)).spawn(move |_| Supervised { future, place }, schedule);
+        Builder::new().metadata(Meta::new(pool)).spawn(move |_| Supervised { future: Some(future), place }, schedule);
     entry.insert(Registered { waker: task.waker(), pool });
     drop(tasks);
     crate::worker::schedule(shared, task, false);

@@ -32,7 +32,9 @@ pub struct Sleep {
 
 /// Waits at least so long, and a thirty-second of it more at the most (50 µs to 50 ms), so that timers share wake-ups.
 ///
-/// It waits in the runtime in which it is first awaited; elsewhere that is a panic.
+/// It waits in the runtime in which it is first awaited, whoever awaits it later, and once that one has shut down in the one in which it
+/// is awaited then; outside of all runtimes that is a panic. In [`Handle::block_on`] of a runtime that has shut down it takes its time as
+/// it does elsewhere.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now().checked_add(duration).unwrap_or_else(far_away))
 }
@@ -62,28 +64,47 @@ impl Future for Sleep {
         if self.is_over {
             return Poll::Ready(());
         }
-        if let Some((shared, timer)) = &self.timer {
-            if !shared.keeper.poll(*timer, cx.waker()) {
+        // None if it is armed nowhere, or where nobody hears of it any more.
+        let has_fired = match &self.timer {
+            Some((shared, timer)) if !shared.is_leaving() || is_here(shared) => {
+                Some(shared.keeper.poll(*timer, cx.waker()))
+            }
+            _ => None,
+        };
+        match has_fired {
+            Some(false) => return Poll::Pending,
+            None if self.at > Instant::now() => {
+                self.disarm();
+                let shared = Handle::current().shared;
+                let slack_ns = u64::try_from(self.slack.as_nanos()).unwrap_or(u64::MAX);
+                let timer = shared.keeper.arm(shared.clock.ns_of(self.at), slack_ns, cx.waker().clone());
+                worker::timer_armed(&shared);
+                self.timer = Some((shared, timer));
                 return Poll::Pending;
             }
-        } else if self.at > Instant::now() {
-            let shared = Handle::current().shared;
-            let slack_ns = u64::try_from(self.slack.as_nanos()).unwrap_or(u64::MAX);
-            let timer = shared.keeper.arm(shared.clock.ns_of(self.at), slack_ns, cx.waker().clone());
-            worker::timer_armed(&shared);
-            self.timer = Some((shared, timer));
-            return Poll::Pending;
+            _ => {}
         }
         self.is_over = true;
         Poll::Ready(())
     }
 }
 
-impl Drop for Sleep {
-    fn drop(&mut self) {
+/// Whether this thread belongs to that runtime, or waits for one of its futures.
+fn is_here(shared: &Arc<Shared>) -> bool {
+    Handle::try_current().is_some_and(|current| Arc::ptr_eq(&current.shared, shared))
+}
+
+impl Sleep {
+    fn disarm(&mut self) {
         if let Some((shared, timer)) = self.timer.take() {
             shared.keeper.remove(timer);
         }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.disarm();
     }
 }
 

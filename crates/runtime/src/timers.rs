@@ -73,15 +73,31 @@ impl Timers {
         key
     }
 
-    /// Whether it has fired; if not, `waker` is the one to wake.
-    pub(crate) fn poll(&mut self, key: TimerKey, waker: &Waker) -> bool {
+    pub(crate) fn has_fired(&self, key: TimerKey) -> bool {
+        matches!(self.slots[key.0], State::Fired)
+    }
+
+    /// Whether it would wake the same task.
+    pub(crate) fn will_wake(&self, key: TimerKey, waker: &Waker) -> bool {
+        matches!(&self.slots[key.0], State::Armed { waker: known, .. } if known.will_wake(waker))
+    }
+
+    /// Makes `waker` the one to wake, if it has not fired, and gives back the other one, to be dropped when no lock is held.
+    pub(crate) fn set_waker(&mut self, key: TimerKey, waker: Waker) -> Waker {
         match &mut self.slots[key.0] {
-            State::Fired => true,
-            State::Armed { waker: old, .. } => {
-                old.clone_from(waker);
-                false
-            }
+            State::Fired => waker,
+            State::Armed { waker: known, .. } => std::mem::replace(known, waker),
         }
+    }
+
+    /// The wakers of all that are armed; they wake nobody until they have others.
+    pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
+        let nobody = || Waker::noop().clone();
+        let take = |state: &mut State| match state {
+            State::Fired => None,
+            State::Armed { waker, .. } => Some(std::mem::replace(waker, nobody())),
+        };
+        self.slots.iter_mut().filter_map(|(_, state)| take(state)).collect()
     }
 
     /// Gives a timer back. Gives the waker of one that has not fired, to be dropped when no lock is held.
@@ -223,7 +239,7 @@ mod tests {
                         let mut due = Vec::with_capacity(rng.random_range(1..20));
                         timers.fire(now, &mut due);
                         for (&key, at) in &mut model {
-                            if timers.poll(TimerKey(key), Waker::noop()) {
+                            if timers.has_fired(TimerKey(key)) {
                                 assert!(at.is_none_or(|at| at <= now));
                                 *at = None;
                             }

@@ -75,7 +75,7 @@ thread_local! {
     static CONTEXT: RefCell<Option<Context>> = const { RefCell::new(None) };
 }
 
-/// Calls `f` with what this thread is.
+/// Calls `f` with what this thread is. `f` runs no code of users, and drops nothing of theirs: it could ask to be something else.
 pub(crate) fn with_context<R>(f: impl FnOnce(Option<&Context>) -> R) -> R {
     let mut f = Some(f);
     let called = CONTEXT.try_with(|context| {
@@ -107,20 +107,26 @@ pub(crate) fn timer_armed(shared: &Arc<Shared>) {
 
 /// Puts a task that can go on where it will be run.
 pub(crate) fn schedule(shared: &Arc<Shared>, task: Task, has_yielded: bool) {
-    with_context(|context| match context {
-        Some(Context::Worker(local)) if Arc::ptr_eq(&local.shared, shared) => local.schedule(task, has_yielded),
-        // Nobody will run it; without its future it holds on to nothing.
-        _ if shared.is_over() => drop(task),
-        _ => {
-            task.metadata().queued_at(shared.clock.now_ns());
-            shared.inject(task.metadata().pool(), task);
-            fence(Ordering::SeqCst);
-            if shared.is_over() {
-                // All threads have left meanwhile.
-                shared.end();
-            }
+    let from_outside = with_context(|context| match context {
+        Some(Context::Worker(local)) if Arc::ptr_eq(&local.shared, shared) => {
+            local.schedule(task, has_yielded);
+            None
         }
+        _ => Some(task),
     });
+    let Some(task) = from_outside else { return };
+    if shared.is_over() {
+        // Nobody will run it; without its future it holds on to nothing.
+        drop(task);
+        return;
+    }
+    task.metadata().queued_at(shared.clock.now_ns());
+    shared.inject(task.metadata().pool(), task);
+    fence(Ordering::SeqCst);
+    if shared.is_over() {
+        // All threads have left meanwhile.
+        shared.end();
+    }
 }
 
 /// What a thread has for itself, and what tasks that run on it reach.

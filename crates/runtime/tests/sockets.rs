@@ -4,11 +4,15 @@
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use colibri_runtime::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use colibri_runtime::{Builder, Pool, Runtime, sleep, spawn, timeout};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
@@ -275,6 +279,131 @@ fn readers_and_writers_of_one_socket_share_it() {
     });
 }
 
+/// Bug: a read that gave less than it had room for counted as one that left nothing. Consequence: what came together with an urgent byte,
+/// and behind it, was not seen until more came. Fix: once there was an urgent byte, only a read that gives nothing counts.
+#[test]
+fn bytes_behind_an_urgent_one_are_read_at_once() {
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let listener = TcpListener::bind(LOOPBACK.into()).unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        check_urgent(peer.as_fd(), async |buffer| stream.read(buffer).await).await;
+
+        let (_stream, peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        if rustix::net::send(&peer, b"!", SendFlags::OOB) == Err(rustix::io::Errno::OPNOTSUPP) {
+            println!("NOT TESTED here: Unix sockets, for which this kernel has no urgent bytes");
+            return;
+        }
+        let (stream, peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let stream = UnixStream::from_std(stream).unwrap();
+        check_urgent(peer.as_fd(), async |buffer| stream.read(buffer).await).await;
+    });
+}
+
+async fn check_urgent(peer: BorrowedFd<'_>, mut read: impl AsyncFnMut(&mut [u8]) -> std::io::Result<usize>) {
+    for _ in 0..3 {
+        sleep(Duration::from_millis(10)).await;
+        // Of those that are urgent the last is.
+        let parts = [(b"abc", SendFlags::empty()), (b"de!", SendFlags::OOB), (b"fgh", SendFlags::empty())];
+        for (bytes, flags) in parts {
+            assert_eq!(rustix::net::send(peer, bytes, flags), Ok(3));
+        }
+        // The events come and go.
+        sleep(Duration::from_millis(10)).await;
+        let mut seen = Vec::new();
+        while seen.len() < 8 {
+            let mut buffer = [0; 100];
+            let read = timeout(Duration::from_secs(20), read(&mut buffer)).await.expect("bytes are there");
+            seen.extend_from_slice(&buffer[..read.unwrap()]);
+        }
+        assert_eq!(seen, b"abcdefgh");
+    }
+}
+
+/// Bug: as with urgent bytes: a read of a Unix socket ends behind bytes with which descriptors came. Fix: such a read says so.
+#[test]
+fn bytes_behind_a_descriptor_are_read_at_once() {
+    let runtime = runtime(1);
+    runtime.block_on(async {
+        let (stream, peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let stream = UnixStream::from_std(stream).unwrap();
+        let (mut sent, gone) = std::io::pipe().unwrap();
+        for _ in 0..3 {
+            sleep(Duration::from_millis(10)).await;
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut descriptors = SendAncillaryBuffer::new(&mut space);
+            let fds = [gone.as_fd()];
+            assert!(descriptors.push(SendAncillaryMessage::ScmRights(&fds)));
+            sendmsg(&peer, &[IoSlice::new(b"abc")], &mut descriptors, SendFlags::empty()).unwrap();
+            (&peer).write_all(b"def").unwrap();
+            // The events come and go.
+            sleep(Duration::from_millis(10)).await;
+            let mut first = [0; 100];
+            assert_eq!(timeout(Duration::from_secs(20), stream.read(&mut first)).await.unwrap().unwrap(), 3);
+            let mut second = [0; 100];
+            let mut buffers = [IoSliceMut::new(&mut second)];
+            let read = timeout(Duration::from_secs(20), stream.read_vectored(&mut buffers)).await;
+            assert_eq!(read.expect("bytes are there").unwrap(), 3);
+            assert_eq!((&first[..3], &second[..3]), (&b"abc"[..], &b"def"[..]));
+        }
+        // What came is closed: the pipe has no writer left.
+        drop(gone);
+        assert_eq!(sent.read(&mut [0]).unwrap(), 0);
+    });
+}
+
+/// Bug: what waited for a socket and was dropped left its waker there until the next event. Consequence: memory of tasks that are over, and
+/// wake-ups of tasks that wait for something else. Fix: it takes its waker along, and nobody else's.
+#[test]
+fn who_gives_up_waiting_for_a_socket_leaves_no_waker() {
+    struct Counted(AtomicUsize);
+    impl std::task::Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let runtime = runtime(1);
+    let waker = Arc::new(Counted(AtomicUsize::new(0)));
+    let task_waker = std::task::Waker::from(Arc::clone(&waker));
+    let mut cx = std::task::Context::from_waker(&task_waker);
+    let held = || Arc::strong_count(&waker);
+    let (listener, stream, peer) = runtime.block_on(async {
+        let (stream, peer) = UnixStream::pair().unwrap();
+        (TcpListener::bind(LOOPBACK.into()).unwrap(), stream, peer)
+    });
+    let full = vec![1; 10_000_000];
+    for _ in 0..3 {
+        let (mut one, mut two, mut three) = ([0; 10], [0; 10], [0; 10]);
+        let mut accept = Box::pin(listener.accept());
+        let mut first = Box::pin(stream.read(&mut one));
+        let mut second = Box::pin(stream.read(&mut two));
+        let mut third = Box::pin(stream.read_exact(&mut three));
+        let mut write = Box::pin(stream.write_all(&full));
+        // Polled more than once, too.
+        for _ in 0..3 {
+            assert!(accept.as_mut().poll(&mut cx).is_pending());
+            assert!(first.as_mut().poll(&mut cx).is_pending());
+            assert!(second.as_mut().poll(&mut cx).is_pending());
+            assert!(third.as_mut().poll(&mut cx).is_pending());
+            assert!(write.as_mut().poll(&mut cx).is_pending());
+        }
+        assert_eq!(held(), 2 + 5);
+        drop((accept, second, third, write));
+        assert_eq!(held(), 2 + 1);
+        // The one that is left is woken.
+        let before = waker.0.load(Ordering::SeqCst);
+        runtime.block_on(peer.write_all(b"x")).unwrap();
+        assert_eq!(runtime.block_on(first).unwrap(), 1);
+        assert!(waker.0.load(Ordering::SeqCst) - before <= 1);
+        // Whoever wakes may be at it still.
+        let until = Instant::now() + Duration::from_secs(20);
+        while held() > 2 {
+            assert!(Instant::now() < until, "a waker is left");
+        }
+    }
+}
+
 fn fastrand_bit() -> bool {
     rand::random()
 }
@@ -343,4 +472,46 @@ fn a_peer_that_blocks_is_served_beside_others() {
         })
         .collect();
     clients.into_iter().for_each(|client| client.join().unwrap());
+}
+
+/// What `f` gives, if it comes to its end.
+fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+    let (told, tell) = mpsc::channel();
+    std::thread::spawn(move || told.send(f()));
+    tell.recv_timeout(Duration::from_secs(20)).expect("it does not wait for ever")
+}
+
+/// Bug: nobody was left to hear of sockets. Consequence: who waited for one outside of the runtime's tasks when it shut down, or later,
+/// waited for ever. Fix: that fails.
+#[test]
+fn waiting_for_a_socket_fails_after_the_end() {
+    let runtime = Builder::new().threads(1).build().unwrap();
+    let handle = runtime.handle().clone();
+    let (stream, peer) = runtime.block_on(async { UnixStream::pair().unwrap() });
+    let reader = handle.clone();
+    let (begun, has_begun) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        reader.block_on(async {
+            begun.send(()).unwrap();
+            (stream.read(&mut [0; 8]).await, stream)
+        })
+    });
+    has_begun.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    drop(runtime);
+    let (read, stream) = in_time(move || reader.join().unwrap());
+    assert!(read.unwrap_err().to_string().contains("has shut down"));
+    in_time(move || {
+        handle.block_on(async {
+            // What need not wait is done.
+            peer.write_all(b"bytes").await.unwrap();
+            assert!(stream.read(&mut [0; 8]).await.unwrap_err().to_string().contains("has shut down"));
+            assert_eq!(peer.write_all(&vec![0; 10_000_000]).await.unwrap_err().kind(), std::io::ErrorKind::Other);
+            let (late, peer) = UnixStream::pair().unwrap();
+            peer.write_all(b"bytes").await.unwrap();
+            let mut bytes = [0; 8];
+            assert_eq!(late.read(&mut bytes).await.unwrap(), 5);
+            assert!(late.read(&mut bytes).await.is_err());
+        });
+    });
 }

@@ -9,7 +9,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use colibri_runtime::{
-    ActorOptions, Builder, Handle, JoinError, Pool, Runtime, WhenFull, budget, mailbox, sleep, spawn, spawn_blocking,
+    ActorOptions, Builder, Handle, Inbox, JoinError, Pool, Runtime, WhenFull, budget, mailbox, sleep, spawn,
+    spawn_blocking,
 };
 
 fn runtime(threads: usize) -> Runtime {
@@ -229,8 +230,9 @@ fn a_budget_is_over_after_a_slice_or_when_something_higher_waits() {
     let runtime = Builder::new().threads(1).slice(Duration::from_millis(20)).ping(None).build().unwrap();
     assert!(!budget::is_over(), "outside of tasks it is never over");
     let asked = runtime.spawn(Pool::User, async {
-        assert!(!budget::is_over());
+        // The slice begins with the first question, so it is over this long after it at the earliest.
         let begun = Instant::now();
+        assert!(!budget::is_over());
         while !budget::is_over() {}
         begun.elapsed()
     });
@@ -486,4 +488,105 @@ fn pings_are_sent_while_there_is_work_and_only_then() {
     runtime.block_on(sleep(Duration::from_millis(100)));
     assert_eq!(pings(), before);
     assert_eq!(runtime.counters().ping_work.count(), before.iter().sum::<u64>());
+}
+
+/// Bug: no restart lies within no time, and the next beginning was in the same turn. Consequence: an actor without a limit in time that
+/// panicked at once had its thread for ever, and could not be cancelled. Fix: zero stands for no such limit, and tasks that wait
+/// have their turn in between.
+#[test]
+fn an_actor_that_panics_at_once_is_given_up_and_until_then_keeps_nobody_out() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let actor = |runtime: &Runtime, options| {
+        let begun = Arc::clone(&begun);
+        let begin = move |_: Inbox<()>| -> std::future::Ready<()> {
+            begun.fetch_add(1, Ordering::SeqCst);
+            panic!("at once");
+        };
+        runtime.handle().spawn_actor(options, begin)
+    };
+    let runtime = Builder::new().threads(1).ping(None).build().unwrap();
+    let options = ActorOptions { restarts_max: 3, restarts_within: Duration::ZERO, ..ActorOptions::default() };
+    let end = actor(&runtime, options).end;
+    eventually("it goes on for ever", || end.is_finished());
+    assert_eq!(runtime.block_on(end).unwrap().unwrap_err().message, "at once");
+    assert_eq!(begun.load(Ordering::SeqCst), 4);
+
+    // One that goes on without end.
+    let options = ActorOptions { restarts_within: Duration::from_nanos(1), ..options };
+    let end = actor(&runtime, options).end;
+    let (told, tell) = mpsc::channel();
+    drop(runtime.spawn(Pool::System, async move { told.send(()).unwrap() }));
+    tell.recv_timeout(Duration::from_secs(20)).expect("others have their turn");
+    assert!(!end.is_finished());
+    end.cancel();
+    eventually("it goes on for ever", || runtime.counters().pools.iter().all(|pool| pool.live == 0));
+    // And one that the end of the runtime ends.
+    drop(actor(&runtime, options));
+    let report = runtime.shutdown(Duration::ZERO);
+    assert_eq!((report.cancelled, report.abandoned), (1, 0));
+}
+
+/// Bug: a task that came after the end of the runtime was dropped while the thread looked at what it is. Consequence: a destructor that waited
+/// for something ended the process. Fix: it is dropped afterwards, where its destructors may do what the thread may do.
+#[test]
+fn destructors_of_what_is_spawned_after_the_end_may_wait() {
+    let runtime = runtime(1);
+    let handle = runtime.handle().clone();
+    drop(runtime);
+    let (told, tell) = mpsc::channel();
+    let waiting = handle.clone();
+    let on_drop = OnDrop(move || {
+        let seven = waiting.block_on(async {
+            sleep(Duration::from_millis(1)).await;
+            7
+        });
+        told.send(seven).unwrap();
+    });
+    let task = handle.spawn(Pool::User, async move {
+        let _on_drop = on_drop;
+    });
+    assert_eq!(tell.try_recv(), Ok(7));
+    assert!(task.is_finished());
+}
+
+/// Bug: a panic in the destructor of a cancelled future ended the process; `block_on` there is one. Fix: it is reported.
+#[test]
+fn a_panic_in_the_destructor_of_what_is_cancelled_is_reported_and_nothing_else() {
+    let reports = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let noted = Arc::clone(&reports);
+    let runtime = Builder::new()
+        .threads(1)
+        .blocking(1, Duration::MAX)
+        .on_panic(move |report| noted.lock().push((report.pool, report.message.to_owned())))
+        .build()
+        .unwrap();
+    let handle = runtime.handle().clone();
+    let on_drop = OnDrop(move || handle.block_on(async {}));
+    let task = runtime.spawn(Pool::User, async move {
+        let _on_drop = on_drop;
+        pending::<()>().await;
+    });
+    task.cancel();
+    eventually("it is reported", || reports.lock().len() == 1);
+    assert_eq!(reports.lock()[0].0, Some(Pool::User));
+    assert!(reports.lock()[0].1.contains("await the future instead"), "{:?}", reports.lock());
+    assert_eq!(runtime.block_on(runtime.spawn(Pool::User, async { 1 })).unwrap(), 1, "the thread goes on");
+
+    // A blocking call that has not begun when the end comes.
+    let (begun, has_begun) = mpsc::channel();
+    let (go, may_go) = mpsc::channel::<()>();
+    drop(runtime.handle().spawn_blocking(move || {
+        begun.send(()).unwrap();
+        let _ = may_go.recv();
+    }));
+    has_begun.recv().unwrap();
+    let on_drop = OnDrop(|| panic!("a call"));
+    let call = runtime.handle().spawn_blocking(move || drop(on_drop));
+    let counters = runtime.handle().clone();
+    let ending = std::thread::spawn(move || runtime.shutdown(Duration::from_secs(20)));
+    eventually("it is dropped", || call.is_finished());
+    drop(go);
+    assert_eq!(ending.join().unwrap().calls_abandoned, 0);
+    assert_eq!(reports.lock()[1], (None, "a call".to_owned()));
+    assert_eq!(counters.counters().pools[Pool::User as usize].live, 0);
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::future::pending;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use colibri_runtime::{Builder, Pool, Runtime, TimedOut, sleep, sleep_until, spawn, timeout};
@@ -113,4 +114,70 @@ fn many_timers_of_many_tasks_all_fire() {
         }
     });
     assert_eq!(runtime.counters().timers, 0);
+}
+
+/// What `f` gives, if it comes to its end.
+fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
+    let (told, tell) = mpsc::channel();
+    std::thread::spawn(move || told.send(f()));
+    tell.recv_timeout(Duration::from_secs(20)).expect("it does not wait for ever")
+}
+
+/// Bug: nobody was left to hear the alarm. Consequence: who slept outside of the runtime's tasks when it shut down, or later, never woke up.
+/// Fix: `block_on` looks after timers itself then.
+#[test]
+fn sleeping_takes_its_time_after_the_end_as_well() {
+    let nap = Duration::from_millis(30);
+    let runtime = Builder::new().threads(2).build().unwrap();
+    let handle = runtime.handle().clone();
+    let begun = Instant::now();
+    // The end comes while these sleep; one of them has a timer for later, too.
+    let sleepers: Vec<_> = (0..3)
+        .map(|n| {
+            let handle = handle.clone();
+            std::thread::spawn(move || {
+                handle.block_on(async {
+                    timeout(Duration::from_secs(1_000), sleep(nap * 10 + nap * n)).await.unwrap();
+                });
+                begun.elapsed()
+            })
+        })
+        .collect();
+    while runtime.counters().timers < 6 {
+        std::thread::yield_now();
+    }
+    drop(runtime);
+    for sleeper in sleepers {
+        let took = in_time(move || sleeper.join().unwrap());
+        assert!(took >= nap * 10, "{took:?}");
+    }
+    in_time(move || {
+        let begun = Instant::now();
+        handle.block_on(sleep(nap));
+        assert!(begun.elapsed() >= nap);
+        assert_eq!(handle.block_on(timeout(nap, pending::<()>())), Err(TimedOut));
+        assert!(begun.elapsed() >= nap * 2);
+        assert_eq!(handle.counters().timers, 0);
+    });
+}
+
+#[test]
+fn a_sleep_goes_on_in_another_runtime_when_its_own_has_ended() {
+    let nap = Duration::from_millis(50);
+    let first = Builder::new().threads(1).build().unwrap();
+    let second = Builder::new().threads(1).build().unwrap();
+    let begun = Instant::now();
+    let [mut a, mut b] = [(); 2].map(|()| Box::pin(sleep(nap)));
+    first.block_on(std::future::poll_fn(|cx| {
+        assert!(a.as_mut().poll(cx).is_pending() && b.as_mut().poll(cx).is_pending());
+        std::task::Poll::Ready(())
+    }));
+    let a = second.spawn(Pool::User, a);
+    drop(first);
+    in_time(move || {
+        second.block_on(a).unwrap();
+        assert!(begun.elapsed() >= nap);
+        second.block_on(b);
+        assert_eq!(second.counters().timers, 0);
+    });
 }
