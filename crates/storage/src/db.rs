@@ -27,6 +27,7 @@ use crate::slow::{Begin, LOOK_AGAIN, SlowReaders};
 use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::steady::Makers;
+use crate::ticket::Ticket;
 use crate::trace::{Tracer, WriteKind, WriteTrace};
 use crate::txn::WriteTxn;
 use crate::workspace::{Workspace, WorkspaceGuard, Writers};
@@ -184,6 +185,24 @@ impl Database {
     /// As [`Database::read`], for snapshots that outlive this handle: to send to another thread, say.
     pub fn read_owned(&self) -> Result<Snapshot<'static>> {
         Snapshot::owned(Arc::clone(&self.0))
+    }
+
+    /// As [`Database::read_owned`], but always the newest committed state, though it may not be durable yet. Whoever
+    /// tells others what it holds waits first: see [`Database::ticket`].
+    pub fn read_newest_owned(&self) -> Result<Snapshot<'static>> {
+        Snapshot::weak(Arc::clone(&self.0))
+    }
+
+    /// The newest committed transaction, be it durable or not.
+    #[inline]
+    #[must_use]
+    pub fn newest_txn(&self) -> TxnId {
+        self.0.core.shared.newest()
+    }
+
+    /// A ticket that tells when a committed transaction is durable. For a number that is not used yet, the newest one.
+    pub fn ticket(&self, txn: TxnId) -> Ticket {
+        Ticket::new(Arc::clone(&self.0), txn.min(self.newest_txn()))
     }
 
     /// Starts the write transaction; waits while another is active, in this process or another.

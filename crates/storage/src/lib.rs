@@ -7,7 +7,7 @@
 //! | `db`, `recovery` | opening, finding the newest state, closing |
 //! | `steady`, `flusher` | steady points, and the background thread that makes them |
 //! | `log` | the redo log |
-//! | `snapshot`, `view`, `cursor` | reading |
+//! | `snapshot`, `view`, `cursor`, `diff` | reading |
 //! | `txn`, `workspace`, `ticket` | writing |
 //! | `catalog`, `composite` | tables, and keys with many values |
 //! | `tree`, `node` | the B+tree and its pages |
@@ -25,6 +25,7 @@ mod copy;
 mod crash;
 mod cursor;
 mod db;
+mod diff;
 mod disk;
 pub mod dump;
 mod error;
@@ -58,6 +59,7 @@ pub use check::CheckReport;
 pub use copy::CopyReport;
 pub use cursor::Cursor;
 pub use db::Database;
+pub use diff::DiffVisit;
 pub use error::{Error, Result};
 pub use meta::FORMAT_VERSION;
 pub use options::{Checksums, Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
@@ -65,7 +67,7 @@ pub use page::{PageId, TxnId};
 pub use recovery::Recovery;
 pub use shared::ReaderInfo;
 pub use slow::{AskSlowReader, ReaderLimits, SlowReaderAnswer, SlowReaders};
-pub use snapshot::{ParkedSnapshot, Snapshot};
+pub use snapshot::{OpenTable, ParkedSnapshot, Snapshot};
 pub use stat::DatabaseStat;
 pub use ticket::Ticket;
 pub use trace::{WriteKind, WriteTrace};

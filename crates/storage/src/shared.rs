@@ -536,6 +536,12 @@ impl Shared {
         }
     }
 
+    /// The newest committed transaction. Pairs with the store in `publish`.
+    #[inline]
+    pub(crate) fn newest(&self) -> TxnId {
+        TxnId(self.header().current.load(Ordering::SeqCst))
+    }
+
     /// The newest transaction that readers see.
     #[inline]
     pub(crate) fn visible(&self) -> TxnId {

@@ -89,6 +89,29 @@ impl Drop for ParkedSnapshot {
     }
 }
 
+/// A table as one snapshot has it: see [`Snapshot::open`].
+#[derive(Debug, Clone)]
+pub struct OpenTable {
+    table: Table,
+    opening: u64,
+    txn: TxnId,
+    tree: Tree,
+}
+
+impl OpenTable {
+    /// The table.
+    #[must_use]
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The transaction whose state it was found in.
+    #[must_use]
+    pub fn txn(&self) -> TxnId {
+        self.txn
+    }
+}
+
 /// The database as of one committed transaction. Costs nobody anything but the space that its pages take.
 pub struct Snapshot<'db> {
     owner: Owner<'db>,
@@ -107,6 +130,11 @@ impl<'db> Snapshot<'db> {
 
     pub(crate) fn owned(handle: Arc<Handle>) -> Result<Self> {
         Self::newest(Owner::Owned(handle))
+    }
+
+    /// The newest committed state, be it durable or not.
+    pub(crate) fn weak(handle: Arc<Handle>) -> Result<Self> {
+        Self::take(Owner::Owned(handle), |core, place| core.shared.pin(place.hint, place.thread, true))
     }
 
     #[inline]
@@ -223,6 +251,41 @@ impl<'db> Snapshot<'db> {
     #[inline]
     pub fn view(&self, table: &Table) -> Result<View<'_>> {
         Ok(View { pager: &self.core().pager, bounds: self.bounds, tree: self.tree(table)?, table: table.clone() })
+    }
+
+    /// Finds a table once, for many looks at it: handles are shared, and what they remember is what their last user
+    /// found.
+    pub fn open(&self, table: &Table) -> Result<OpenTable> {
+        Ok(OpenTable { table: table.clone(), opening: self.core().opening, txn: self.txn(), tree: self.tree(table)? })
+    }
+
+    /// A table found by [`Snapshot::open`], for reading.
+    ///
+    /// # Panics
+    /// If it was found in another state than this snapshot's.
+    #[inline]
+    #[must_use]
+    pub fn view_open(&self, open: &OpenTable) -> View<'_> {
+        self.expect_found(open);
+        View { pager: &self.core().pager, bounds: self.bounds, tree: open.tree, table: open.table.clone() }
+    }
+
+    /// The value of a key of a table found by [`Snapshot::open`], in place.
+    ///
+    /// # Panics
+    /// As [`Snapshot::view_open`].
+    #[inline]
+    pub fn get_open(&self, open: &OpenTable, key: &[u8]) -> Result<Option<&[u8]>> {
+        self.expect_found(open);
+        view::get(&self.core().pager, self.bounds, &open.tree, &open.table, key)
+    }
+
+    #[inline]
+    fn expect_found(&self, open: &OpenTable) {
+        assert!(
+            open.txn == self.txn() && open.opening == self.core().opening,
+            "a table was found in another state of the database"
+        );
     }
 
     /// The value of a key, in place: `view(table)?.get(key)`.

@@ -1,0 +1,347 @@
+//! Binding calls: functions, aggregates, what has a syntax of its own, what only the session can do.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+use sqlparser::ast::Spanned;
+use sqlparser::tokenizer::Span;
+
+use super::expr::Bound;
+use super::query::sort_key_options;
+use super::{AGGREGATES, Binder, fold, logical, name_parts};
+use crate::cast::CastContext;
+use crate::catalog::Relation;
+use crate::error::{Error, Result, SqlState};
+use crate::expr::{Expr, SessionFunction};
+use crate::functions::Volatility;
+use crate::plan::SortKey;
+use crate::resolve;
+use crate::types::Type;
+use crate::value::Datum;
+
+/// Functions that only the session can compute: name, arguments at least and at most, result, and whether calling it
+/// changes anything.
+const SESSION_FUNCTIONS: &[(&str, &[Type], usize, Type, bool)] = &[
+    ("nextval", &[Type::Text], 1, Type::Int8, true),
+    ("currval", &[Type::Text], 1, Type::Int8, false),
+    ("lastval", &[], 0, Type::Int8, false),
+    ("setval", &[Type::Text, Type::Int8, Type::Bool], 2, Type::Int8, true),
+    ("current_setting", &[Type::Text, Type::Bool], 1, Type::Text, false),
+    ("set_config", &[Type::Text, Type::Text, Type::Bool], 3, Type::Text, true),
+    ("pg_backend_pid", &[], 0, Type::Int4, false),
+    ("pg_get_serial_sequence", &[Type::Text, Type::Text], 2, Type::Text, false),
+    ("txid_current", &[], 0, Type::Int8, false),
+    ("pg_current_xact_id", &[], 0, Type::Int8, false),
+    ("pg_database_size", &[Type::Text], 1, Type::Int8, false),
+];
+
+/// Names that are written without parentheses, or may be.
+fn session_value(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "current_user" | "user" | "current_role" => "current_user",
+        "session_user" => "session_user",
+        "current_catalog" | "current_database" => "current_database",
+        "current_schema" => "current_schema",
+        "version" => "version",
+        _ => return None,
+    })
+}
+
+struct Args<'a> {
+    exprs: Vec<&'a ast::Expr>,
+    star: bool,
+    distinct: bool,
+    order: &'a [ast::OrderByExpr],
+}
+
+fn args(function: &ast::Function) -> Result<Args<'_>> {
+    let mut args = Args { exprs: Vec::new(), star: false, distinct: false, order: &[] };
+    let list = match &function.args {
+        ast::FunctionArguments::None => return Ok(args),
+        ast::FunctionArguments::Subquery(_) => {
+            return Err(Error::unsupported(format_args!("a query as the arguments of {}", function.name)));
+        }
+        ast::FunctionArguments::List(list) => list,
+    };
+    args.distinct = list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct);
+    for arg in &list.args {
+        match arg {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => args.exprs.push(expr),
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard) => args.star = true,
+            other => return Err(Error::unsupported(format_args!("the argument {other}"))),
+        }
+    }
+    for clause in &list.clauses {
+        match clause {
+            ast::FunctionArgumentClause::OrderBy(order) => args.order = order,
+            other => return Err(Error::unsupported(format_args!("{other} in a call"))),
+        }
+    }
+    Ok(args)
+}
+
+impl Binder<'_> {
+    /// A call as the parser gives it.
+    pub(super) fn function(&mut self, function: &ast::Function, span: Span) -> Result<Bound> {
+        let name = match name_parts(&function.name)?[..] {
+            [name] => fold(name),
+            [schema, name] if fold(schema) == "pg_catalog" => fold(name),
+            _ => return Err(self.place(span, no_such_function(&function.name.to_string()))),
+        };
+        if function.over.is_some() {
+            return Err(self.place(span, Error::unsupported(format_args!("{name} as a window function"))));
+        }
+        if !function.within_group.is_empty() {
+            return Err(self.place(span, Error::unsupported(format_args!("WITHIN GROUP of {name}"))));
+        }
+        let args = self.at(span, args(function))?;
+        if let Some(bound) = self.special(&name, &args, span)? {
+            return Ok(bound);
+        }
+        let mut types = Vec::with_capacity(args.exprs.len());
+        // Whether it is an aggregate is asked by name first: its arguments are bound under other rules.
+        if resolve::resolve_aggregate(&name, &[]).is_some() {
+            return self.aggregate(&name, &args, function.filter.as_deref(), span);
+        }
+        if args.star || args.distinct || function.filter.is_some() || !args.order.is_empty() {
+            let message = format!("DISTINCT, FILTER or ORDER BY specified, but {name} is not an aggregate function");
+            return Err(self.place(span, Error::new(SqlState::WRONG_OBJECT_TYPE, message)));
+        }
+        let mut bounds = Vec::with_capacity(args.exprs.len());
+        for expr in &args.exprs {
+            let bound = self.expr(expr)?;
+            types.push(bound.ty.ty);
+            bounds.push(bound);
+        }
+        if let Some(found) = SESSION_FUNCTIONS.iter().find(|found| found.0 == name) {
+            return self.session_function(found, bounds, span);
+        }
+        self.call(&name, bounds, span)
+    }
+
+    /// A function of the registry.
+    pub(super) fn call(&mut self, name: &str, args: Vec<Bound>, span: Span) -> Result<Bound> {
+        let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
+        // `text('x')`, `float8(1)`: a cast written as a call.
+        if let ([from], Ok(to)) = (&types[..], type_by_name(name))
+            && resolve::resolve_function(name, &types).is_err()
+            && crate::cast::cast_context(*from, to).is_some_and(|_| true)
+        {
+            let arg = args.into_iter().next().expect("there is one argument");
+            let expr = self.coerce(arg, to.into(), CastContext::Explicit, span)?;
+            return Ok(Bound::new(expr, to));
+        }
+        let function = self.at(span, resolve::resolve_function(name, &types))?;
+        if function.volatility == Volatility::Volatile {
+            self.has_side_effects = true;
+        }
+        let mut typed = Vec::with_capacity(args.len());
+        for (index, arg) in args.into_iter().enumerate() {
+            typed.push(self.argument(arg, function.arg_type(index), span)?);
+        }
+        Ok(Bound::new(Expr::Call { function, args: typed }, function.result))
+    }
+
+    /// An argument in the type that a function takes; `Void` stands for any.
+    pub(super) fn argument(&mut self, arg: Bound, ty: Type, span: Span) -> Result<Expr> {
+        let ty = if ty == Type::Void { super::expr::known(arg.ty.ty) } else { ty };
+        self.coerce(arg, ty.into(), CastContext::Explicit, span)
+    }
+
+    /// What looks like a call but has rules of its own.
+    fn special(&mut self, name: &str, args: &Args<'_>, span: Span) -> Result<Option<Bound>> {
+        let bound = match name {
+            "coalesce" => {
+                let (list, ty) = self.same_type("COALESCE", &args.exprs, span)?;
+                Bound::new(Expr::Coalesce(list), ty)
+            }
+            "greatest" | "least" => {
+                let greatest = name == "greatest";
+                let (args, ty) = self.same_type(if greatest { "GREATEST" } else { "LEAST" }, &args.exprs, span)?;
+                Bound::new(Expr::Extreme { greatest, args }, ty)
+            }
+            "nullif" => {
+                let [left, right] = args.exprs[..] else {
+                    return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "NULLIF takes two arguments")));
+                };
+                let (left_span, right_span) = (left.span(), right.span());
+                let (left, right) = (self.expr(left)?, self.expr(right)?);
+                let ty = if left.ty.ty == Type::Unknown { Type::Text.into() } else { left.ty };
+                let (compared, right) = self.comparable("=", left.clone(), left_span, right, right_span)?;
+                let (left, left_as) = match compared {
+                    Expr::Cast { input, from, to, .. } if left.ty.ty != Type::Unknown => (*input, Some((from, to))),
+                    other => (other, None),
+                };
+                Bound::new(Expr::NullIf { left: Box::new(left), left_as, right: Box::new(right) }, ty)
+            }
+            "current_timestamp" | "localtimestamp" | "current_date" | "current_time" | "localtime"
+                if args.exprs.len() <= 1 =>
+            {
+                let bound = self.call(name, Vec::new(), span)?;
+                match args.exprs[..] {
+                    [ast::Expr::Value(value)] => {
+                        let digits = value.to_string().parse().unwrap_or(6u8).min(6);
+                        let modifier = crate::types::Modifier::fraction(digits);
+                        let to = crate::types::ColumnType { ty: bound.ty.ty, modifier };
+                        Bound { expr: self.coerce(bound, to, CastContext::Explicit, span)?, ty: to }
+                    }
+                    _ => bound,
+                }
+            }
+            "row" => return Err(self.place(span, Error::unsupported("a row as a value"))),
+            "grouping" => return Err(self.place(span, Error::unsupported("GROUPING"))),
+            _ => match session_value(name) {
+                Some(name) if args.exprs.is_empty() => {
+                    let ty = if name == "version" { Type::Text } else { Type::Name };
+                    Bound::new(Expr::Session { function: SessionFunction::Named(name), args: Vec::new() }, ty)
+                }
+                _ => return Ok(None),
+            },
+        };
+        Ok(Some(bound))
+    }
+
+    fn same_type(&mut self, construct: &str, exprs: &[&ast::Expr], span: Span) -> Result<(Vec<Expr>, Type)> {
+        if exprs.is_empty() {
+            let message = format!("{construct} takes at least one argument");
+            return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
+        }
+        let mut bounds = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            bounds.push((self.expr(expr)?, expr.span()));
+        }
+        let types: Vec<Type> = bounds.iter().map(|(bound, _)| bound.ty.ty).collect();
+        let ty = self.common_type(construct, &types, span)?;
+        let mut list = Vec::with_capacity(bounds.len());
+        for (bound, span) in bounds {
+            list.push(self.coerce(bound, ty.into(), CastContext::Implicit, span)?);
+        }
+        Ok((list, ty))
+    }
+
+    fn session_function(
+        &mut self,
+        found: &(&'static str, &'static [Type], usize, Type, bool),
+        args: Vec<Bound>,
+        span: Span,
+    ) -> Result<Bound> {
+        let &(name, types, args_min, result, changes) = found;
+        if !(args_min..=types.len()).contains(&args.len()) {
+            return Err(self.place(span, no_such_function(name)));
+        }
+        self.has_side_effects |= changes;
+        // The usual case: the sequence is known now.
+        if let ("nextval", [Bound { expr: Expr::Const(Datum::Text(sequence)), .. }]) = (name, &args[..])
+            && let Some(sequence) = self.sequence_by_text(sequence)
+        {
+            let function = SessionFunction::NextVal(sequence);
+            return Ok(Bound::new(Expr::Session { function, args: Vec::new() }, result));
+        }
+        let mut typed = Vec::with_capacity(args.len());
+        for (arg, &ty) in args.into_iter().zip(types) {
+            typed.push(self.coerce(arg, ty.into(), CastContext::Implicit, span)?);
+        }
+        Ok(Bound::new(Expr::Session { function: SessionFunction::Named(name), args: typed }, result))
+    }
+
+    fn sequence_by_text(&mut self, text: &str) -> Option<Arc<crate::catalog::Sequence>> {
+        let name = crate::catalog::parse_name(text)?;
+        match self.catalog.find(&name, self.search_path)? {
+            Relation::Sequence(sequence) => {
+                self.used.push(sequence.id);
+                Some(Arc::clone(sequence))
+            }
+            _ => None,
+        }
+    }
+
+    fn aggregate(
+        &mut self,
+        name: &str,
+        args: &Args<'_>,
+        filter: Option<&ast::Expr>,
+        span: Span,
+    ) -> Result<Bound> {
+        if self.frames.last().is_none_or(|frame| frame.scopes.is_empty()) {
+            let message = "aggregate functions are not allowed here";
+            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
+        }
+        let scope = self.scope();
+        if scope.in_call {
+            let message = "aggregate function calls cannot be nested";
+            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
+        }
+        if scope.calls.is_none() {
+            let message = format!("aggregate functions are not allowed in {}", scope.no_calls);
+            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
+        }
+        scope.in_call = true;
+        let bound = self.aggregate_call(name, args, filter, span);
+        self.scope().in_call = false;
+        let call = bound?;
+        let result = call.aggregate.result;
+        let calls = self.scope().calls.as_mut().expect("aggregates were allowed above");
+        let same = calls.iter().position(|other| super::rewrite::same_call(other, &call));
+        let index = same.unwrap_or_else(|| {
+            calls.push(call);
+            calls.len() - 1
+        });
+        Ok(Bound::new(Expr::Column(AGGREGATES + index), result))
+    }
+
+    fn aggregate_call(
+        &mut self,
+        name: &str,
+        args: &Args<'_>,
+        filter: Option<&ast::Expr>,
+        span: Span,
+    ) -> Result<logical::Call> {
+        if args.star && name != "count" {
+            return Err(self.place(span, no_such_function(&format!("{name}(*)"))));
+        }
+        if args.exprs.is_empty() && !args.star {
+            let error = match name {
+                "count" => Error::new(
+                    SqlState::WRONG_OBJECT_TYPE,
+                    "count(*) must be used to call a parameterless aggregate function",
+                ),
+                _ => no_such_function(&format!("{name}()")),
+            };
+            return Err(self.place(span, error));
+        }
+        let mut bounds = Vec::with_capacity(args.exprs.len());
+        for expr in &args.exprs {
+            bounds.push(self.expr(expr)?);
+        }
+        let types: Vec<Type> = bounds.iter().map(|bound| bound.ty.ty).collect();
+        let Some(found) = resolve::resolve_aggregate(name, &types) else {
+            return Err(self.place(span, no_such_function(name)));
+        };
+        let aggregate = self.at(span, found)?;
+        let mut typed = Vec::with_capacity(bounds.len());
+        for (bound, &ty) in bounds.into_iter().zip(aggregate.args) {
+            // An argument of any type keeps its own.
+            typed.push(self.argument(bound, ty, span)?);
+        }
+        let filter = filter.map(|filter| self.condition(filter, "FILTER")).transpose()?;
+        let mut order = Vec::with_capacity(args.order.len());
+        for key in args.order {
+            let bound = self.expr(&key.expr)?;
+            let ty = super::expr::known(bound.ty.ty);
+            let expr = self.coerce(bound, ty.into(), CastContext::Implicit, span)?;
+            let (descending, nulls_first) = sort_key_options(&key.options)?;
+            order.push(SortKey { expr, descending, nulls_first });
+        }
+        Ok(logical::Call { aggregate, args: typed, distinct: args.distinct, filter, order })
+    }
+}
+
+fn type_by_name(name: &str) -> Result<Type> {
+    let object = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(ast::Ident::new(name))]);
+    super::types::bind_type(&ast::DataType::Custom(object, Vec::new())).map(|ty| ty.ty)
+}
+
+fn no_such_function(name: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_FUNCTION, format!("function {name} does not exist"))
+        .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
+}

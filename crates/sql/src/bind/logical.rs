@@ -1,0 +1,139 @@
+//! Queries with names and types resolved, before operators are chosen.
+//!
+//! A [`Select`] is computed on a *wide row*: the columns of all its relations side by side, in the order in which FROM
+//! names them, whatever the order of joins will be. Once it is grouped, on the group's row: keys, then aggregates.
+
+use std::sync::Arc;
+
+use compact_str::CompactString;
+
+use crate::aggregates::Aggregate;
+use crate::catalog::Table;
+use crate::expr::Expr;
+use crate::plan::{IfRowLocked, RowLock, Series, SortKey};
+use crate::types::ColumnType;
+
+/// A query.
+#[derive(Debug)]
+pub(crate) struct Query {
+    pub(crate) body: Body,
+    /// Names and types of the result's columns. A body may give more, for `order`.
+    pub(crate) columns: Vec<Column>,
+    /// Over the body's columns.
+    pub(crate) order: Vec<SortKey>,
+    pub(crate) limit: Option<Expr>,
+    pub(crate) offset: Option<Expr>,
+    pub(crate) locks: Vec<Lock>,
+}
+
+/// A column of a result or a relation.
+#[derive(Debug, Clone)]
+pub(crate) struct Column {
+    pub(crate) name: CompactString,
+    pub(crate) ty: ColumnType,
+    /// The table and column that it comes from unchanged.
+    pub(crate) origin: Option<(u32, i16)>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Body {
+    Select(Box<Select>),
+    Values(Vec<Vec<Expr>>),
+    /// Both sides give the same types.
+    Set { op: SetOperation, all: bool, left: Box<Query>, right: Box<Query> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetOperation {
+    Union,
+    Intersect,
+    Except,
+}
+
+#[derive(Debug)]
+pub(crate) struct Select {
+    pub(crate) relations: Vec<Relation>,
+    /// `None` without FROM.
+    pub(crate) from: Option<From>,
+    /// Conditions that all have to be true, over the wide row.
+    pub(crate) filter: Vec<Expr>,
+    pub(crate) group: Option<Group>,
+    /// Over the wide row, or the group's.
+    pub(crate) output: Vec<Expr>,
+    pub(crate) distinct: Distinct,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Distinct {
+    No,
+    /// In the first so many columns of the output.
+    All(usize),
+    /// DISTINCT ON: in the columns of the output with these places, which come first in the order.
+    On(Vec<usize>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// Over the wide row.
+    pub(crate) keys: Vec<Expr>,
+    pub(crate) calls: Vec<Call>,
+    /// Over the group's row.
+    pub(crate) having: Option<Expr>,
+}
+
+/// A call of an aggregate, over the wide row.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) aggregate: &'static Aggregate,
+    pub(crate) args: Vec<Expr>,
+    pub(crate) distinct: bool,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) order: Vec<SortKey>,
+}
+
+/// Something in FROM.
+#[derive(Debug)]
+pub(crate) struct Relation {
+    /// Where its columns begin in the wide row.
+    pub(crate) base: usize,
+    pub(crate) width: usize,
+    pub(crate) source: Source,
+    /// What it is called, for explaining and for locking.
+    pub(crate) name: CompactString,
+}
+
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// The relation's columns are all of the table's, dropped ones included, then its hidden number if it has no primary
+    /// key.
+    Table(Arc<Table>),
+    Query(Box<Query>),
+    /// A WITH query that is read more than once.
+    Shared { id: usize, query: Arc<Query> },
+    Series(Series, Vec<Expr>),
+}
+
+/// How relations are joined.
+#[derive(Debug)]
+pub(crate) enum From {
+    /// By place in `Select::relations`.
+    Relation(usize),
+    Join { kind: Join, left: Box<From>, right: Box<From>, on: Vec<Expr> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Join {
+    Inner,
+    Left,
+    Right,
+    Full,
+}
+
+/// `FOR UPDATE`, `FOR SHARE`
+#[derive(Debug, Clone)]
+pub(crate) struct Lock {
+    pub(crate) mode: RowLock,
+    pub(crate) if_locked: IfRowLocked,
+    /// Relations by name; all if empty.
+    pub(crate) of: Vec<CompactString>,
+}

@@ -1,0 +1,276 @@
+//! Binding: from the parser's tree to queries whose names and types are resolved.
+//!
+//! Names are looked up from the innermost query outwards. A query inside an expression becomes a fragment of its own; a
+//! column that it takes from outside becomes one of its arguments ([`Expr::Arg`]), filled by each row of the outer query.
+//!
+//! Invariants: every expression that leaves here has operands of the types that its operation wants; literals without a
+//! type and parameters have got theirs from the context, as in PostgreSQL.
+
+mod expr;
+mod from;
+mod functions;
+pub(crate) mod logical;
+mod query;
+mod rules;
+pub(crate) mod rewrite;
+pub(crate) mod types;
+mod write;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use compact_str::CompactString;
+use sqlparser::ast;
+use sqlparser::tokenizer::Span;
+
+use crate::catalog::{Catalog, NAME_BYTES_MAX, Relation, Table};
+use crate::env::Env;
+use crate::error::{Error, Result, SqlState};
+use crate::expr::Expr;
+use crate::planner::Sizes;
+use crate::types::Type;
+
+pub(crate) use expr::Bound;
+pub(crate) use logical::Query;
+pub(crate) use types::bind_type;
+pub(crate) use query::sort_key_options;
+pub(crate) use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
+
+/// Levels of queries and expressions inside each other.
+const DEPTH_MAX: usize = 200;
+
+/// While a SELECT is bound, its aggregates stand at these places of the row; then they become columns of the group.
+pub(super) const AGGREGATES: usize = 1 << 32;
+
+/// What names and types are looked up in.
+pub(crate) struct Binder<'a> {
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) env: &'a Env,
+    pub(crate) sizes: &'a dyn Sizes,
+    /// The statement, for positions.
+    pub(crate) text: &'a str,
+    /// Schemas, in the order in which they are looked through.
+    pub(crate) search_path: &'a [CompactString],
+    /// Types of parameters, as far as they are known.
+    pub(crate) params: Vec<Option<Type>>,
+    /// One for the statement, and one for each query inside an expression that is being bound.
+    frames: Vec<Frame>,
+    /// WITH queries in sight, the innermost last.
+    with: Vec<With>,
+    depth: usize,
+    /// Numbers subqueries and shared queries.
+    next_id: Cell<usize>,
+    /// Tables and views that the statement uses.
+    pub(crate) used: Vec<u32>,
+    /// Whether a session function that changes something, or a volatile one, is called.
+    pub(crate) has_side_effects: bool,
+}
+
+/// A query that is run on its own, with the queries that are part of it.
+#[derive(Default)]
+struct Frame {
+    scopes: Vec<Scope>,
+    /// What it takes from outside, as expressions of the frame around it.
+    args: Vec<Expr>,
+}
+
+/// The names that expressions of one SELECT see.
+#[derive(Default)]
+struct Scope {
+    tables: Vec<ScopeTable>,
+    /// Columns joined by USING or NATURAL: an unqualified name means these.
+    merged: Vec<Merged>,
+    /// Columns of the wide row so far.
+    width: usize,
+    /// Aggregates found in the expressions being bound; `None` where there may be none.
+    calls: Option<Vec<logical::Call>>,
+    /// Why there may be no aggregates here.
+    no_calls: &'static str,
+    /// Inside an aggregate's arguments.
+    in_call: bool,
+}
+
+/// A relation under a name.
+struct ScopeTable {
+    name: CompactString,
+    schema: Option<CompactString>,
+    base: usize,
+    columns: Vec<logical::Column>,
+    /// Columns not to be found: dropped ones and hidden ones.
+    hidden: Vec<bool>,
+    /// An alias of a join hides the names inside.
+    visible: bool,
+}
+
+/// A column that stands for several.
+#[derive(Clone)]
+struct Merged {
+    name: CompactString,
+    expr: Expr,
+    ty: Type,
+    /// The columns that it stands for.
+    parts: Vec<usize>,
+}
+
+struct With {
+    name: CompactString,
+    columns: Vec<logical::Column>,
+    id: usize,
+    query: Arc<Query>,
+    /// Frames that were open when it was bound: it may refer to their rows only from inside the same one.
+    frame: usize,
+}
+
+/// An identifier as PostgreSQL reads it: in lower case unless it was quoted, cut to 63 bytes.
+pub(crate) fn fold(ident: &ast::Ident) -> CompactString {
+    let mut name = match ident.quote_style {
+        Some(_) => CompactString::new(&ident.value),
+        None => CompactString::new(ident.value.to_ascii_lowercase()),
+    };
+    if name.len() > NAME_BYTES_MAX {
+        let end = (0..=NAME_BYTES_MAX).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+        name.truncate(end);
+    }
+    name
+}
+
+/// The parts of a qualified name.
+pub(crate) fn name_parts(name: &ast::ObjectName) -> Result<Vec<&ast::Ident>> {
+    name.0
+        .iter()
+        .map(|part| match part {
+            ast::ObjectNamePart::Identifier(ident) => Ok(ident),
+            ast::ObjectNamePart::Function(_) => Err(Error::new(SqlState::SYNTAX_ERROR, "a name was expected")),
+        })
+        .collect()
+}
+
+/// Schema, if given, and name.
+pub(crate) fn qualified(name: &ast::ObjectName) -> Result<(Option<CompactString>, CompactString)> {
+    match *name_parts(name)? {
+        [name] => Ok((None, fold(name))),
+        // A database's name in front may only be this one's; clients that send it mean that.
+        [schema, name] | [_, schema, name] => Ok((Some(fold(schema)), fold(name))),
+        _ => Err(Error::new(SqlState::SYNTAX_ERROR, format!("improper qualified name (too many dotted names): {name}"))),
+    }
+}
+
+/// The place of a span in a text, in characters from 1; 0 if the span is empty.
+pub(crate) fn position(text: &str, span: Span) -> u32 {
+    if span.start.line == 0 {
+        return 0;
+    }
+    let before: usize = text.split_inclusive('\n').take(span.start.line as usize - 1).map(|line| line.chars().count()).sum();
+    (before as u64 + span.start.column) as u32
+}
+
+impl<'a> Binder<'a> {
+    pub(crate) fn new(
+        catalog: &'a Catalog,
+        env: &'a Env,
+        sizes: &'a dyn Sizes,
+        text: &'a str,
+        search_path: &'a [CompactString],
+        params: Vec<Option<Type>>,
+    ) -> Self {
+        Self {
+            catalog,
+            env,
+            sizes,
+            text,
+            search_path,
+            params,
+            frames: vec![Frame::default()],
+            with: Vec::new(),
+            depth: 0,
+            next_id: Cell::new(0),
+            used: Vec::new(),
+            has_side_effects: false,
+        }
+    }
+
+    fn new_id(&self) -> usize {
+        self.next_id.replace(self.next_id.get() + 1)
+    }
+
+    /// Says where in the text an error is.
+    fn at<T>(&self, span: Span, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.place(span, error))
+    }
+
+    fn place(&self, span: Span, error: Error) -> Error {
+        match position(self.text, span) {
+            0 => error,
+            position => error.at(position),
+        }
+    }
+
+    fn deeper<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= DEPTH_MAX {
+            return Err(Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
+                .hint("The statement has too many levels of parentheses or queries inside each other."));
+        }
+        self.depth += 1;
+        let bound = bind(self);
+        self.depth -= 1;
+        bound
+    }
+
+    /// What a name means in the schemas looked through.
+    pub(crate) fn relation(&self, name: &ast::ObjectName) -> Result<Option<&'a Relation>> {
+        let (schema, relation) = qualified(name)?;
+        match schema {
+            Some(schema) => Ok(self.catalog.relation(&schema, &relation)),
+            None => Ok(self.search_path.iter().find_map(|schema| self.catalog.relation(schema, &relation))),
+        }
+    }
+
+    /// A table, for writing or changing.
+    pub(crate) fn table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+        let found = self.relation(name)?;
+        let result = match found {
+            Some(Relation::Table(table)) => Ok(Arc::clone(table)),
+            Some(Relation::View(view)) => {
+                Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", view.name)))
+            }
+            Some(other) => {
+                let (_, name) = qualified(name)?;
+                Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is a {}, not a table", other.kind())))
+            }
+            None => Err(no_such_relation(name)),
+        };
+        let table = self.at(name_span(name), result)?;
+        self.used.push(table.id);
+        Ok(table)
+    }
+
+    fn frame(&mut self) -> &mut Frame {
+        self.frames.last_mut().expect("the statement's frame is never taken away")
+    }
+
+    fn scope(&mut self) -> &mut Scope {
+        self.frame().scopes.last_mut().expect("expressions are bound within a scope")
+    }
+
+    /// Binds with the names of a scope in sight, and gives the scope back.
+    fn within<T>(&mut self, scope: Scope, bind: impl FnOnce(&mut Self) -> Result<T>) -> (Result<T>, Scope) {
+        self.frame().scopes.push(scope);
+        let bound = bind(self);
+        let scope = self.frame().scopes.pop().expect("the scope was pushed above");
+        (bound, scope)
+    }
+}
+
+/// The place of a name.
+pub(crate) fn name_span(name: &ast::ObjectName) -> Span {
+    match name.0.first() {
+        Some(ast::ObjectNamePart::Identifier(ident)) => ident.span,
+        _ => Span::empty(),
+    }
+}
+
+/// `relation "x" does not exist`
+pub(crate) fn no_such_relation(name: &ast::ObjectName) -> Error {
+    let parts: Vec<_> = name_parts(name).unwrap_or_default().into_iter().map(fold).collect();
+    Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", parts.join(".")))
+}

@@ -1,0 +1,118 @@
+//! What writing to a table has to obey, bound.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use super::{Binder, unique_on};
+use crate::catalog::{ForeignKey, ObjectId, Table};
+use crate::error::{Error, Result};
+use crate::plan::{ForeignKeyRule, ReferenceAction, ReferenceRule, TableRules};
+use crate::planner;
+use crate::types::Type;
+
+impl Binder<'_> {
+    /// The rules of a table, and of those whose rows its foreign keys' actions may change.
+    pub(crate) fn rules(&mut self, table: &Arc<Table>) -> Result<Arc<TableRules>> {
+        let mut made: HashMap<ObjectId, TableRules> = HashMap::new();
+        let mut order = vec![Arc::clone(table)];
+        let mut next = 0;
+        while let Some(table) = order.get(next).cloned() {
+            next += 1;
+            let rules = self.rules_of_one(&table)?;
+            for rule in &rules.referenced_by {
+                let acts = |action| !matches!(action, ReferenceAction::NoAction | ReferenceAction::Restrict);
+                let known = order.iter().any(|known| known.id == rule.source.id);
+                if !known && (acts(rule.on_delete) || acts(rule.on_update)) {
+                    order.push(Arc::clone(&rule.source));
+                }
+            }
+            made.insert(table.id, rules);
+        }
+        // Rules may refer to each other in circles: the first one holds all others, they find each other weakly.
+        let root = made.remove(&table.id).ok_or_else(|| Error::internal("a table has no rules"))?;
+        let others: HashMap<ObjectId, Arc<TableRules>> =
+            made.into_iter().map(|(id, rules)| (id, Arc::new(rules))).collect();
+        let root = Arc::new(root);
+        let find = |id: ObjectId| if id == table.id { Some(&root) } else { others.get(&id) };
+        for rules in others.values().chain(std::iter::once(&root)) {
+            for rule in &rules.referenced_by {
+                if let Some(source) = find(rule.source.id) {
+                    _ = rule.source_rules.set(Arc::downgrade(source));
+                }
+            }
+        }
+        _ = root.others.set(others.into_values().collect());
+        Ok(root)
+    }
+
+    fn rules_of_one(&mut self, table: &Arc<Table>) -> Result<TableRules> {
+        let mut checks = Vec::with_capacity(table.checks.len());
+        for check in &table.checks {
+            let condition = self.stored_expr(&check.condition, Some(table), Type::Bool.into())?;
+            checks.push((check.name.clone(), condition));
+        }
+        let mut foreign_keys = Vec::with_capacity(table.foreign_keys.len());
+        for key in &table.foreign_keys {
+            foreign_keys.push(self.foreign_key_rule(table, key)?);
+        }
+        let referring: Vec<Arc<Table>> = self.catalog.referring_to(table.id).cloned().collect();
+        let mut referenced_by = Vec::new();
+        for source in referring {
+            for key in source.foreign_keys.iter().filter(|key| key.target == table.id) {
+                referenced_by.push(self.reference_rule(&source, key)?);
+            }
+        }
+        Ok(TableRules { checks, foreign_keys, referenced_by, others: OnceLock::new() })
+    }
+
+    pub(crate) fn foreign_key_rule(&mut self, table: &Arc<Table>, key: &ForeignKey) -> Result<ForeignKeyRule> {
+        let target = if key.target == table.id { Some(table) } else { self.catalog.table(key.target) };
+        let target = Arc::clone(target.ok_or_else(|| Error::internal("a foreign key refers to no table"))?);
+        self.used.push(target.id);
+        let target_key = unique_on(&target, &key.target_columns)
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::internal("a foreign key refers to columns that are not unique"))?;
+        let ordered: Vec<usize> = match &target_key {
+            crate::plan::Arbiter::Key => target.key_columns().to_vec(),
+            crate::plan::Arbiter::Index(index) => index.columns.iter().map(|column| column.column).collect(),
+        };
+        let key_order = ordered
+            .iter()
+            .map(|column| key.target_columns.iter().position(|target| target == column))
+            .collect::<Option<Vec<usize>>>()
+            .ok_or_else(|| Error::internal("a foreign key's columns are not its target's key"))?;
+        Ok(ForeignKeyRule {
+            name: key.name.clone(),
+            columns: key.columns.clone(),
+            target,
+            target_columns: key.target_columns.clone(),
+            target_key,
+            key_order,
+        })
+    }
+
+    fn reference_rule(&mut self, source: &Arc<Table>, key: &ForeignKey) -> Result<ReferenceRule> {
+        self.used.push(source.id);
+        let (lookup, filter) = planner::reference_access(source, &key.columns, self.sizes);
+        let sets_default = [key.on_delete, key.on_update].contains(&ReferenceAction::SetDefault);
+        let mut defaults = Vec::new();
+        if sets_default {
+            for &column in &key.columns {
+                defaults.push(self.column_default(source, column)?);
+            }
+        }
+        Ok(ReferenceRule {
+            name: key.name.clone(),
+            columns: key.target_columns.clone(),
+            source: Arc::clone(source),
+            source_columns: key.columns.clone(),
+            lookup,
+            filter,
+            on_delete: key.on_delete,
+            on_update: key.on_update,
+            defaults,
+            source_rules: OnceLock::new(),
+        })
+    }
+}

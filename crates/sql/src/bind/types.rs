@@ -1,0 +1,164 @@
+//! Names of types.
+
+use sqlparser::ast::{self, DataType, ExactNumberInfo, TimezoneInfo};
+
+use super::fold;
+use crate::error::{Error, Result, SqlState};
+use crate::types::{ColumnType, Modifier, Type};
+
+/// Characters of `char(n)` and `varchar(n)` at most.
+const CHARS_MAX: u64 = 10_485_760;
+/// Digits of `numeric(p, s)` at most: what a [`crate::Numeric`] holds.
+const DIGITS_MAX: u64 = 38;
+
+fn length(name: &str, length: Option<&ast::CharacterLength>) -> Result<Modifier> {
+    match length {
+        None | Some(ast::CharacterLength::Max) => Ok(Modifier::NONE),
+        Some(ast::CharacterLength::IntegerLength { length: 0, .. }) => {
+            Err(Error::new(SqlState::BAD_PARAMETER, format!("length for type {name} must be at least 1")))
+        }
+        Some(ast::CharacterLength::IntegerLength { length, .. }) if *length > CHARS_MAX => {
+            Err(Error::new(SqlState::BAD_PARAMETER, format!("length for type {name} cannot exceed {CHARS_MAX}")))
+        }
+        Some(ast::CharacterLength::IntegerLength { length, .. }) => Ok(Modifier::length(*length as u32)),
+    }
+}
+
+fn numeric(info: &ExactNumberInfo) -> Result<Modifier> {
+    let (precision, scale) = match *info {
+        ExactNumberInfo::None => return Ok(Modifier::NONE),
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    if !(1..=1000).contains(&precision) {
+        let message = format!("NUMERIC precision {precision} must be between 1 and 1000");
+        return Err(Error::new(SqlState::BAD_PARAMETER, message));
+    }
+    if precision > DIGITS_MAX {
+        return Err(Error::unsupported(format_args!("numeric with a precision of more than {DIGITS_MAX} digits")));
+    }
+    match u16::try_from(scale) {
+        Ok(scale) if u64::from(scale) <= precision => Ok(Modifier::numeric(precision as u16, scale)),
+        _ => {
+            let message = format!("NUMERIC scale {scale} must be between 0 and precision {precision}");
+            Err(Error::new(SqlState::BAD_PARAMETER, message))
+        }
+    }
+}
+
+fn fraction(digits: Option<u64>) -> Modifier {
+    digits.map_or(Modifier::NONE, |digits| Modifier::fraction(digits.min(6) as u8))
+}
+
+fn float(digits: u64) -> Result<Type> {
+    match digits {
+        1..=24 => Ok(Type::Float4),
+        25..=53 => Ok(Type::Float8),
+        0 => Err(Error::new(SqlState::BAD_PARAMETER, "precision for type float must be at least 1 bit")),
+        _ => Err(Error::new(SqlState::BAD_PARAMETER, "precision for type float must be less than 54 bits")),
+    }
+}
+
+/// The type that a name stands for.
+pub(crate) fn bind_type(data_type: &DataType) -> Result<ColumnType> {
+    let plain = |ty: Type| Ok(ty.into());
+    let with = |ty: Type, modifier: Modifier| Ok(ColumnType { ty, modifier });
+    match data_type {
+        DataType::Bool | DataType::Boolean => plain(Type::Bool),
+        DataType::SmallInt(_) | DataType::Int2(_) => plain(Type::Int2),
+        DataType::Int(_) | DataType::Int4(_) | DataType::Integer(_) => plain(Type::Int4),
+        DataType::BigInt(_) | DataType::Int8(_) => plain(Type::Int8),
+        DataType::Real | DataType::Float4 => plain(Type::Float4),
+        DataType::Float8 | DataType::DoublePrecision | DataType::Float(ExactNumberInfo::None) => plain(Type::Float8),
+        DataType::Float(ExactNumberInfo::Precision(digits)) => float(*digits).map(Into::into),
+        DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => with(Type::Numeric, numeric(info)?),
+        DataType::Char(None) | DataType::Character(None) => with(Type::Char, Modifier::length(1)),
+        DataType::Char(chars) | DataType::Character(chars) => with(Type::Char, length("char", chars.as_ref())?),
+        DataType::Varchar(chars) | DataType::CharVarying(chars) | DataType::CharacterVarying(chars) => {
+            with(Type::Varchar, length("varchar", chars.as_ref())?)
+        }
+        DataType::Text => plain(Type::Text),
+        DataType::Bytea => plain(Type::Bytea),
+        DataType::Date => plain(Type::Date),
+        DataType::Time(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            with(Type::Time, fraction(*digits))
+        }
+        DataType::Timestamp(digits, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            with(Type::Timestamp, fraction(*digits))
+        }
+        DataType::Timestamp(digits, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
+            with(Type::TimestampTz, fraction(*digits))
+        }
+        DataType::Interval { precision, .. } => with(Type::Interval, fraction(*precision)),
+        DataType::Uuid => plain(Type::Uuid),
+        DataType::Custom(name, arguments) => custom(name, arguments),
+        other => Err(unknown(&other.to_string())),
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    let known_elsewhere = ["json", "jsonb", "xml", "inet", "cidr", "money", "bit", "point", "regclass", "timetz", "time"];
+    let lower = name.to_ascii_lowercase();
+    if lower.ends_with("[]") || known_elsewhere.iter().any(|known| lower.starts_with(known)) {
+        return Error::unsupported(format_args!("type {lower}"));
+    }
+    Error::new(SqlState::NO_SUCH_OBJECT, format!("type \"{lower}\" does not exist"))
+}
+
+fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
+    let name = match super::name_parts(name)?[..] {
+        [name] => fold(name),
+        [schema, name] if fold(schema) == "pg_catalog" => fold(name),
+        _ => return Err(unknown(&name.to_string())),
+    };
+    let number = |text: &String| text.parse::<u64>().map_err(|_| unknown(&name));
+    let chars = |text: &String| -> Result<_> {
+        Ok(ast::CharacterLength::IntegerLength { length: number(text)?, unit: None })
+    };
+    let ty = match (name.as_str(), arguments) {
+        ("bool" | "boolean", []) => Type::Bool,
+        ("int2" | "smallint", []) => Type::Int2,
+        ("int4" | "int" | "integer", []) => Type::Int4,
+        ("int8" | "bigint", []) => Type::Int8,
+        ("float4" | "real", []) => Type::Float4,
+        ("float8", []) => Type::Float8,
+        ("numeric" | "decimal", []) => Type::Numeric,
+        ("bpchar", []) => Type::Char,
+        ("bpchar", [chars_max]) => {
+            return Ok(ColumnType { ty: Type::Char, modifier: length("char", Some(&chars(chars_max)?))? });
+        }
+        ("varchar", []) => Type::Varchar,
+        ("varchar", [chars_max]) => {
+            return Ok(ColumnType { ty: Type::Varchar, modifier: length("varchar", Some(&chars(chars_max)?))? });
+        }
+        ("text", []) => Type::Text,
+        ("name", []) => Type::Name,
+        ("bytea", []) => Type::Bytea,
+        ("date", []) => Type::Date,
+        ("time", []) => Type::Time,
+        ("timestamp", []) => Type::Timestamp,
+        ("timestamptz", []) => Type::TimestampTz,
+        ("timestamptz", [digits]) => {
+            return Ok(ColumnType { ty: Type::TimestampTz, modifier: fraction(Some(number(digits)?)) });
+        }
+        ("interval", []) => Type::Interval,
+        ("uuid", []) => Type::Uuid,
+        ("oid", []) => Type::Oid,
+        _ => return Err(unknown(&name)),
+    };
+    Ok(ty.into())
+}
+
+/// The integer type that `serial` and its kin stand for.
+pub(crate) fn serial_type(data_type: &DataType) -> Option<Type> {
+    let DataType::Custom(name, arguments) = data_type else { return None };
+    if !arguments.is_empty() {
+        return None;
+    }
+    match fold(super::name_parts(name).ok()?.first()?).as_str() {
+        "smallserial" | "serial2" => Some(Type::Int2),
+        "serial" | "serial4" => Some(Type::Int4),
+        "bigserial" | "serial8" => Some(Type::Int8),
+        _ => None,
+    }
+}

@@ -1,0 +1,586 @@
+//! Binding INSERT, UPDATE and DELETE.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+use sqlparser::ast::Spanned;
+use sqlparser::tokenizer::Span;
+
+use super::expr::Bound;
+use super::from::table_columns;
+use super::logical::{Body, Column, Query, Relation, Source};
+use super::{Binder, Scope, ScopeTable, fold, logical, name_parts, rewrite};
+use crate::cast::CastContext;
+use crate::catalog::{Identity, Index, Table};
+use crate::error::{Error, Result, SqlState};
+use crate::expr::Expr;
+use crate::plan::{Arbiter, ConflictAction, OnConflict};
+use crate::types::Type;
+
+/// `INSERT`
+pub(crate) struct BoundInsert {
+    pub(crate) table: Arc<Table>,
+    /// What gives the rows. `None`: one row of defaults.
+    pub(crate) source: Option<Query>,
+    /// For each of the table's columns, what it gets, over the source's row.
+    pub(crate) values: Vec<Expr>,
+    pub(crate) on_conflict: Option<OnConflict>,
+    pub(crate) returning: Option<(Vec<Expr>, Vec<Column>)>,
+}
+
+/// `UPDATE`: of the first relation.
+pub(crate) struct BoundUpdate {
+    pub(crate) table: Arc<Table>,
+    pub(crate) relations: Vec<Relation>,
+    pub(crate) from: logical::From,
+    pub(crate) filter: Vec<Expr>,
+    /// Over the wide row.
+    pub(crate) assignments: Vec<(usize, BoundValue)>,
+    pub(crate) returning: Option<(Vec<Expr>, Vec<Column>)>,
+}
+
+/// What a column is set to.
+pub(crate) struct BoundValue {
+    pub(crate) expr: Expr,
+}
+
+/// `DELETE`: from the first relation.
+pub(crate) struct BoundDelete {
+    pub(crate) table: Arc<Table>,
+    pub(crate) relations: Vec<Relation>,
+    pub(crate) from: logical::From,
+    pub(crate) filter: Vec<Expr>,
+    pub(crate) returning: Option<(Vec<Expr>, Vec<Column>)>,
+}
+
+fn is_default(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"))
+}
+
+impl Binder<'_> {
+    /// The default of a column, cast to its type.
+    pub(crate) fn column_default(&mut self, table: &Table, column: usize) -> Result<Expr> {
+        let Some(text) = &table.columns[column].default else {
+            return Ok(Expr::Const(crate::Datum::Null));
+        };
+        self.stored_expr(text, None, table.columns[column].ty)
+    }
+
+    /// An expression that the catalogue holds as text, over a row of all the table's columns if a table is given.
+    pub(crate) fn stored_expr(
+        &mut self,
+        text: &str,
+        table: Option<&Table>,
+        ty: crate::types::ColumnType,
+    ) -> Result<Expr> {
+        let parsed = crate::statement::parse_expr(text)?;
+        let old_text = std::mem::replace(&mut self.text, "");
+        let scope = Scope { no_calls: "stored expressions", ..Scope::default() };
+        self.frame().scopes.push(scope);
+        if let Some(table) = table {
+            self.scope_for_table(table, &table.name.clone(), false);
+        }
+        let bound = self.expr(&parsed);
+        self.frame().scopes.pop();
+        self.text = old_text;
+        self.coerce(bound?, ty, CastContext::Assignment, Span::empty())
+    }
+
+    /// A column's default, as it is about to be stored.
+    pub(crate) fn default_expr(&mut self, text: &str, column: &str, ty: crate::types::ColumnType) -> Result<Expr> {
+        let parsed = crate::statement::parse_expr(text)?;
+        self.frame().scopes.push(Scope { no_calls: "DEFAULT expressions", ..Scope::default() });
+        let bound = self.expr(&parsed);
+        self.frame().scopes.pop();
+        let bound = match bound {
+            Err(error) if error.state() == SqlState::NO_SUCH_COLUMN => {
+                return Err(Error::new(
+                    SqlState::FEATURE_NOT_SUPPORTED,
+                    "cannot use column reference in DEFAULT expression",
+                ));
+            }
+            bound => bound?,
+        };
+        let from = bound.ty.ty;
+        self.coerce(bound, ty, CastContext::Assignment, Span::empty()).map_err(|error| {
+            if error.state() != SqlState::CANNOT_COERCE {
+                return error;
+            }
+            let message =
+                format!("column \"{column}\" is of type {} but default expression is of type {from}", ty.ty);
+            Error::new(SqlState::TYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression.")
+        })
+    }
+
+    /// A CHECK condition over a table's rows.
+    pub(crate) fn check_expr(&mut self, text: &str, table: &Table) -> Result<Expr> {
+        let parsed = crate::statement::parse_expr(text)?;
+        self.frame().scopes.push(Scope { no_calls: "check constraints", ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = self.condition(&parsed, "CHECK");
+        self.frame().scopes.pop();
+        let bound = bound?;
+        if rewrite::any(&bound, &|expr| matches!(expr, Expr::Subquery(_))) {
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot use subquery in check constraint"));
+        }
+        Ok(bound)
+    }
+
+    /// An expression over a table's rows.
+    pub(crate) fn table_expr(&mut self, expr: &ast::Expr, table: &Table) -> Result<Bound> {
+        self.frame().scopes.push(Scope { no_calls: "transform expressions", ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = self.expr(expr);
+        self.frame().scopes.pop();
+        bound
+    }
+
+    /// Brings a table's columns into the scope at hand.
+    fn scope_for_table(&mut self, table: &Table, name: &str, hidden_name: bool) {
+        let (columns, hidden) = table_columns(table);
+        let scope = self.scope();
+        let base = scope.width;
+        scope.width += columns.len();
+        scope.tables.push(ScopeTable {
+            name: name.into(),
+            schema: Some(table.schema.clone()),
+            base,
+            columns,
+            hidden,
+            visible: !hidden_name,
+        });
+    }
+
+    pub(super) fn target_column(&mut self, table: &Table, ident: &ast::Ident) -> Result<usize> {
+        let name = fold(ident);
+        table.column(&name).ok_or_else(|| {
+            let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+            self.place(ident.span, Error::new(SqlState::NO_SUCH_COLUMN, message))
+        })
+    }
+
+    /// Casts a value to what a column takes.
+    fn assign(&mut self, table: &Table, column: usize, bound: Bound, span: Span) -> Result<Expr> {
+        let column = &table.columns[column];
+        let (from, to) = (bound.ty.ty, column.ty);
+        let allowed = from == Type::Unknown
+            || from == to.ty
+            || crate::cast::cast_context(from, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment);
+        if !allowed {
+            let message = format!("column \"{}\" is of type {} but expression is of type {from}", column.name, to.ty);
+            let error = Error::new(SqlState::TYPE_MISMATCH, message)
+                .hint("You will need to rewrite or cast the expression.");
+            return Err(self.place(span, error));
+        }
+        self.coerce(bound, to, CastContext::Assignment, span)
+    }
+
+    /// Binds INSERT.
+    pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert> {
+        let ast::TableObject::TableName(name) = &insert.table else {
+            return Err(Error::unsupported("INSERT into something other than a table"));
+        };
+        if insert.or.is_some() || insert.overwrite || insert.replace_into || !insert.assignments.is_empty() {
+            return Err(Error::unsupported("this form of INSERT"));
+        }
+        let table = self.table(name)?;
+        let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.alias));
+        let mut targets: Vec<usize> = Vec::new();
+        for column in &insert.columns {
+            let ident = *name_parts(column)?.last().expect("a name has parts");
+            let place = self.target_column(&table, ident)?;
+            if targets.contains(&place) {
+                let message = format!("column \"{}\" specified more than once", table.columns[place].name);
+                return Err(self.place(ident.span, Error::new(SqlState::DUPLICATE_COLUMN, message)));
+            }
+            targets.push(place);
+        }
+        let explicit = !targets.is_empty();
+        if !explicit {
+            targets = table.live_columns().map(|(place, _)| place).collect();
+        }
+        let overriding = false;
+        let mut values = Vec::with_capacity(table.columns.len());
+        for (place, column) in table.columns.iter().enumerate() {
+            values.push(if column.dropped {
+                Expr::Const(crate::Datum::Null)
+            } else {
+                self.column_default(&table, place)?
+            });
+        }
+        let source = match &insert.source {
+            None => None,
+            Some(query) => {
+                let source = self.insert_source(&table, query, &targets, explicit, overriding, &mut values)?;
+                Some(source)
+            }
+        };
+        let on_conflict = match &insert.on {
+            None => None,
+            Some(ast::OnInsert::OnConflict(clause)) => Some(self.on_conflict(&table, &alias, clause)?),
+            Some(_) => return Err(Error::new(SqlState::SYNTAX_ERROR, "ON DUPLICATE KEY is ON CONFLICT here")),
+        };
+        let returning = match &insert.returning {
+            None => None,
+            Some(items) => {
+                self.frame().scopes.push(Scope::default());
+                self.scope_for_table(&table, &alias, false);
+                let bound = self.returning(items);
+                self.frame().scopes.pop();
+                Some(bound?)
+            }
+        };
+        Ok(BoundInsert { table, source, values, on_conflict, returning })
+    }
+
+    fn insert_source(
+        &mut self,
+        table: &Arc<Table>,
+        query: &ast::Query,
+        targets: &[usize],
+        explicit: bool,
+        overriding: bool,
+        values: &mut [Expr],
+    ) -> Result<Query> {
+        let rows = match &*query.body {
+            ast::SetExpr::Values(rows) if query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() => {
+                Some(rows)
+            }
+            _ => None,
+        };
+        let too_many = |binder: &Self, span: Span| {
+            binder.place(span, Error::new(SqlState::SYNTAX_ERROR, "INSERT has more expressions than target columns"))
+        };
+        let too_few = |binder: &Self, span: Span| {
+            binder.place(span, Error::new(SqlState::SYNTAX_ERROR, "INSERT has more target columns than expressions"))
+        };
+        let Some(rows) = rows else {
+            let mut source = self.query(query)?;
+            let width = source.columns.len();
+            if width > targets.len() {
+                return Err(too_many(self, query.span()));
+            }
+            if width < targets.len() && explicit {
+                return Err(too_few(self, query.span()));
+            }
+            // Literals of the SELECT list take the columns' types.
+            let types: Vec<Type> = source
+                .columns
+                .iter()
+                .zip(targets)
+                .map(|(column, &target)| {
+                    if column.ty.ty == Type::Unknown { table.columns[target].ty.ty } else { column.ty.ty }
+                })
+                .collect();
+            self.retype(&mut source, &types)?;
+            for (index, &target) in targets[..width].iter().enumerate() {
+                self.refuse_generated(table, target, overriding, query.span())?;
+                let bound = Bound { expr: Expr::Column(index), ty: source.columns[index].ty };
+                values[target] = self.assign(table, target, bound, query.span())?;
+            }
+            return Ok(source);
+        };
+        let width = rows.rows.first().map_or(0, |row| row.content.len());
+        let mut bound_rows = Vec::with_capacity(rows.rows.len());
+        // A row's own expressions are cast to the columns' types one by one.
+        for row in &rows.rows {
+            if row.content.len() != width {
+                let span = row.content.first().map_or(Span::empty(), Spanned::span);
+                let error = Error::new(SqlState::SYNTAX_ERROR, "VALUES lists must all be the same length");
+                return Err(self.place(span, error));
+            }
+            if width > targets.len() {
+                return Err(too_many(self, row.content[targets.len()].span()));
+            }
+            if width < targets.len() && explicit {
+                return Err(too_few(self, row.content.first().map_or(Span::empty(), Spanned::span)));
+            }
+            let mut exprs = Vec::with_capacity(width);
+            for (expr, &target) in row.content.iter().zip(targets) {
+                if is_default(expr) {
+                    exprs.push(values[target].clone());
+                    continue;
+                }
+                self.refuse_generated(table, target, overriding, expr.span())?;
+                self.frame().scopes.push(Scope { no_calls: "VALUES", ..Scope::default() });
+                let bound = self.expr(expr);
+                self.frame().scopes.pop();
+                exprs.push(self.assign(table, target, bound?, expr.span())?);
+            }
+            bound_rows.push(exprs);
+        }
+        let columns = targets[..width]
+            .iter()
+            .map(|&target| Column {
+                name: table.columns[target].name.clone(),
+                ty: table.columns[target].ty,
+                origin: None,
+            })
+            .collect();
+        for (index, &target) in targets[..width].iter().enumerate() {
+            values[target] = Expr::Column(index);
+        }
+        Ok(Query {
+            body: Body::Values(bound_rows),
+            columns,
+            order: Vec::new(),
+            limit: None,
+            offset: None,
+            locks: Vec::new(),
+        })
+    }
+
+    fn refuse_generated(&self, table: &Table, column: usize, overriding: bool, span: Span) -> Result<()> {
+        let column = &table.columns[column];
+        if column.identity == Some(Identity::Always) && !overriding {
+            let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
+            let error = Error::new(SqlState("428C9"), message)
+                .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
+                .hint("Use OVERRIDING SYSTEM VALUE to override.");
+            return Err(self.place(span, error));
+        }
+        Ok(())
+    }
+
+    fn on_conflict(&mut self, table: &Arc<Table>, alias: &str, clause: &ast::OnConflict) -> Result<OnConflict> {
+        let arbiters = match &clause.conflict_target {
+            None => Vec::new(),
+            Some(ast::ConflictTarget::Columns(columns)) => {
+                let mut places = Vec::with_capacity(columns.len());
+                for column in columns {
+                    places.push(self.target_column(table, column)?);
+                }
+                let found = unique_on(table, &places);
+                if found.is_empty() {
+                    let message = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+                    return Err(Error::new(SqlState::BAD_COLUMN_REFERENCE, message));
+                }
+                found
+            }
+            Some(ast::ConflictTarget::OnConstraint(name)) => {
+                let name = fold(name_parts(name)?.last().expect("a name has parts"));
+                let key = table.primary_key.as_ref().filter(|key| key.name == name).map(|_| Arbiter::Key);
+                let index = || table.indexes.iter().find(|index| index.name == name && index.unique);
+                match key.or_else(|| index().map(|index| Arbiter::Index(Arc::clone(index)))) {
+                    Some(arbiter) => vec![arbiter],
+                    None => {
+                        let message = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
+                        return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
+                    }
+                }
+            }
+        };
+        let action = match &clause.action {
+            ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
+            ast::OnConflictAction::DoUpdate(update) => {
+                if arbiters.is_empty() {
+                    let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, message)
+                        .hint("For example, ON CONFLICT (column_name)."));
+                }
+                self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
+                self.scope_for_table(table, alias, false);
+                self.scope_for_excluded(table);
+                let bound = self.conflict_update(table, update);
+                self.frame().scopes.pop();
+                bound?
+            }
+        };
+        Ok(OnConflict { arbiters, action })
+    }
+
+    /// `excluded`: the proposed row, found only by its full name.
+    fn scope_for_excluded(&mut self, table: &Table) {
+        let (columns, hidden) = table_columns(table);
+        let columns: Vec<Column> = columns.into_iter().take(table.columns.len()).collect();
+        // The existing row comes with its hidden number, if it has one, in no place: both rows are the table's columns.
+        let scope = self.scope();
+        let base = table.columns.len();
+        scope.tables.push(ScopeTable {
+            name: "excluded".into(),
+            schema: None,
+            base,
+            hidden: hidden[..columns.len()].to_vec(),
+            columns,
+            visible: true,
+        });
+        scope.width = base * 2;
+    }
+
+    fn conflict_update(&mut self, table: &Arc<Table>, update: &ast::DoUpdate) -> Result<ConflictAction> {
+        let assignments = self.assignments(table, &update.assignments)?;
+        let condition = match &update.selection {
+            Some(condition) => Some(self.condition(condition, "WHERE")?),
+            None => None,
+        };
+        let assignments = assignments
+            .into_iter()
+            .map(|(column, value)| crate::plan::Assignment {
+                column,
+                value: crate::plan::AssignedValue::Expr(value.expr),
+            })
+            .collect();
+        Ok(ConflictAction::Update { assignments, condition })
+    }
+
+    fn assignments(&mut self, table: &Arc<Table>, list: &[ast::Assignment]) -> Result<Vec<(usize, BoundValue)>> {
+        let mut assignments: Vec<(usize, BoundValue)> = Vec::with_capacity(list.len());
+        for assignment in list {
+            match &assignment.target {
+                ast::AssignmentTarget::ColumnName(name) => {
+                    let value = self.assigned(table, name, &assignment.value, &assignments)?;
+                    assignments.push(value);
+                }
+                ast::AssignmentTarget::Tuple(names) => {
+                    let values: &[ast::Expr] = match &assignment.value {
+                        ast::Expr::Tuple(values) => values,
+                        ast::Expr::Nested(value) if names.len() == 1 => std::slice::from_ref(value),
+                        other if names.len() == 1 => std::slice::from_ref(other),
+                        other => {
+                            return Err(self.place(other.span(), Error::unsupported("assigning a query to several columns")));
+                        }
+                    };
+                    if values.len() != names.len() {
+                        let error = Error::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
+                        return Err(self.place(assignment.value.span(), error));
+                    }
+                    for (name, value) in names.iter().zip(values) {
+                        let value = self.assigned(table, name, value, &assignments)?;
+                        assignments.push(value);
+                    }
+                }
+            }
+        }
+        Ok(assignments)
+    }
+
+    fn assigned(
+        &mut self,
+        table: &Arc<Table>,
+        name: &ast::ObjectName,
+        value: &ast::Expr,
+        before: &[(usize, BoundValue)],
+    ) -> Result<(usize, BoundValue)> {
+        let ident = *name_parts(name)?.last().expect("a name has parts");
+        let column = self.target_column(table, ident)?;
+        if before.iter().any(|(other, _)| *other == column) {
+            let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
+            return Err(self.place(ident.span, Error::new(SqlState::SYNTAX_ERROR, message)));
+        }
+        if is_default(value) {
+            let expr = self.column_default(table, column)?;
+            return Ok((column, BoundValue { expr }));
+        }
+        if table.columns[column].identity == Some(Identity::Always) {
+            let message = format!("column \"{}\" can only be updated to DEFAULT", table.columns[column].name);
+            return Err(self.place(ident.span, Error::new(SqlState("428C9"), message)));
+        }
+        let bound = self.expr(value)?;
+        let expr = self.assign(table, column, bound, value.span())?;
+        Ok((column, BoundValue { expr }))
+    }
+
+    fn target(&mut self, factor: &ast::TableFactor, relations: &mut Vec<Relation>) -> Result<(Arc<Table>, logical::From)> {
+        let ast::TableFactor::Table { name, alias, args: None, .. } = factor else {
+            return Err(Error::unsupported("writing to something other than a table"));
+        };
+        let table = self.table(name)?;
+        let visible_as = alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.name));
+        let base = self.scope().width;
+        self.scope_for_table(&table, &visible_as, false);
+        let width = self.scope().width - base;
+        relations.push(Relation { base, width, source: Source::Table(Arc::clone(&table)), name: visible_as });
+        Ok((table, logical::From::Relation(relations.len() - 1)))
+    }
+
+    /// Binds UPDATE.
+    pub(crate) fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
+        if update.or.is_some() || !update.order_by.is_empty() || update.limit.is_some() || !update.table.joins.is_empty() {
+            return Err(Error::unsupported("this form of UPDATE"));
+        }
+        self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
+        let bound = self.update_in_scope(update);
+        self.frame().scopes.pop();
+        bound
+    }
+
+    fn update_in_scope(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
+        let mut relations = Vec::new();
+        let (table, target) = self.target(&update.table.relation, &mut relations)?;
+        let others: &[ast::TableWithJoins] = match &update.from {
+            None => &[],
+            Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => from,
+        };
+        let from = self.beside(target, others, &mut relations)?;
+        let assignments = self.assignments(&table, &update.assignments)?;
+        self.scope().no_calls = "WHERE";
+        let filter = match &update.selection {
+            Some(condition) => rewrite::conjuncts(self.condition(condition, "WHERE")?),
+            None => Vec::new(),
+        };
+        let returning = update.returning.as_ref().map(|items| self.returning(items)).transpose()?;
+        Ok(BoundUpdate { table, relations, from, filter, assignments, returning })
+    }
+
+    fn beside(
+        &mut self,
+        target: logical::From,
+        others: &[ast::TableWithJoins],
+        relations: &mut Vec<Relation>,
+    ) -> Result<logical::From> {
+        Ok(match self.from(others, relations)? {
+            None => target,
+            Some(right) => logical::From::Join {
+                kind: logical::Join::Inner,
+                left: Box::new(target),
+                right: Box::new(right),
+                on: Vec::new(),
+            },
+        })
+    }
+
+    /// Binds DELETE.
+    pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
+        if !delete.order_by.is_empty() || delete.limit.is_some() || !delete.tables.is_empty() {
+            return Err(Error::unsupported("this form of DELETE"));
+        }
+        self.frame().scopes.push(Scope { no_calls: "WHERE", ..Scope::default() });
+        let bound = self.delete_in_scope(delete);
+        self.frame().scopes.pop();
+        bound
+    }
+
+    fn delete_in_scope(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
+        let (ast::FromTable::WithFromKeyword(tables) | ast::FromTable::WithoutKeyword(tables)) = &delete.from;
+        let [table] = &tables[..] else {
+            return Err(Error::unsupported("DELETE from several tables"));
+        };
+        if !table.joins.is_empty() {
+            return Err(Error::unsupported("DELETE from a join"));
+        }
+        let mut relations = Vec::new();
+        let (table, target) = self.target(&table.relation, &mut relations)?;
+        let from = self.beside(target, delete.using.as_deref().unwrap_or_default(), &mut relations)?;
+        let filter = match &delete.selection {
+            Some(condition) => rewrite::conjuncts(self.condition(condition, "WHERE")?),
+            None => Vec::new(),
+        };
+        let returning = delete.returning.as_ref().map(|items| self.returning(items)).transpose()?;
+        Ok(BoundDelete { table, relations, from, filter, returning })
+    }
+}
+
+/// What keeps a set of columns unique.
+pub(crate) fn unique_on(table: &Table, columns: &[usize]) -> Vec<Arbiter> {
+    let same = |of: &[usize]| of.len() == columns.len() && of.iter().all(|column| columns.contains(column));
+    let mut found = Vec::new();
+    if table.primary_key.is_some() && same(table.key_columns()) {
+        found.push(Arbiter::Key);
+    }
+    let unique = |index: &&Arc<Index>| {
+        let of_index: Vec<usize> = index.columns.iter().map(|column| column.column).collect();
+        index.unique && same(&of_index)
+    };
+    found.extend(table.indexes.iter().filter(unique).map(|index| Arbiter::Index(Arc::clone(index))));
+    found
+}

@@ -1,0 +1,733 @@
+//! The catalogue: schemas, tables, indexes, constraints, sequences, views.
+//!
+//! Each object is an entry of space 0, its key the object's kind and number, its value JSON: self-describing, so that newer
+//! versions can add fields. Entry `v` holds the catalogue's version, which every change of it raises: a session that finds
+//! the version it knows needs to read nothing else.
+//!
+//! Invariants: numbers (tables', indexes', sequences', schemas', spaces') come from one counter and are never used again;
+//! tables, indexes, sequences and views of a schema share one space of names; a catalogue is immutable, and statements
+//! that change it make a new one that becomes the session's own until the transaction ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use colibri_txn::{ColumnSet, Key, KeyRange, RowLayout, Space, SpaceId, Transaction};
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize};
+
+use crate::env::Env;
+use crate::error::{Error, Result, SqlState};
+use crate::plan::ReferenceAction;
+use crate::row::RowFormat;
+use crate::text_io;
+use crate::types::{ColumnType, Modifier, Type};
+use crate::value::Datum;
+
+/// Where the catalogue is.
+pub const CATALOG_SPACE: SpaceId = SpaceId(0);
+
+/// The number of an object.
+pub type ObjectId = u32;
+
+/// The first number of a user's object, as in PostgreSQL.
+pub const FIRST_USER_OBJECT: ObjectId = 16384;
+
+/// The schema that names are looked up in when none is given.
+pub const PUBLIC: &str = "public";
+/// Columns of a table, dropped ones included.
+pub const COLUMNS_MAX: usize = 1600;
+/// Bytes of a name; longer ones are cut, as in PostgreSQL.
+pub const NAME_BYTES_MAX: usize = 63;
+
+/// A column of a table. Its number for clients is its place, from 1.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name; of a dropped one, empty.
+    pub name: CompactString,
+    /// Its type.
+    #[serde(with = "column_type")]
+    pub ty: ColumnType,
+    /// Whether NULL is refused.
+    #[serde(default)]
+    pub not_null: bool,
+    /// The default, as SQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// What rows have that were written before the column was added, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// Values come from a sequence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+    /// It was dropped; its place stays.
+    #[serde(default)]
+    pub dropped: bool,
+}
+
+/// `GENERATED … AS IDENTITY`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Identity {
+    /// A value given is refused, unless it overrides.
+    Always,
+    /// A value given is taken.
+    ByDefault,
+}
+
+/// A column of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexColumn {
+    /// The table's column.
+    pub column: usize,
+    /// Largest first.
+    #[serde(default)]
+    pub descending: bool,
+    /// Where NULLs go.
+    #[serde(default)]
+    pub nulls_first: bool,
+}
+
+/// A secondary index. An entry's key is the indexed columns followed by the row's key; its value is empty.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Index {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its name.
+    pub name: CompactString,
+    /// Where its entries are.
+    pub space: u32,
+    /// What it is ordered by.
+    pub columns: Vec<IndexColumn>,
+    /// No two rows have the same values, NULLs aside.
+    #[serde(default)]
+    pub unique: bool,
+    /// It was made by a UNIQUE constraint of this name.
+    #[serde(default)]
+    pub constraint: bool,
+}
+
+impl Index {
+    /// Its space.
+    #[must_use]
+    pub fn space(&self) -> Space {
+        Space::new(SpaceId(self.space))
+    }
+}
+
+/// The primary key that a table is clustered on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PrimaryKey {
+    /// Its number, as an index.
+    pub id: ObjectId,
+    /// The constraint's name.
+    pub name: CompactString,
+    /// The table's columns.
+    pub columns: Vec<usize>,
+}
+
+/// A CHECK constraint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Check {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its name.
+    pub name: CompactString,
+    /// The condition, as SQL.
+    pub condition: String,
+}
+
+/// A FOREIGN KEY constraint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ForeignKey {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its name.
+    pub name: CompactString,
+    /// The referring columns.
+    pub columns: Vec<usize>,
+    /// The table referred to.
+    pub target: ObjectId,
+    /// The columns referred to.
+    pub target_columns: Vec<usize>,
+    /// When a row referred to is deleted.
+    pub on_delete: ReferenceAction,
+    /// When its key changes.
+    pub on_update: ReferenceAction,
+}
+
+/// A table.
+///
+/// A row's key is its primary key's columns, encoded in order; without a primary key, a hidden number (8 bytes). A row's
+/// value holds, in the newest of `generations`, all columns that the key does not give back exactly.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Table {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its schema's name.
+    pub schema: CompactString,
+    /// Its name.
+    pub name: CompactString,
+    /// Where its rows are.
+    pub space: u32,
+    /// Its columns, dropped ones included.
+    pub columns: Vec<Column>,
+    /// What it is clustered on.
+    #[serde(default)]
+    pub primary_key: Option<PrimaryKey>,
+    /// Secondary indexes.
+    #[serde(default)]
+    pub indexes: Vec<Arc<Index>>,
+    /// Conditions on rows.
+    #[serde(default)]
+    pub checks: Vec<Check>,
+    /// References to other tables.
+    #[serde(default)]
+    pub foreign_keys: Vec<ForeignKey>,
+    /// For each generation of rows, which columns their values hold. A row says its generation.
+    pub generations: Vec<Vec<usize>>,
+    /// Made from `generations` when the table is read.
+    #[serde(skip)]
+    pub(crate) layout: Option<Arc<TableLayout>>,
+}
+
+/// The bytes of a table's rows.
+#[derive(Debug)]
+pub(crate) struct TableLayout {
+    /// A format for each generation.
+    pub(crate) formats: Vec<RowFormat>,
+    /// For each generation, which of the table's columns the format's columns are.
+    pub(crate) stored: Vec<Vec<usize>>,
+    /// What each column has in rows that were written before it was added.
+    pub(crate) missing: Vec<Datum>,
+}
+
+/// A sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sequence {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its schema's name.
+    pub schema: CompactString,
+    /// Its name.
+    pub name: CompactString,
+    /// `smallint`, `integer` or `bigint`, as a number of PostgreSQL's.
+    pub type_oid: u32,
+    /// The first value.
+    pub start: i64,
+    /// From one value to the next; not 0.
+    pub increment: i64,
+    /// The smallest value.
+    pub min: i64,
+    /// The largest value.
+    pub max: i64,
+    /// Whether it starts again at its end.
+    pub cycle: bool,
+    /// The table and column that it goes away with.
+    pub owned_by: Option<(ObjectId, usize)>,
+}
+
+/// A view.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct View {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its schema's name.
+    pub schema: CompactString,
+    /// Its name.
+    pub name: CompactString,
+    /// Names of its columns.
+    pub columns: Vec<CompactString>,
+    /// Its query, as SQL.
+    pub query: String,
+    /// Tables and views that it reads.
+    pub reads: Vec<ObjectId>,
+}
+
+/// A schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its name.
+    pub name: CompactString,
+}
+
+/// Something with a name in a schema.
+#[derive(Debug, Clone)]
+pub enum Relation {
+    /// A table.
+    Table(Arc<Table>),
+    /// An index, with its table's number.
+    Index(ObjectId, Arc<Index>),
+    /// A primary key's index, by its table's number.
+    PrimaryKey(ObjectId),
+    /// A sequence.
+    Sequence(Arc<Sequence>),
+    /// A view.
+    View(Arc<View>),
+}
+
+/// All objects, as of one version.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// Raised by every change.
+    pub version: u64,
+    schemas: HashMap<CompactString, Arc<Schema>>,
+    relations: HashMap<CompactString, HashMap<CompactString, Relation>>,
+    tables: HashMap<ObjectId, Arc<Table>>,
+    sequences: HashMap<ObjectId, Arc<Sequence>>,
+    views: HashMap<ObjectId, Arc<View>>,
+    /// For each table, those that refer to it.
+    referenced_by: HashMap<ObjectId, Vec<ObjectId>>,
+}
+
+mod column_type {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::types::{ColumnType, Modifier, Type};
+
+    pub(super) fn serialize<S: Serializer>(ty: &ColumnType, serializer: S) -> Result<S::Ok, S::Error> {
+        (ty.ty.oid(), ty.modifier.0).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ColumnType, D::Error> {
+        let (oid, modifier) = <(u32, i32)>::deserialize(deserializer)?;
+        let ty = Type::from_oid(oid).ok_or_else(|| serde::de::Error::custom(format!("no type has number {oid}")))?;
+        Ok(ColumnType { ty, modifier: Modifier(modifier) })
+    }
+}
+
+impl Table {
+    /// Its rows' space, with what tells its columns apart.
+    #[must_use]
+    pub fn space(&self) -> Space {
+        match &self.layout {
+            Some(layout) => Space::with_layout(SpaceId(self.space), Arc::clone(layout) as Arc<dyn RowLayout>),
+            None => Space::new(SpaceId(self.space)),
+        }
+    }
+
+    pub(crate) fn layout(&self) -> &TableLayout {
+        self.layout.as_ref().expect("a table of a catalogue has its layout")
+    }
+
+    /// The place of a column, by name.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name && !column.dropped)
+    }
+
+    /// Columns that were not dropped, with their places.
+    pub fn live_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.columns.iter().enumerate().filter(|(_, column)| !column.dropped)
+    }
+
+    /// The columns of the key; empty if rows have a hidden number instead.
+    #[must_use]
+    pub fn key_columns(&self) -> &[usize] {
+        self.primary_key.as_ref().map_or(&[], |key| &key.columns)
+    }
+
+    /// Starts a new generation of rows if the columns that a row's value has to hold are not those of the newest one.
+    pub(crate) fn renew_generation(&mut self) {
+        let stored: Vec<usize> = self
+            .live_columns()
+            .filter(|(place, column)| !(self.key_columns().contains(place) && crate::key::is_exact(column.ty.ty)))
+            .map(|(place, _)| place)
+            .collect();
+        if self.generations.last() != Some(&stored) {
+            self.generations.push(stored);
+        }
+        self.renew_layout();
+    }
+
+    pub(crate) fn renew_layout(&mut self) {
+        let formats = self.generations.iter().enumerate().map(|(generation, stored)| {
+            let types: Vec<Type> = stored.iter().map(|&place| self.columns[place].ty.ty).collect();
+            RowFormat::new(generation as u16, &types)
+        });
+        let formats = formats.collect();
+        // Texts that were written by this program for values of the column's type; NULL is what a damaged one is read as.
+        let env = Env::default();
+        let missing = self.columns.iter().map(|column| match &column.missing {
+            Some(text) => text_io::parse(column.ty.ty, column.ty.modifier, text, &env).unwrap_or_default(),
+            None => Datum::Null,
+        });
+        let missing = missing.collect();
+        self.layout = Some(Arc::new(TableLayout { formats, stored: self.generations.clone(), missing }));
+    }
+}
+
+impl RowLayout for TableLayout {
+    fn changed(&self, old: &[u8], new: &[u8]) -> ColumnSet {
+        let (Ok(generation), Ok(other)) = (RowFormat::generation_of(old), RowFormat::generation_of(new)) else {
+            return ColumnSet::ALL;
+        };
+        let known = self.formats.get(usize::from(generation)).zip(self.stored.get(usize::from(generation)));
+        match known {
+            Some((format, stored)) if generation == other => {
+                let mut changed = ColumnSet::NONE;
+                let compared = format.for_each_changed(old, new, |place| changed.insert(stored[place]));
+                if compared.is_ok() { changed } else { ColumnSet::ALL }
+            }
+            _ => ColumnSet::ALL,
+        }
+    }
+}
+
+impl Sequence {
+    /// What its values are.
+    #[must_use]
+    pub fn ty(&self) -> Type {
+        Type::from_oid(self.type_oid).unwrap_or(Type::Int8)
+    }
+}
+
+impl Relation {
+    /// What it is, as error messages say.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Table(_) => "table",
+            Self::Index(..) | Self::PrimaryKey(_) => "index",
+            Self::Sequence(_) => "sequence",
+            Self::View(_) => "view",
+        }
+    }
+}
+
+/// The key of an object in the catalogue's space.
+fn object_key(kind: u8, id: ObjectId) -> Key {
+    let mut key = Key::from_slice(&[kind]);
+    key.extend_from_slice(&id.to_be_bytes());
+    key
+}
+
+const VERSION: &[u8] = b"v";
+const NEXT_ID: &[u8] = b"i";
+const SCHEMA: u8 = b'n';
+const TABLE: u8 = b't';
+const SEQUENCE: u8 = b'q';
+const VIEW: u8 = b'w';
+const SEQUENCE_STATE: u8 = b'z';
+
+/// A change of the catalogue.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    PutSchema(Schema),
+    DropSchema(CompactString),
+    PutTable(Table),
+    DropTable(ObjectId),
+    PutSequence(Sequence),
+    DropSequence(ObjectId),
+    PutView(View),
+    DropView(ObjectId),
+}
+
+/// The space of the catalogue.
+pub(crate) fn catalog_space() -> Space {
+    Space::new(CATALOG_SPACE)
+}
+
+/// The key of a table's entry: what a statement that uses the table depends on.
+pub(crate) fn table_key(id: ObjectId) -> Key {
+    object_key(TABLE, id)
+}
+
+/// The key of a view's entry.
+pub(crate) fn view_key(id: ObjectId) -> Key {
+    object_key(VIEW, id)
+}
+
+/// The key of a sequence's state.
+pub(crate) fn sequence_state_key(id: ObjectId) -> Key {
+    object_key(SEQUENCE_STATE, id)
+}
+
+fn get_u64(txn: &mut dyn Transaction, key: &[u8]) -> Result<u64> {
+    let bytes = txn.peek(&catalog_space(), key)?;
+    match bytes.map(<[u8; 8]>::try_from) {
+        None => Ok(0),
+        Some(Ok(bytes)) => Ok(u64::from_le_bytes(bytes)),
+        Some(Err(_)) => Err(damaged("a counter of the catalogue has a wrong length")),
+    }
+}
+
+fn damaged(what: impl std::fmt::Display) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, format!("the catalogue is damaged: {what}"))
+}
+
+fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(damaged)
+}
+
+fn to_json(object: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(object).expect("objects of the catalogue have text keys and finite numbers")
+}
+
+impl Catalog {
+    /// The version that a transaction sees.
+    pub(crate) fn version_seen_by(txn: &mut dyn Transaction) -> Result<u64> {
+        get_u64(txn, VERSION)
+    }
+
+    /// Whether the database has a catalogue.
+    pub(crate) fn exists(txn: &mut dyn Transaction) -> bool {
+        matches!(Self::version_seen_by(txn), Ok(version) if version > 0)
+    }
+
+    /// Makes an empty catalogue with the schema `public`, in a database that has none.
+    pub(crate) fn create(txn: &mut dyn Transaction) -> Result<Self> {
+        txn.create_space(CATALOG_SPACE)?;
+        txn.put(&catalog_space(), NEXT_ID, &u64::from(FIRST_USER_OBJECT).to_le_bytes())?;
+        let mut catalog = Self::default();
+        catalog.apply(txn, vec![Change::PutSchema(Schema { id: 2200, name: PUBLIC.into() })])?;
+        Ok(catalog)
+    }
+
+    /// Reads all of it.
+    pub(crate) fn load(txn: &mut dyn Transaction) -> Result<Self> {
+        let mut catalog = Self { version: Self::version_seen_by(txn)?, ..Self::default() };
+        let range = KeyRange { low: std::ops::Bound::Unbounded, high: std::ops::Bound::Unbounded };
+        let mut entries = Vec::new();
+        txn.scan(
+            &catalog_space(),
+            &range,
+            colibri_txn::Direction::Forward,
+            ColumnSet::NONE,
+            &mut |key, value| {
+                entries.push((key.first().copied().unwrap_or_default(), value.to_vec()));
+                std::ops::ControlFlow::Continue(())
+            },
+        )?;
+        for (kind, value) in entries {
+            match kind {
+                SCHEMA => catalog.add(Change::PutSchema(parse(&value)?)),
+                TABLE => {
+                    let mut table: Table = parse(&value)?;
+                    table.renew_layout();
+                    catalog.add(Change::PutTable(table));
+                }
+                SEQUENCE => catalog.add(Change::PutSequence(parse(&value)?)),
+                VIEW => catalog.add(Change::PutView(parse(&value)?)),
+                _ => {}
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// Numbers never used before, as many as asked for.
+    pub(crate) fn new_ids(txn: &mut dyn Transaction, count: u32) -> Result<ObjectId> {
+        let space = catalog_space();
+        let first = match txn.get(&space, NEXT_ID, ColumnSet::ALL)?.map(<[u8; 8]>::try_from) {
+            Some(Ok(bytes)) => u64::from_le_bytes(bytes),
+            _ => return Err(damaged("there is no counter of objects")),
+        };
+        let id = ObjectId::try_from(first + u64::from(count))
+            .map_err(|_| Error::new(SqlState::PROGRAM_LIMIT, "all numbers of objects have been used"))?;
+        txn.put(&space, NEXT_ID, &u64::from(id).to_le_bytes())?;
+        Ok(id - count)
+    }
+
+    /// Makes changes, in the database and here.
+    pub(crate) fn apply(&mut self, txn: &mut dyn Transaction, changes: Vec<Change>) -> Result<()> {
+        let space = catalog_space();
+        for change in changes {
+            match &change {
+                Change::PutSchema(schema) => txn.put(&space, &object_key(SCHEMA, schema.id), &to_json(schema))?,
+                Change::DropSchema(name) => {
+                    if let Some(schema) = self.schemas.get(name) {
+                        txn.delete(&space, &object_key(SCHEMA, schema.id))?;
+                    }
+                }
+                Change::PutTable(table) => txn.put(&space, &table_key(table.id), &to_json(table))?,
+                Change::DropTable(id) => txn.delete(&space, &table_key(*id))?,
+                Change::PutSequence(sequence) => {
+                    txn.put(&space, &object_key(SEQUENCE, sequence.id), &to_json(sequence))?;
+                }
+                Change::DropSequence(id) => {
+                    txn.delete(&space, &object_key(SEQUENCE, *id))?;
+                    txn.delete(&space, &sequence_state_key(*id))?;
+                }
+                Change::PutView(view) => txn.put(&space, &view_key(view.id), &to_json(view))?,
+                Change::DropView(id) => txn.delete(&space, &view_key(*id))?,
+            }
+            self.add(change);
+        }
+        self.version = Self::version_seen_by(txn)? + 1;
+        txn.put(&space, VERSION, &self.version.to_le_bytes())?;
+        Ok(())
+    }
+
+    fn name(&mut self, schema: &CompactString, name: CompactString, relation: Relation) {
+        self.relations.entry(schema.clone()).or_default().insert(name, relation);
+    }
+
+    fn forget_table(&mut self, id: ObjectId) {
+        let Some(old) = self.tables.remove(&id) else { return };
+        if let Some(names) = self.relations.get_mut(&old.schema) {
+            names.remove(&old.name);
+            old.indexes.iter().for_each(|index| _ = names.remove(&index.name));
+            old.primary_key.iter().for_each(|key| _ = names.remove(&key.name));
+        }
+        for foreign_key in &old.foreign_keys {
+            if let Some(referring) = self.referenced_by.get_mut(&foreign_key.target) {
+                referring.retain(|&referring| referring != id);
+            }
+        }
+    }
+
+    fn unname(&mut self, schema: &str, name: &str) {
+        if let Some(names) = self.relations.get_mut(schema) {
+            names.remove(name);
+        }
+    }
+
+    fn add(&mut self, change: Change) {
+        match change {
+            Change::PutSchema(schema) => {
+                self.schemas.retain(|_, old| old.id != schema.id);
+                self.schemas.insert(schema.name.clone(), Arc::new(schema));
+            }
+            Change::DropSchema(name) => _ = self.schemas.remove(&name),
+            Change::PutTable(table) => {
+                self.forget_table(table.id);
+                let table = Arc::new(table);
+                for index in &table.indexes {
+                    self.name(&table.schema, index.name.clone(), Relation::Index(table.id, Arc::clone(index)));
+                }
+                if let Some(key) = &table.primary_key {
+                    self.name(&table.schema, key.name.clone(), Relation::PrimaryKey(table.id));
+                }
+                for foreign_key in &table.foreign_keys {
+                    let referring = self.referenced_by.entry(foreign_key.target).or_default();
+                    if !referring.contains(&table.id) {
+                        referring.push(table.id);
+                    }
+                }
+                self.name(&table.schema, table.name.clone(), Relation::Table(Arc::clone(&table)));
+                self.tables.insert(table.id, table);
+            }
+            Change::DropTable(id) => self.forget_table(id),
+            Change::PutSequence(sequence) => {
+                let sequence = Arc::new(sequence);
+                if let Some(old) = self.sequences.insert(sequence.id, Arc::clone(&sequence)) {
+                    self.unname(&old.schema, &old.name);
+                }
+                self.name(&sequence.schema, sequence.name.clone(), Relation::Sequence(Arc::clone(&sequence)));
+            }
+            Change::DropSequence(id) => {
+                if let Some(old) = self.sequences.remove(&id) {
+                    self.unname(&old.schema, &old.name);
+                }
+            }
+            Change::PutView(view) => {
+                let view = Arc::new(view);
+                if let Some(old) = self.views.insert(view.id, Arc::clone(&view)) {
+                    self.unname(&old.schema, &old.name);
+                }
+                self.name(&view.schema, view.name.clone(), Relation::View(Arc::clone(&view)));
+            }
+            Change::DropView(id) => {
+                if let Some(old) = self.views.remove(&id) {
+                    self.unname(&old.schema, &old.name);
+                }
+            }
+        }
+    }
+
+    /// A schema.
+    #[must_use]
+    pub fn schema(&self, name: &str) -> Option<&Arc<Schema>> {
+        self.schemas.get(name)
+    }
+
+    /// All schemas.
+    pub fn schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
+        self.schemas.values()
+    }
+
+    /// What has a name in a schema.
+    #[must_use]
+    pub fn relation(&self, schema: &str, name: &str) -> Option<&Relation> {
+        self.relations.get(schema)?.get(name)
+    }
+
+    /// What a name, perhaps with a schema, means in the schemas looked through.
+    #[must_use]
+    pub fn find(&self, name: &[CompactString], search_path: &[CompactString]) -> Option<&Relation> {
+        match name {
+            [name] => search_path.iter().find_map(|schema| self.relation(schema, name)),
+            [schema, name] => self.relation(schema, name),
+            _ => None,
+        }
+    }
+
+    /// All relations of a schema.
+    pub fn relations(&self, schema: &str) -> impl Iterator<Item = (&CompactString, &Relation)> {
+        self.relations.get(schema).into_iter().flatten()
+    }
+
+    /// A table by number.
+    #[must_use]
+    pub fn table(&self, id: ObjectId) -> Option<&Arc<Table>> {
+        self.tables.get(&id)
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
+    }
+
+    /// All sequences.
+    pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
+        self.sequences.values()
+    }
+
+    /// All views.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.views.values()
+    }
+
+    /// Tables with foreign keys that refer to a table.
+    pub fn referring_to(&self, id: ObjectId) -> impl Iterator<Item = &Arc<Table>> {
+        self.referenced_by.get(&id).into_iter().flatten().filter_map(|id| self.tables.get(id))
+    }
+}
+
+/// The parts of a name that is written as text: `public."My sequence"`.
+#[must_use]
+pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
+    let mut parts = Vec::new();
+    let mut rest = text.trim();
+    loop {
+        let mut part = CompactString::default();
+        if let Some(quoted) = rest.strip_prefix('"') {
+            rest = quoted;
+            loop {
+                let end = rest.find('"')?;
+                part.push_str(&rest[..end]);
+                rest = &rest[end + 1..];
+                match rest.strip_prefix('"') {
+                    Some(more) => {
+                        part.push('"');
+                        rest = more;
+                    }
+                    None => break,
+                }
+            }
+        } else {
+            let end = rest.find('.').unwrap_or(rest.len());
+            part.push_str(&rest[..end].trim().to_lowercase());
+            rest = &rest[end..];
+        }
+        if part.is_empty() {
+            return None;
+        }
+        parts.push(part);
+        rest = rest.trim_start();
+        match rest.strip_prefix('.') {
+            Some(more) => rest = more.trim_start(),
+            None => return rest.is_empty().then_some(parts),
+        }
+    }
+}

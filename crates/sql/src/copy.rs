@@ -1,0 +1,248 @@
+//! COPY: rows from and to files in PostgreSQL's text, CSV and binary formats.
+//!
+//! Bytes come in pieces of any size ([`CopyIn::push`]); whole rows are parsed at once, the rest is kept. Rows are
+//! written in batches ([`CopyIn::flush`]) by the same code as INSERT's. [`CopyOut`] appends rows to a buffer that the
+//! caller sends off.
+//!
+//! Invariants: a flush that fails keeps its rows, so that it can be run again when the transaction has been taken back to
+//! where it was before; nothing else is remembered of it.
+
+mod parse;
+mod write;
+
+use std::sync::Arc;
+
+use colibri_txn::Transaction;
+
+pub(crate) use parse::CopyParser;
+pub(crate) use write::CopyOut;
+
+use crate::catalog::Table;
+use crate::env::Env;
+use crate::error::{Error, Result, SqlState};
+use crate::exec::{Context, RowWriter, with_exec};
+use crate::expr::Expr;
+use crate::plan::TableRules;
+use crate::types::ColumnType;
+use crate::value::Datum;
+
+/// Rows that are worth a flush.
+const FLUSH_ROWS: usize = 1000;
+
+/// How a file's rows are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CopyFormat {
+    Text,
+    Csv,
+    Binary,
+}
+
+/// What the first line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Header {
+    /// A row.
+    None,
+    /// Names of columns, whatever they are.
+    Line,
+    /// Names of columns, which have to be the right ones. Only for COPY FROM.
+    Match,
+}
+
+/// The options of COPY.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyOptions {
+    pub(crate) format: CopyFormat,
+    pub(crate) delimiter: u8,
+    /// What stands for NULL.
+    pub(crate) null: String,
+    pub(crate) header: Header,
+    pub(crate) quote: u8,
+    pub(crate) escape: u8,
+    /// By place among the columns copied; may be shorter. Of COPY TO: always quoted.
+    pub(crate) force_quote: Vec<bool>,
+    /// Of COPY FROM: what stands for NULL is a text here.
+    pub(crate) force_not_null: Vec<bool>,
+    /// Of COPY FROM: what stands for NULL means it in quotes, too.
+    pub(crate) force_null: Vec<bool>,
+}
+
+impl CopyOptions {
+    /// A format's defaults.
+    pub(crate) fn new(format: CopyFormat) -> Self {
+        let is_csv = format == CopyFormat::Csv;
+        Self {
+            format,
+            delimiter: if is_csv { b',' } else { b'\t' },
+            null: if is_csv { "" } else { "\\N" }.to_owned(),
+            header: Header::None,
+            quote: b'"',
+            escape: b'"',
+            force_quote: Vec::new(),
+            force_not_null: Vec::new(),
+            force_null: Vec::new(),
+        }
+    }
+
+    /// Whether the options go together.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(crate) fn check(&self) -> Result<()> {
+        let fail = |state, message: &str| Err(Error::new(state, message));
+        let null = self.null.as_bytes();
+        match self.format {
+            CopyFormat::Binary if self.header != Header::None => {
+                fail(SqlState::FEATURE_NOT_SUPPORTED, "cannot specify HEADER in BINARY mode")
+            }
+            CopyFormat::Binary => Ok(()),
+            _ if matches!(self.delimiter, b'\n' | b'\r') => {
+                fail(SqlState::BAD_PARAMETER, "COPY delimiter cannot be newline or carriage return")
+            }
+            _ if null.iter().any(|byte| matches!(byte, b'\n' | b'\r')) => {
+                fail(SqlState::BAD_PARAMETER, "COPY null representation cannot use newline or carriage return")
+            }
+            _ if null.contains(&self.delimiter) => {
+                fail(SqlState::FEATURE_NOT_SUPPORTED, "COPY delimiter must not appear in the NULL specification")
+            }
+            CopyFormat::Text if b"\\.abcdefghijklmnopqrstuvwxyz0123456789".contains(&self.delimiter) => {
+                let message = format!("COPY delimiter cannot be \"{}\"", char::from(self.delimiter));
+                Err(Error::new(SqlState::BAD_PARAMETER, message))
+            }
+            CopyFormat::Csv if self.delimiter == self.quote => {
+                fail(SqlState::BAD_PARAMETER, "COPY delimiter and quote must be different")
+            }
+            CopyFormat::Csv if null.contains(&self.quote) => {
+                fail(SqlState::FEATURE_NOT_SUPPORTED, "CSV quote character must not appear in the NULL specification")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A column that is copied.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyColumn {
+    pub(crate) name: String,
+    pub(crate) ty: ColumnType,
+}
+
+/// Rows parsed and not written yet.
+#[derive(Debug, Default)]
+pub(crate) struct ParsedRows {
+    pub(crate) cells: Vec<Datum>,
+    /// The line on which each row ends.
+    pub(crate) lines: Vec<u64>,
+}
+
+impl ParsedRows {
+    fn clear(&mut self) {
+        self.cells.clear();
+        self.lines.clear();
+    }
+}
+
+/// COPY FROM at work.
+pub(crate) struct CopyIn {
+    table: Arc<Table>,
+    rules: Arc<TableRules>,
+    /// The table's columns that the file has, in its order.
+    columns: Vec<usize>,
+    /// What the others get.
+    defaults: Vec<(usize, Expr)>,
+    parser: CopyParser,
+    pending: ParsedRows,
+    /// Of all flushes that came to their end.
+    writer: RowWriter,
+    affected: u64,
+}
+
+impl CopyIn {
+    /// `defaults` gives the columns that the file has not, as expressions over no row; NULL for those it leaves out.
+    pub(crate) fn new(
+        table: &Arc<Table>,
+        rules: &Arc<TableRules>,
+        columns: Vec<usize>,
+        defaults: Vec<(usize, Expr)>,
+        options: CopyOptions,
+    ) -> Self {
+        let described = columns.iter().map(|&column| {
+            let column = &table.columns[column];
+            CopyColumn { name: column.name.to_string(), ty: column.ty }
+        });
+        Self {
+            parser: CopyParser::new(options, table.name.to_string(), described.collect()),
+            writer: RowWriter::new(table, rules),
+            table: Arc::clone(table),
+            rules: Arc::clone(rules),
+            columns,
+            defaults,
+            pending: ParsedRows::default(),
+            affected: 0,
+        }
+    }
+
+    /// Takes a piece of the file.
+    ///
+    /// # Errors
+    /// It is malformed (22P04, 22P02, …), with the line as context.
+    pub(crate) fn push(&mut self, bytes: &[u8], env: &Env) -> Result<()> {
+        self.parser.push(bytes, env, &mut self.pending)
+    }
+
+    /// Says that the file has ended.
+    ///
+    /// # Errors
+    /// The last row is malformed.
+    pub(crate) fn end(&mut self, env: &Env) -> Result<()> {
+        self.parser.finish(env, &mut self.pending)
+    }
+
+    /// Whether enough rows have come for a flush to be worth while.
+    pub(crate) fn is_full(&self) -> bool {
+        self.pending.lines.len() >= FLUSH_ROWS
+    }
+
+    /// Writes the rows that have come. If it fails, take the transaction back to where it was before, and try again or
+    /// give up.
+    ///
+    /// # Errors
+    /// Those of INSERT, with the line as context.
+    pub(crate) fn flush(&mut self, txn: &mut dyn Transaction, cx: &mut Context<'_>) -> Result<()> {
+        let Self { table, columns, defaults, pending, .. } = self;
+        let mut writer = RowWriter::new(table, &self.rules);
+        with_exec(txn, cx, |ex| {
+            let mut row = Vec::new();
+            for (at, cells) in pending.cells.chunks_exact(columns.len().max(1)).enumerate() {
+                row.clear();
+                row.resize(table.columns.len(), Datum::Null);
+                for (&column, cell) in columns.iter().zip(cells) {
+                    row[column] = cell.clone();
+                }
+                for (column, default) in &*defaults {
+                    row[*column] = default.eval_owned(&mut ex.scope(), &[])?;
+                }
+                row.extend(writer.new_number(ex)?);
+                let line = pending.lines.get(at).copied().unwrap_or_default();
+                writer.insert(ex, &row).map_err(|error| error.context(format!("COPY {}, line {line}", table.name)))?;
+            }
+            ex.check_cancel()
+        })?;
+        self.writer.absorb(writer);
+        self.affected += self.pending.lines.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// What is left to check when all has been flushed. Gives the number of rows.
+    ///
+    /// # Errors
+    /// A foreign key is violated.
+    pub(crate) fn finish(&mut self, txn: &mut dyn Transaction, cx: &mut Context<'_>) -> Result<u64> {
+        let writer = &mut self.writer;
+        let budget = std::mem::replace(&mut cx.budget_rows, i64::MAX);
+        let finished = with_exec(txn, cx, |ex| writer.finish(ex));
+        cx.budget_rows = budget;
+        finished?;
+        Ok(self.affected)
+    }
+}

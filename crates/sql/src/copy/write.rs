@@ -1,0 +1,146 @@
+//! Rows as COPY TO writes them.
+
+use super::{CopyColumn, CopyFormat, CopyOptions, Header};
+use crate::binary_io;
+use crate::cast;
+use crate::env::Env;
+use crate::exec::Batch;
+use crate::text_io;
+use crate::types::Type;
+use crate::value::Datum;
+
+/// What a binary file begins with: a signature that shows damage, no flags, no extension.
+pub(super) const BINARY_SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
+
+/// COPY TO at work: appends to the caller's buffer.
+pub(crate) struct CopyOut {
+    options: CopyOptions,
+    columns: Vec<CopyColumn>,
+    text: String,
+}
+
+impl CopyOut {
+    pub(crate) fn new(options: CopyOptions, columns: Vec<CopyColumn>) -> Self {
+        Self { options, columns, text: String::new() }
+    }
+
+    /// What comes before the rows.
+    pub(crate) fn start(&self, out: &mut Vec<u8>) {
+        match self.options.format {
+            CopyFormat::Binary => {
+                out.extend_from_slice(BINARY_SIGNATURE);
+                out.extend_from_slice(&[0; 8]);
+            }
+            _ if self.options.header == Header::None => {}
+            format => {
+                for (at, column) in self.columns.iter().enumerate() {
+                    if at > 0 {
+                        out.push(self.options.delimiter);
+                    }
+                    match format {
+                        CopyFormat::Csv => self.write_csv(&column.name, false, out),
+                        _ => self.write_text(&column.name, out),
+                    }
+                }
+                out.push(b'\n');
+            }
+        }
+    }
+
+    /// The rows of a batch.
+    pub(crate) fn write_batch(&mut self, batch: &Batch, env: &Env, out: &mut Vec<u8>) {
+        batch.iter().for_each(|row| self.write_row(row, env, out));
+    }
+
+    /// A row.
+    pub(crate) fn write_row(&mut self, row: &[Datum], env: &Env, out: &mut Vec<u8>) {
+        if self.options.format == CopyFormat::Binary {
+            return self.write_binary(row, out);
+        }
+        let mut text = std::mem::take(&mut self.text);
+        for (at, (column, value)) in self.columns.iter().zip(row).enumerate() {
+            if at > 0 {
+                out.push(self.options.delimiter);
+            }
+            text.clear();
+            match value {
+                Datum::Null => {
+                    out.extend_from_slice(self.options.null.as_bytes());
+                    continue;
+                }
+                _ if column.ty.ty == Type::Char => {
+                    text_io::write(column.ty.ty, &cast::pad_char(value, column.ty.modifier), env, &mut text);
+                }
+                _ => text_io::write(column.ty.ty, value, env, &mut text),
+            }
+            match self.options.format {
+                CopyFormat::Csv => {
+                    let force = self.options.force_quote.get(at).copied().unwrap_or(false);
+                    self.write_csv(&text, force, out);
+                }
+                _ => self.write_text(&text, out),
+            }
+        }
+        out.push(b'\n');
+        self.text = text;
+    }
+
+    /// What comes behind the rows.
+    pub(crate) fn finish(&self, out: &mut Vec<u8>) {
+        if self.options.format == CopyFormat::Binary {
+            out.extend_from_slice(&(-1i16).to_be_bytes());
+        }
+    }
+
+    fn write_text(&self, text: &str, out: &mut Vec<u8>) {
+        for byte in text.bytes() {
+            let letter = match byte {
+                b'\x08' => b'b',
+                b'\x0c' => b'f',
+                b'\n' => b'n',
+                b'\r' => b'r',
+                b'\t' => b't',
+                b'\x0b' => b'v',
+                b'\\' => b'\\',
+                byte if byte == self.options.delimiter => byte,
+                byte => {
+                    out.push(byte);
+                    continue;
+                }
+            };
+            out.extend_from_slice(&[b'\\', letter]);
+        }
+    }
+
+    fn write_csv(&self, text: &str, force: bool, out: &mut Vec<u8>) {
+        let CopyOptions { delimiter, quote, escape, null, .. } = &self.options;
+        let is_special = |byte: u8| byte == *delimiter || byte == *quote || byte == b'\n' || byte == b'\r';
+        // Alone on its line this would be the end of the file.
+        let is_end = self.columns.len() == 1 && text == "\\.";
+        if !(force || text == null || is_end || text.bytes().any(is_special)) {
+            out.extend_from_slice(text.as_bytes());
+            return;
+        }
+        out.push(*quote);
+        for byte in text.bytes() {
+            if byte == *quote || byte == *escape {
+                out.push(*escape);
+            }
+            out.push(byte);
+        }
+        out.push(*quote);
+    }
+
+    fn write_binary(&self, row: &[Datum], out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.columns.len() as i16).to_be_bytes());
+        for (column, value) in self.columns.iter().zip(row) {
+            let start = out.len();
+            out.extend_from_slice(&(-1i32).to_be_bytes());
+            if !value.is_null() {
+                binary_io::write_binary(column.ty.ty, column.ty.modifier, value, out);
+                let length = (out.len() - start - 4) as i32;
+                out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,589 @@
+//! ALTER.
+
+use std::sync::Arc;
+
+use colibri_txn::{SpaceId, Transaction};
+use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
+
+use super::Session;
+use super::create::{Draft, column_constraint, has_constraint};
+use crate::bind::{self, bind_type, fold};
+use crate::cast::CastContext;
+use crate::catalog::{Change, Relation, Table};
+use crate::error::{Error, Result, SqlState};
+use crate::exec::constraints::validate;
+use crate::expr::Expr;
+
+/// What a changed table needs of its rows.
+enum Work {
+    /// Nothing.
+    None,
+    /// All rows are written anew, each of the new columns from these expressions over the old row.
+    Rewrite(Vec<Expr>),
+}
+
+fn no_such_column(table: &Table, name: &str) -> Error {
+    let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+    Error::new(SqlState::NO_SUCH_COLUMN, message)
+}
+
+impl Session {
+    pub(super) fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<()> {
+        if alter.if_exists && self.find_relation(&alter.name)?.is_none() {
+            return Ok(());
+        }
+        for operation in &alter.operations {
+            // RENAME also goes by ALTER TABLE for views, sequences and indexes.
+            if let AlterTableOperation::RenameTable { table_name } = operation {
+                let (ast::RenameTableNameKind::To(to) | ast::RenameTableNameKind::As(to)) = table_name;
+                self.rename_relation(&alter.name, to)?;
+                continue;
+            }
+            let table = self.find_table(&alter.name)?;
+            self.alter_one(&table, operation)?;
+        }
+        Ok(())
+    }
+
+    fn rename_relation(&mut self, name: &ast::ObjectName, to: &ast::ObjectName) -> Result<()> {
+        let (_, to) = bind::qualified(to)?;
+        let found = self.find_relation(name)?.ok_or_else(|| bind::no_such_relation(name))?;
+        let free = |session: &Self, schema: &str| session.expect_free(schema, &to);
+        match found {
+            Relation::Table(table) => {
+                self.lock_table(&table)?;
+                free(self, &table.schema)?;
+                let mut changed = (*table).clone();
+                changed.name = to;
+                self.change(vec![Change::PutTable(changed)])
+            }
+            Relation::View(view) => {
+                free(self, &view.schema)?;
+                let mut changed = (*view).clone();
+                changed.name = to;
+                self.change(vec![Change::PutView(changed)])
+            }
+            Relation::Sequence(sequence) => {
+                free(self, &sequence.schema)?;
+                self.rename_sequence(&sequence, &to)
+            }
+            Relation::Index(table, index) => self.rename_index(table, &index.name, &to),
+            Relation::PrimaryKey(table) => {
+                let name = self.catalog().table(table).and_then(|table| table.primary_key.as_ref()).map(|key| key.name.clone());
+                self.rename_index(table, &name.unwrap_or_default(), &to)
+            }
+        }
+    }
+
+    fn rename_sequence(&mut self, sequence: &crate::catalog::Sequence, to: &str) -> Result<()> {
+        let mut changed = sequence.clone();
+        changed.name = to.into();
+        let mut changes = Vec::new();
+        // The default of the column that owns it names it.
+        if let Some((table, column)) = sequence.owned_by
+            && let Some(table) = self.catalog().table(table)
+        {
+            let mut table = (**table).clone();
+            if let Some(default) = &mut table.columns[column].default {
+                let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+                *default = default.replace(&quote(&sequence.name), &quote(to));
+            }
+            changes.push(Change::PutTable(table));
+        }
+        changes.insert(0, Change::PutSequence(changed));
+        self.change(changes)
+    }
+
+    fn rename_index(&mut self, table: u32, from: &str, to: &str) -> Result<()> {
+        let table = self.catalog().table(table).cloned().ok_or_else(|| Error::internal("an index has no table"))?;
+        self.lock_table(&table)?;
+        self.expect_free(&table.schema, to)?;
+        let mut changed = (*table).clone();
+        for index in &mut changed.indexes {
+            if index.name == from {
+                Arc::make_mut(index).name = to.into();
+            }
+        }
+        if let Some(key) = &mut changed.primary_key
+            && key.name == from
+        {
+            key.name = to.into();
+        }
+        self.change(vec![Change::PutTable(changed)])
+    }
+
+    pub(super) fn alter_index(&mut self, name: &ast::ObjectName, operation: &ast::AlterIndexOperation) -> Result<()> {
+        match operation {
+            ast::AlterIndexOperation::RenameIndex { index_name } => self.rename_relation(name, index_name),
+            #[allow(unreachable_patterns, reason = "the parser may learn other operations")]
+            other => Err(Error::unsupported(format_args!("ALTER INDEX {other}"))),
+        }
+    }
+
+    fn alter_one(&mut self, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
+        let mut draft = self.draft(table);
+        match operation {
+            AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+                if *if_not_exists && table.column(&fold(&column_def.name)).is_some() {
+                    return Ok(());
+                }
+                self.add_column(table, draft, column_def)
+            }
+            AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                for name in column_names {
+                    self.drop_column(&table.id, &fold(name), *if_exists, cascade)?;
+                }
+                Ok(())
+            }
+            AlterTableOperation::AddConstraint { constraint, .. } => {
+                self.add_constraint_to(&mut draft, constraint)?;
+                self.finish_constraint(table, draft)
+            }
+            AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
+                let name = fold(name);
+                if !has_constraint(table, &name) {
+                    if *if_exists {
+                        return Ok(());
+                    }
+                    let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+                    return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
+                }
+                self.drop_constraint(table, &name, *drop_behavior == Some(ast::DropBehavior::Cascade))
+            }
+            AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+                self.rename_column(table, &fold(old_column_name), &fold(new_column_name))
+            }
+            AlterTableOperation::RenameConstraint { old_name, new_name } => {
+                self.rename_constraint(table, &fold(old_name), &fold(new_name))
+            }
+            AlterTableOperation::AlterColumn { column_name, op } => {
+                let name = fold(column_name);
+                let place = table.column(&name).ok_or_else(|| no_such_column(table, &name))?;
+                self.alter_column(table, draft, place, op)
+            }
+            AlterTableOperation::OwnerTo { .. }
+            | AlterTableOperation::ReplicaIdentity { .. }
+            | AlterTableOperation::SetOptionsParens { .. }
+            | AlterTableOperation::SetLogged
+            | AlterTableOperation::SetUnlogged
+            | AlterTableOperation::ValidateConstraint { .. } => Ok(()),
+            other => Err(Error::unsupported(format_args!("ALTER TABLE {other}"))),
+        }
+    }
+
+    fn add_column(&mut self, table: &Arc<Table>, mut draft: Draft, definition: &ast::ColumnDef) -> Result<()> {
+        let name = fold(&definition.name);
+        if table.column(&name).is_some() {
+            let message = format!("column \"{name}\" of relation \"{}\" already exists", table.name);
+            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        self.add_column_to(&mut draft, definition)?;
+        let place = draft.table.columns.len() - 1;
+        let sequences = Self::take_sequences(&mut draft);
+        if !sequences.is_empty() {
+            self.change(sequences)?;
+        }
+        // What existing rows get: a constant is remembered by the catalogue, anything else is written into each row.
+        let mut work = Work::None;
+        if let Some(default) = draft.table.columns[place].default.clone() {
+            let column = &draft.table.columns[place];
+            let ty = column.ty;
+            let bound = self.with_binder("", |binder| binder.default_expr(&default, &column.name, ty))?;
+            if bind::rewrite::is_pure(&bound) && !bind::rewrite::is_volatile(&bound) {
+                let value = self.evaluate(bound)?;
+                if !value.is_null() {
+                    let mut text = String::new();
+                    crate::text_io::write(ty.ty, &value, self.env(), &mut text);
+                    draft.table.columns[place].missing = Some(text);
+                }
+            } else {
+                let mut map: Vec<Expr> = (0..place).map(Expr::Column).collect();
+                map.push(bound);
+                work = Work::Rewrite(map);
+            }
+        }
+        let not_null = std::mem::take(&mut draft.table.columns[place].not_null);
+        let has_value = draft.table.columns[place].missing.is_some() || matches!(work, Work::Rewrite(_));
+        draft.table.renew_generation();
+        if not_null {
+            draft.table.columns[place].not_null = true;
+            if !has_value && self.row_count(table)? > 0 {
+                let message = format!(
+                    "column \"{}\" of relation \"{}\" contains null values",
+                    draft.table.columns[place].name, table.name
+                );
+                return Err(Error::new(SqlState::NOT_NULL_VIOLATION, message).about(
+                    &table.name,
+                    Some(&draft.table.columns[place].name),
+                    None,
+                ));
+            }
+        }
+        self.put_changed(table, draft.table, work)?;
+        // Constraints behind the column are added as if one by one.
+        for option in &definition.options {
+            if let Some(constraint) = column_constraint(definition, option)? {
+                let current = self.current(table.id)?;
+                let mut draft = self.draft(&current);
+                self.add_constraint_to(&mut draft, &constraint)?;
+                self.finish_constraint(&current, draft)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn current(&self, id: u32) -> Result<Arc<Table>> {
+        self.catalog().table(id).cloned().ok_or_else(|| Error::internal("a table vanished while it was changed"))
+    }
+
+    fn row_count(&mut self, table: &Table) -> Result<u64> {
+        let (_, txn) = self.catalog_and_txn()?;
+        Ok(txn.count(&table.space(), &crate::record::whole_range())?)
+    }
+
+    /// Puts a changed table into the catalogue, its rows written anew if need be.
+    fn put_changed(&mut self, old: &Arc<Table>, mut new: Table, work: Work) -> Result<()> {
+        let Work::Rewrite(map) = work else {
+            new.renew_generation();
+            return self.change(vec![Change::PutTable(new)]);
+        };
+        new.space = self.new_id()?;
+        for index in &mut new.indexes {
+            let id = self.new_id()?;
+            Arc::make_mut(index).space = id;
+        }
+        new.generations.clear();
+        new.renew_generation();
+        // Rows get all their columns: nothing is missing any more.
+        for column in &mut new.columns {
+            column.missing = None;
+        }
+        self.with_context(|txn, cx| {
+            txn.create_space(SpaceId(new.space))?;
+            for index in &new.indexes {
+                txn.create_space(SpaceId(index.space))?;
+            }
+            validate::rewrite_table(txn, cx, old, &new, &map)?;
+            txn.drop_space(SpaceId(old.space))?;
+            for index in &old.indexes {
+                if new.indexes.iter().all(|kept| kept.space != index.space) {
+                    txn.drop_space(SpaceId(index.space))?;
+                }
+            }
+            Ok(())
+        })?;
+        self.change(vec![Change::PutTable(new)])
+    }
+
+    /// Checks a new constraint against the rows there are, and keeps the table that has it.
+    fn finish_constraint(&mut self, table: &Arc<Table>, draft: Draft) -> Result<()> {
+        let mut new = draft.table;
+        if new.primary_key.is_some() && table.primary_key.is_none() {
+            for &column in new.key_columns().to_vec().iter() {
+                self.with_context(|txn, cx| validate::validate_not_null(txn, cx, table, column))?;
+            }
+            let map = (0..new.columns.len()).map(Expr::Column).collect();
+            return self.put_changed(table, new, Work::Rewrite(map));
+        }
+        let added: Vec<_> = new.indexes.iter().skip(table.indexes.len()).cloned().collect();
+        for index in &added {
+            self.build_index(table, index)?;
+        }
+        for check in &new.checks[table.checks.len()..] {
+            let condition = self.with_binder("", |binder| binder.check_expr(&check.condition, table))?;
+            self.with_context(|txn, cx| validate::validate_check(txn, cx, table, &check.name, &condition))?;
+        }
+        new.renew_layout();
+        let shared = Arc::new(new.clone());
+        for key in &new.foreign_keys[table.foreign_keys.len()..] {
+            let rule = self.with_binder("", |binder| binder.foreign_key_rule(&shared, key))?;
+            self.with_context(|txn, cx| validate::validate_foreign_key(txn, cx, table, &rule))?;
+        }
+        self.change(vec![Change::PutTable(new)])
+    }
+
+    /// Foreign keys of other tables that rest on a key of this one.
+    fn referring(&self, table: &Table, columns: &[usize]) -> Vec<(Arc<Table>, compact_str::CompactString)> {
+        let same = |target: &[usize]| target.len() == columns.len() && target.iter().all(|column| columns.contains(column));
+        self.catalog()
+            .referring_to(table.id)
+            .flat_map(|source| {
+                let keys = source.foreign_keys.iter().filter(|key| key.target == table.id && same(&key.target_columns));
+                keys.map(|key| (Arc::clone(source), key.name.clone())).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    pub(super) fn drop_constraint(&mut self, table: &Arc<Table>, name: &str, cascade: bool) -> Result<()> {
+        let key_columns = match &table.primary_key {
+            Some(key) if key.name == name => Some(key.columns.clone()),
+            _ => table
+                .indexes
+                .iter()
+                .find(|index| index.constraint && index.name == name)
+                .map(|index| index.columns.iter().map(|column| column.column).collect()),
+        };
+        if let Some(columns) = key_columns {
+            let others = bind::unique_on(table, &columns).len() > 1;
+            let referring = if others { Vec::new() } else { self.referring(table, &columns) };
+            if let (Some((source, key)), false) = (referring.first(), cascade) {
+                let message =
+                    format!("cannot drop constraint {name} on table {} because other objects depend on it", table.name);
+                let detail =
+                    format!("constraint {key} on table {} depends on index {name}", source.name);
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                    .detail(detail)
+                    .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            for (source, key) in referring {
+                let source = self.current(source.id)?;
+                self.lock_table(&source)?;
+                let mut changed = (*source).clone();
+                changed.foreign_keys.retain(|other| other.name != key);
+                self.change(vec![Change::PutTable(changed)])?;
+            }
+        }
+        let table = &self.current(table.id)?;
+        let mut changed = (**table).clone();
+        changed.checks.retain(|check| check.name != name);
+        changed.foreign_keys.retain(|key| key.name != name);
+        if let Some(at) = changed.indexes.iter().position(|index| index.constraint && index.name == name) {
+            let index = changed.indexes.remove(at);
+            let (_, txn) = self.catalog_and_txn()?;
+            txn.drop_space(SpaceId(index.space))?;
+        }
+        if changed.primary_key.as_ref().is_some_and(|key| key.name == name) {
+            // Rows are kept by the key: without it they get numbers.
+            changed.primary_key = None;
+            let map = (0..changed.columns.len()).map(Expr::Column).collect();
+            return self.put_changed(table, changed, Work::Rewrite(map));
+        }
+        self.change(vec![Change::PutTable(changed)])
+    }
+
+    fn drop_column(&mut self, id: &u32, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+        let table = self.current(*id)?;
+        let Some(place) = table.column(name) else {
+            return if if_exists { Ok(()) } else { Err(no_such_column(&table, name)) };
+        };
+        let views: Vec<_> = self.catalog().views().filter(|view| view.reads.contains(&table.id)).cloned().collect();
+        for view in views {
+            // A view that does not mention the column goes on without it.
+            let mentions = view.query.to_lowercase().contains(name) || view.query.contains('*');
+            if !mentions {
+                continue;
+            }
+            if !cascade {
+                let message = format!(
+                    "cannot drop column {name} of table {} because other objects depend on it",
+                    table.name
+                );
+                let detail = format!("view {} depends on column {name} of table {}", view.name, table.name);
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                    .detail(detail)
+                    .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            self.drop_view(&view, true)?;
+        }
+        // Constraints that the column is part of go with it.
+        let mut names = Vec::new();
+        if table.key_columns().contains(&place) {
+            names.extend(table.primary_key.as_ref().map(|key| key.name.clone()));
+        }
+        let mut indexes = Vec::new();
+        for index in &table.indexes {
+            if index.columns.iter().any(|column| column.column == place) {
+                if index.constraint { names.push(index.name.clone()) } else { indexes.push(index.name.clone()) }
+            }
+        }
+        for check in &table.checks {
+            let mut used = false;
+            let bound = self.with_binder("", |binder| binder.check_expr(&check.condition, &table))?;
+            bind::rewrite::for_each_column(&bound, &mut |column| used = used || column == place);
+            if used {
+                names.push(check.name.clone());
+            }
+        }
+        let keys = table.foreign_keys.iter().filter(|key| key.columns.contains(&place));
+        names.extend(keys.map(|key| key.name.clone()));
+        for constraint in names {
+            let current = self.current(table.id)?;
+            self.drop_constraint(&current, &constraint, cascade)?;
+        }
+        for index in indexes {
+            self.drop_index_of(table.id, &index)?;
+        }
+        let owned: Vec<u32> = self
+            .catalog()
+            .sequences()
+            .filter(|sequence| sequence.owned_by == Some((table.id, place)))
+            .map(|sequence| sequence.id)
+            .collect();
+        let mut changed = (*self.current(table.id)?).clone();
+        let column = &mut changed.columns[place];
+        column.dropped = true;
+        column.name = compact_str::CompactString::default();
+        column.not_null = false;
+        column.default = None;
+        column.missing = None;
+        column.identity = None;
+        changed.renew_generation();
+        let mut changes = vec![Change::PutTable(changed)];
+        changes.extend(owned.into_iter().map(Change::DropSequence));
+        self.change(changes)
+    }
+
+    fn rename_column(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
+        let place = table.column(from).ok_or_else(|| {
+            Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{from}\" does not exist"))
+        })?;
+        if table.column(to).is_some() {
+            let message = format!("column \"{to}\" of relation \"{}\" already exists", table.name);
+            return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+        }
+        let mut changed = (**table).clone();
+        changed.columns[place].name = to.into();
+        for check in &mut changed.checks {
+            check.condition = rename_in(&check.condition, from, to)?;
+        }
+        self.change(vec![Change::PutTable(changed)])
+    }
+
+    fn rename_constraint(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
+        if !has_constraint(table, from) {
+            let message = format!("constraint \"{from}\" for table \"{}\" does not exist", table.name);
+            return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
+        }
+        if has_constraint(table, to) {
+            let message = format!("constraint \"{to}\" for relation \"{}\" already exists", table.name);
+            return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+        }
+        let is_index = table.primary_key.as_ref().is_some_and(|key| key.name == from)
+            || table.indexes.iter().any(|index| index.name == from);
+        if is_index {
+            return self.rename_index(table.id, from, to);
+        }
+        let mut changed = (**table).clone();
+        changed.checks.iter_mut().filter(|check| check.name == from).for_each(|check| check.name = to.into());
+        changed.foreign_keys.iter_mut().filter(|key| key.name == from).for_each(|key| key.name = to.into());
+        self.change(vec![Change::PutTable(changed)])
+    }
+
+    fn alter_column(
+        &mut self,
+        table: &Arc<Table>,
+        mut draft: Draft,
+        place: usize,
+        operation: &AlterColumnOperation,
+    ) -> Result<()> {
+        match operation {
+            AlterColumnOperation::SetNotNull => {
+                self.with_context(|txn, cx| validate::validate_not_null(txn, cx, table, place))?;
+                draft.table.columns[place].not_null = true;
+            }
+            AlterColumnOperation::DropNotNull => {
+                let column = &mut draft.table.columns[place];
+                if table.key_columns().contains(&place) {
+                    let message = format!("column \"{}\" is in a primary key", column.name);
+                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+                }
+                if column.identity.is_some() {
+                    let message =
+                        format!("column \"{}\" of relation \"{}\" is an identity column", column.name, table.name);
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+                }
+                column.not_null = false;
+            }
+            AlterColumnOperation::SetDefault { value } => {
+                let column = draft.table.columns[place].clone();
+                if column.identity.is_some() {
+                    let message =
+                        format!("column \"{}\" of relation \"{}\" is an identity column", column.name, table.name);
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+                }
+                draft.table.columns[place].default = self.checked_default(value, &column)?;
+            }
+            AlterColumnOperation::DropDefault => {
+                draft.table.columns[place].default = None;
+            }
+            AlterColumnOperation::SetDataType { data_type, using, .. } => {
+                return self.alter_type(table, draft, place, data_type, using.as_ref());
+            }
+            AlterColumnOperation::AddGenerated { .. } => {
+                return Err(Error::unsupported("ADD GENERATED"));
+            }
+        }
+        self.change(vec![Change::PutTable(draft.table)])
+    }
+
+    fn alter_type(
+        &mut self,
+        table: &Arc<Table>,
+        mut draft: Draft,
+        place: usize,
+        data_type: &ast::DataType,
+        using: Option<&ast::Expr>,
+    ) -> Result<()> {
+        let to = bind_type(data_type)?;
+        let column = table.columns[place].clone();
+        let value = self.with_binder("", |binder| match using {
+            Some(using) => {
+                let bound = binder.table_expr(using, table)?;
+                binder.coerce(bound, to, CastContext::Assignment, sqlparser::tokenizer::Span::empty())
+            }
+            None => {
+                let allowed = crate::cast::cast_context(column.ty.ty, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment)
+                    || column.ty.ty == to.ty;
+                if !allowed {
+                    let message = format!("column \"{}\" cannot be cast automatically to type {}", column.name, to.ty);
+                    let hint = format!("You might need to specify \"USING {}::{}\".", column.name, to);
+                    return Err(Error::new(SqlState::TYPE_MISMATCH, message).hint(hint));
+                }
+                let bound = bind::Bound { expr: Expr::Column(place), ty: column.ty };
+                binder.coerce(bound, to, CastContext::Assignment, sqlparser::tokenizer::Span::empty())
+            }
+        })?;
+        let changed = &mut draft.table.columns[place];
+        changed.ty = to;
+        changed.missing = None;
+        if let Some(default) = changed.default.clone() {
+            let name = changed.name.clone();
+            self.with_binder("", |binder| binder.default_expr(&default, &name, to))?;
+        }
+        for check in &draft.table.checks {
+            self.with_binder("", |binder| binder.check_expr(&check.condition, &draft.table))?;
+        }
+        let mut map: Vec<Expr> = (0..table.columns.len()).map(Expr::Column).collect();
+        map[place] = value;
+        self.put_changed(table, draft.table, Work::Rewrite(map))
+    }
+
+    pub(super) fn drop_index_of(&mut self, table: u32, name: &str) -> Result<()> {
+        let table = self.current(table)?;
+        let mut changed = (*table).clone();
+        if let Some(at) = changed.indexes.iter().position(|index| index.name == name) {
+            let index = changed.indexes.remove(at);
+            let (_, txn) = self.catalog_and_txn()?;
+            txn.drop_space(SpaceId(index.space))?;
+        }
+        self.change(vec![Change::PutTable(changed)])
+    }
+}
+
+/// A column's new name, in an expression that the catalogue keeps as text.
+fn rename_in(text: &str, from: &str, to: &str) -> Result<String> {
+    let mut expr = crate::statement::parse_expr(text)?;
+    let _ = ast::visit_expressions_mut(&mut expr, |inner: &mut ast::Expr| {
+        let ident = match inner {
+            ast::Expr::Identifier(ident) => Some(ident),
+            ast::Expr::CompoundIdentifier(parts) => parts.last_mut(),
+            _ => None,
+        };
+        if let Some(ident) = ident.filter(|ident| fold(ident) == from) {
+            *ident = ast::Ident::with_quote('"', to);
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    Ok(expr.to_string())
+}

@@ -1,0 +1,188 @@
+//! Changing the catalogue: CREATE, ALTER, DROP, TRUNCATE.
+//!
+//! A statement works on the catalogue that its transaction sees, and leaves the transaction with a catalogue of its own:
+//! so changes are transactional, like everything else. Tables that it changes are locked first, so that it waits for
+//! transactions that write to them, and they for it.
+//!
+//! Invariants: every dependency that PostgreSQL would find is found before anything is changed; what goes away takes
+//! along only what CASCADE or ownership says.
+
+mod alter;
+mod create;
+mod drop;
+
+use std::sync::Arc;
+
+use colibri_txn::{IfLocked, LockMode, Transaction};
+use compact_str::CompactString;
+use sqlparser::ast::{self, ObjectType, Statement};
+
+use crate::bind::{name_span, qualified};
+use crate::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
+use crate::error::{Error, Result, SqlState};
+use crate::session::Session;
+
+/// Whether a statement changes the catalogue.
+pub(crate) fn is_ddl(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::CreateTable(_)
+            | Statement::CreateIndex(_)
+            | Statement::CreateSequence { .. }
+            | Statement::CreateSchema { .. }
+            | Statement::CreateView(_)
+            | Statement::AlterTable(_)
+            | Statement::AlterIndex { .. }
+            | Statement::Drop { .. }
+            | Statement::Truncate(_)
+    )
+}
+
+/// PostgreSQL's command tag.
+pub(crate) fn tag(statement: &Statement) -> &'static str {
+    match statement {
+        Statement::CreateTable(create) if create.query.is_some() => "SELECT",
+        Statement::CreateTable(_) => "CREATE TABLE",
+        Statement::CreateIndex(_) => "CREATE INDEX",
+        Statement::CreateSequence { .. } => "CREATE SEQUENCE",
+        Statement::CreateSchema { .. } => "CREATE SCHEMA",
+        Statement::CreateView(_) => "CREATE VIEW",
+        Statement::AlterTable(_) => "ALTER TABLE",
+        Statement::AlterIndex { .. } => "ALTER INDEX",
+        Statement::Drop { object_type, .. } => match object_type {
+            ObjectType::Table => "DROP TABLE",
+            ObjectType::Index => "DROP INDEX",
+            ObjectType::Sequence => "DROP SEQUENCE",
+            ObjectType::Schema => "DROP SCHEMA",
+            ObjectType::View => "DROP VIEW",
+            _ => "DROP",
+        },
+        Statement::Truncate(_) => "TRUNCATE TABLE",
+        _ => "",
+    }
+}
+
+impl Session {
+    /// Runs a statement that changes the catalogue, within the statement at hand. Gives its command tag.
+    pub(crate) fn ddl(&mut self, statement: &Statement) -> Result<String> {
+        match statement {
+            Statement::CreateTable(create) => return self.create_table(create),
+            Statement::CreateIndex(create) => self.create_index(create)?,
+            Statement::CreateSequence { if_not_exists, name, data_type, sequence_options, owned_by, .. } => {
+                self.create_sequence(*if_not_exists, name, data_type.as_ref(), sequence_options, owned_by.as_ref())?;
+            }
+            Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+                self.create_schema(schema_name, *if_not_exists)?;
+            }
+            Statement::CreateView(create) => self.create_view(create)?,
+            Statement::AlterTable(alter) => self.alter_table(alter)?,
+            Statement::AlterIndex { name, operation } => self.alter_index(name, operation)?,
+            Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+                self.drop_objects(*object_type, *if_exists, names, *cascade)?;
+            }
+            Statement::Truncate(truncate) => self.truncate(truncate)?,
+            other => return Err(Error::unsupported(format_args!("the statement {other}"))),
+        }
+        Ok(tag(statement).to_owned())
+    }
+
+    /// Makes changes of the catalogue, for this transaction.
+    fn change(&mut self, changes: Vec<Change>) -> Result<()> {
+        let (catalog, txn) = self.catalog_and_txn()?;
+        Arc::make_mut(catalog).apply(txn, changes)?;
+        self.catalog_changed();
+        Ok(())
+    }
+
+    /// Locks a table against everybody else, and makes sure that it is seen as it is now.
+    fn lock_table(&mut self, table: &Table) -> Result<()> {
+        let (_, txn) = self.catalog_and_txn()?;
+        Ok(txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, IfLocked::Wait)?)
+    }
+
+    fn new_id(&mut self) -> Result<u32> {
+        let (_, txn) = self.catalog_and_txn()?;
+        Catalog::new_ids(txn, 1)
+    }
+
+    /// The schema that a new object goes to, and its name, which must be free.
+    fn new_name(&self, name: &ast::ObjectName) -> Result<(CompactString, CompactString)> {
+        let (schema, name) = qualified(name)?;
+        let schema = match schema {
+            Some(schema) => {
+                if self.catalog().schema(&schema).is_none() {
+                    let message = format!("schema \"{schema}\" does not exist");
+                    return Err(Error::new(SqlState::NO_SUCH_SCHEMA, message));
+                }
+                schema
+            }
+            None => self
+                .search_path()
+                .iter()
+                .find(|schema| self.catalog().schema(schema).is_some())
+                .cloned()
+                .ok_or_else(|| Error::new(SqlState::NO_SUCH_SCHEMA, "no schema has been selected to create in"))?,
+        };
+        Ok((schema, name))
+    }
+
+    fn expect_free(&self, schema: &str, name: &str) -> Result<()> {
+        match self.catalog().relation(schema, name) {
+            None => Ok(()),
+            Some(_) => Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))),
+        }
+    }
+
+    /// A name like PostgreSQL makes them: `table_column_suffix`, with a number if it is taken.
+    fn free_name(&self, schema: &str, parts: &[&str], suffix: &str, taken: &[CompactString]) -> CompactString {
+        let stem = short_stem(parts, suffix.len() + 1);
+        (0u32..)
+            .map(|number| match number {
+                0 => compact_str::format_compact!("{stem}_{suffix}"),
+                number => compact_str::format_compact!("{stem}_{suffix}{number}"),
+            })
+            .find(|name| self.catalog().relation(schema, name).is_none() && !taken.contains(name))
+            .expect("there are more numbers than names")
+    }
+
+    /// A table that a statement is about.
+    fn find_table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+        let table = self.with_binder("", |binder| binder.table(name))?;
+        self.lock_table(&table)?;
+        Ok(table)
+    }
+
+    fn find_relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
+        let (schema, relation) = qualified(name)?;
+        let path = self.search_path();
+        let found = match &schema {
+            Some(schema) => self.catalog().relation(schema, &relation),
+            None => path.iter().find_map(|schema| self.catalog().relation(schema, &relation)),
+        };
+        Ok(found.cloned())
+    }
+}
+
+/// Names put together, cut so that with a suffix they are no longer than a name may be.
+fn short_stem(parts: &[&str], suffix_bytes: usize) -> String {
+    let room = crate::catalog::NAME_BYTES_MAX.saturating_sub(suffix_bytes + parts.len().saturating_sub(1) + 2);
+    let mut parts: Vec<String> = parts.iter().map(|&part| part.to_owned()).collect();
+    while parts.iter().map(String::len).sum::<usize>() > room {
+        let longest = parts.iter_mut().max_by_key(|part| part.len()).expect("there is a part that is too long");
+        longest.pop();
+    }
+    parts.join("_")
+}
+
+fn no_such(kind: &str, name: &ast::ObjectName) -> Error {
+    let state = match kind {
+        "schema" => SqlState::NO_SUCH_SCHEMA,
+        "table" | "view" | "sequence" => SqlState::NO_SUCH_TABLE,
+        _ => SqlState::NO_SUCH_OBJECT,
+    };
+    let _ = name_span(name);
+    let shown = crate::bind::name_parts(name)
+        .map(|parts| parts.iter().map(|part| crate::bind::fold(part)).collect::<Vec<_>>().join("."))
+        .unwrap_or_else(|_| name.to_string());
+    Error::new(state, format!("{kind} \"{shown}\" does not exist"))
+}

@@ -1,0 +1,310 @@
+//! What a row has to obey on its own: NOT NULL, CHECK, and uniqueness; and how violations are reported.
+//!
+//! Foreign keys are in [`references`], rows that were there before a constraint in [`validate`].
+//!
+//! Invariants: messages, details and codes are PostgreSQL's. Whoever writes a unique key holds its lock (the row's key in
+//! the table's space, or the indexed columns' bytes in the index' space) exclusively before looking whether it is there,
+//! so that of two who write the same key at once one waits for the other.
+
+pub(crate) mod references;
+#[cfg(test)]
+mod tests;
+pub(crate) mod validate;
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+
+use colibri_txn::{ColumnSet, Direction, IfLocked, Key, LockMode, Space, Transaction};
+
+use super::Exec;
+use crate::cast;
+use crate::catalog::{Index, Table};
+use crate::env::Env;
+use crate::error::{Error, Result, SqlState};
+use crate::expr::{Expr, SubqueryKind};
+use crate::plan::{Access, Node, TableRules};
+use crate::record;
+use crate::text_io;
+use crate::types::Type;
+use crate::value::Datum;
+
+/// Bytes of a value that a detail shows.
+const SHOWN_BYTES_MAX: usize = 64;
+
+/// Appends a value as details of errors show it.
+fn write_value(table: &Table, column: usize, value: &Datum, env: &Env, out: &mut String) {
+    let ty = table.columns[column].ty;
+    match (value, ty.ty) {
+        (Datum::Null, _) => out.push_str("null"),
+        (_, Type::Char) => text_io::write(ty.ty, &cast::pad_char(value, ty.modifier), env, out),
+        _ => text_io::write(ty.ty, value, env, out),
+    }
+}
+
+/// `Failing row contains (1, null).`
+pub(super) fn failing_row(table: &Table, row: &[Datum], env: &Env) -> String {
+    let mut text = String::from("Failing row contains (");
+    let mut shown = String::new();
+    for (at, (column, _)) in table.live_columns().enumerate() {
+        if at > 0 {
+            text.push_str(", ");
+        }
+        shown.clear();
+        write_value(table, column, &row[column], env, &mut shown);
+        if shown.len() > SHOWN_BYTES_MAX {
+            let end = (0..=SHOWN_BYTES_MAX).rev().find(|&end| shown.is_char_boundary(end)).unwrap_or(0);
+            shown.truncate(end);
+            shown.push_str("...");
+        }
+        text.push_str(&shown);
+    }
+    text.push_str(").");
+    text
+}
+
+/// `Key (a, b)=(1, 2)`
+pub(super) fn key_text<'a>(
+    table: &Table,
+    columns: impl Iterator<Item = usize> + Clone,
+    values: impl Iterator<Item = &'a Datum>,
+    env: &Env,
+) -> String {
+    let mut text = String::from("Key (");
+    for (at, column) in columns.clone().enumerate() {
+        let separator = if at > 0 { ", " } else { "" };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{separator}{}", table.columns[column].name);
+    }
+    text.push_str(")=(");
+    for (at, (column, value)) in columns.zip(values).enumerate() {
+        if at > 0 {
+            text.push_str(", ");
+        }
+        write_value(table, column, value, env, &mut text);
+    }
+    text.push(')');
+    text
+}
+
+/// `null value in column "a" of relation "t" violates not-null constraint`
+#[cold]
+pub(super) fn null_violation(table: &Table, column: usize, row: &[Datum], env: &Env) -> Error {
+    let name = &table.columns[column].name;
+    let message = format!("null value in column \"{name}\" of relation \"{}\" violates not-null constraint", table.name);
+    Error::new(SqlState::NOT_NULL_VIOLATION, message)
+        .detail(failing_row(table, row, env))
+        .about(&table.name, Some(name), None)
+}
+
+/// `duplicate key value violates unique constraint "t_pkey"`, by the primary key (`None`) or an index.
+#[cold]
+pub(super) fn duplicate(table: &Table, index: Option<&Index>, row: &[Datum], env: &Env) -> Error {
+    let (name, columns) = unique_columns(table, index);
+    let key = key_text(table, columns.iter().copied(), columns.iter().map(|&column| &row[column]), env);
+    Error::new(SqlState::UNIQUE_VIOLATION, format!("duplicate key value violates unique constraint \"{name}\""))
+        .detail(format!("{key} already exists."))
+        .about(&table.name, None, Some(name))
+}
+
+/// `could not create unique index "i"`
+#[cold]
+pub(super) fn duplicate_in_old_rows(table: &Table, index: Option<&Index>, row: &[Datum], env: &Env) -> Error {
+    let (name, columns) = unique_columns(table, index);
+    let key = key_text(table, columns.iter().copied(), columns.iter().map(|&column| &row[column]), env);
+    Error::new(SqlState::UNIQUE_VIOLATION, format!("could not create unique index \"{name}\""))
+        .detail(format!("{key} is duplicated."))
+        .about(&table.name, None, Some(name))
+}
+
+fn unique_columns<'a>(table: &'a Table, index: Option<&'a Index>) -> (&'a str, Vec<usize>) {
+    match (index, &table.primary_key) {
+        (Some(index), _) => (&index.name, index.columns.iter().map(|part| part.column).collect()),
+        (None, Some(primary)) => (&primary.name, primary.columns.clone()),
+        (None, None) => ("", Vec::new()),
+    }
+}
+
+/// NOT NULL of a row's columns.
+#[inline]
+pub(super) fn check_not_null(table: &Table, row: &[Datum], env: &Env) -> Result<()> {
+    for (column, (value, definition)) in row.iter().zip(&table.columns).enumerate() {
+        if value.is_null() && definition.not_null && !definition.dropped {
+            return Err(null_violation(table, column, row, env));
+        }
+    }
+    for &column in table.key_columns() {
+        if row[column].is_null() {
+            return Err(null_violation(table, column, row, env));
+        }
+    }
+    Ok(())
+}
+
+/// One CHECK of a row.
+pub(super) fn check_condition(ex: &mut Exec<'_, '_>, table: &Table, rules: &TableRules, check: usize, row: &[Datum]) -> Result<()> {
+    let (name, condition) = &rules.checks[check];
+    if condition.truth(&mut ex.scope(), row)? == Some(false) {
+        return Err(check_violation(table, name, row, ex.cx.env));
+    }
+    Ok(())
+}
+
+#[cold]
+fn check_violation(table: &Table, name: &str, row: &[Datum], env: &Env) -> Error {
+    let message = format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
+    Error::new(SqlState::CHECK_VIOLATION, message).detail(failing_row(table, row, env)).about(&table.name, None, Some(name))
+}
+
+/// The first entry that begins with a prefix, if there is one. The transaction depends on the answer.
+pub(super) fn find_entry(txn: &mut dyn Transaction, space: &Space, prefix: &[u8]) -> Result<Option<Key>> {
+    let range = record::prefix_range(Key::from_slice(prefix));
+    let mut found = None;
+    txn.scan(space, &range, Direction::Forward, ColumnSet::NONE, &mut |key, _| {
+        found = Some(Key::from_slice(key));
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
+}
+
+/// Locks what a row of a unique index has to have for itself, and fails if another row has it.
+#[inline]
+pub(super) fn claim_index_values(
+    ex: &mut Exec<'_, '_>,
+    table: &Table,
+    index: &Index,
+    values: &[u8],
+    row: &[Datum],
+) -> Result<()> {
+    let space = index.space();
+    ex.txn.lock(&space, values, LockMode::Exclusive, IfLocked::Wait)?;
+    match find_entry(ex.txn, &space, values)? {
+        None => Ok(()),
+        Some(_) => Err(duplicate(table, Some(index), row, ex.cx.env)),
+    }
+}
+
+/// Locks a row's key, and fails if there is such a row. Hidden numbers are new, always.
+#[inline]
+pub(super) fn claim_key(
+    ex: &mut Exec<'_, '_>,
+    table: &Table,
+    space: &Space,
+    key: &[u8],
+    row: &[Datum],
+) -> Result<()> {
+    if table.primary_key.is_none() {
+        return Ok(());
+    }
+    ex.txn.lock(space, key, LockMode::Exclusive, IfLocked::Wait)?;
+    if ex.txn.get(space, key, ColumnSet::NONE)?.is_some() {
+        return Err(duplicate(table, None, row, ex.cx.env));
+    }
+    Ok(())
+}
+
+/// Calls `visit` with each expression directly inside another one.
+fn each_part(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
+    match expr {
+        Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Arg(_) => {}
+        Expr::Call { args, .. } | Expr::Extreme { args, .. } | Expr::Session { args, .. } => args.iter().for_each(visit),
+        Expr::Compare { left, right, .. } | Expr::Distinct { left, right, .. } | Expr::NullIf { left, right, .. } => {
+            visit(left);
+            visit(right);
+        }
+        Expr::CompareRows { left, right, .. } => left.iter().chain(right).for_each(visit),
+        Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) => parts.iter().for_each(visit),
+        Expr::Not(input) | Expr::IsNull { input, .. } | Expr::IsBool { input, .. } | Expr::Cast { input, .. } => {
+            visit(input);
+        }
+        Expr::Case { arms, otherwise } => {
+            for (condition, value) in arms {
+                visit(condition);
+                visit(value);
+            }
+            visit(otherwise);
+        }
+        Expr::InList { input, list, .. } => {
+            visit(input);
+            list.iter().for_each(visit);
+        }
+        Expr::Subquery(query) => {
+            query.args.iter().for_each(&mut *visit);
+            if let SubqueryKind::Quantified { left, .. } = &query.kind {
+                left.iter().for_each(visit);
+            }
+        }
+    }
+}
+
+/// Whether an expression looks at one of the columns for which `is_meant` says so.
+pub(super) fn looks_at(expr: &Expr, is_meant: &dyn Fn(usize) -> bool) -> bool {
+    if let Expr::Column(column) = expr {
+        return is_meant(*column);
+    }
+    let mut looks = false;
+    each_part(expr, &mut |part| looks = looks || looks_at(part, is_meant));
+    looks
+}
+
+/// Whether evaluating an expression may read a table.
+pub(super) fn has_query(expr: &Expr) -> bool {
+    if matches!(expr, Expr::Subquery(_) | Expr::Session { .. }) {
+        return true;
+    }
+    let mut has = false;
+    each_part(expr, &mut |part| has = has || has_query(part));
+    has
+}
+
+/// Whether a source's rows may depend on what is written to a table while they are read.
+pub(super) fn reads_table(node: &Node, table: &Table) -> bool {
+    let all = |nodes: &[&Node]| nodes.iter().any(|node| reads_table(node, table));
+    match node {
+        Node::Values { rows } => rows.len() > 1 && rows.iter().flatten().any(reads_anything),
+        Node::Series { args, .. } => args.iter().any(reads_anything),
+        Node::Scan(scan) => scan.table.id == table.id,
+        Node::CountRange { table: counted, .. } => counted.id == table.id,
+        Node::Filter { input, condition } => reads_anything(condition) || reads_table(input, table),
+        Node::Project { input, exprs } => exprs.iter().any(reads_anything) || reads_table(input, table),
+        Node::NestedLoop { outer, inner, args, on, .. } => {
+            args.iter().chain(on).any(reads_anything) || all(&[outer, inner])
+        }
+        Node::HashJoin { left, right, left_keys, right_keys, on, .. } => {
+            left_keys.iter().chain(right_keys).chain(on).any(reads_anything) || all(&[left, right])
+        }
+        // These have read all of their input when they give the first row.
+        Node::Sort { .. } | Node::Aggregate { .. } => false,
+        Node::Distinct { input, .. } | Node::Limit { input, .. } => reads_table(input, table),
+        Node::Append { inputs } => inputs.iter().any(|input| reads_table(input, table)),
+        Node::SetOp { left, right, .. } => all(&[left, right]),
+        Node::Shared { input, .. } => reads_table(input, table),
+        Node::LockRows { .. } | Node::Insert(_) | Node::Update(_) | Node::Delete(_) => true,
+    }
+}
+
+/// Which tables a query inside an expression reads is not looked for.
+fn reads_anything(expr: &Expr) -> bool {
+    matches!(expr, Expr::Subquery(_)) || {
+        let mut reads = false;
+        each_part(expr, &mut |part| reads = reads || reads_anything(part));
+        reads
+    }
+}
+
+/// Whether a source visits a table's rows one after the other by its own scan alone, so that changing rows it has
+/// already given cannot change what it gives next. `moves` are columns whose changes move a row in its order.
+pub(super) fn is_plain_scan(node: &Node, table: &Table, moves: &dyn Fn(usize) -> bool) -> bool {
+    match node {
+        Node::Scan(scan) => {
+            scan.table.id == table.id
+                && match &scan.access {
+                    Access::Key { .. } => !table.key_columns().iter().any(|&column| moves(column)),
+                    Access::Index { index, .. } => !index.columns.iter().any(|part| moves(part.column)),
+                }
+        }
+        Node::Filter { input, condition } => !reads_anything(condition) && is_plain_scan(input, table, moves),
+        Node::Project { input, exprs } => !exprs.iter().any(reads_anything) && is_plain_scan(input, table, moves),
+        _ => false,
+    }
+}
+

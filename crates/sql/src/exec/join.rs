@@ -1,0 +1,216 @@
+//! Nested loops: for each row of the outer side the inner one is run anew, with values of the outer row in slots. With a
+//! scan by key inside this is the join through an index.
+//!
+//! Invariants: rows come in the order of the outer side. The inner side is run no further than needed: a semi or an anti
+//! join stops at the first partner. No two loops of a fragment share slots: the outer side of one may itself be a loop
+//! that goes on later.
+
+use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
+use super::{Batch, Exec, Run, Step};
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::plan::{JoinKind, Node};
+use crate::value::Datum;
+
+/// A nested loop at work.
+pub(crate) struct NestedLoopRun {
+    outer: Run,
+    inner: Run,
+    outer_rows: Batch,
+    /// The outer row at hand.
+    outer_at: usize,
+    inner_rows: Batch,
+    inner_at: usize,
+    /// Whether the inner side is running for the outer row at hand.
+    open: bool,
+    matched: bool,
+    ahead: usize,
+}
+
+/// A nested loop's node, taken apart.
+struct Parts<'p> {
+    kind: JoinKind,
+    outer: &'p Node,
+    inner: &'p Node,
+    first_slot: usize,
+    args: &'p [Expr],
+    on: Option<&'p Expr>,
+    inner_width: usize,
+}
+
+fn parts(node: &Node) -> Result<Parts<'_>> {
+    match node {
+        Node::NestedLoop { kind, outer, inner, first_slot, args, on, inner_width } => Ok(Parts {
+            kind: *kind,
+            outer,
+            inner,
+            first_slot: *first_slot,
+            args,
+            on: on.as_ref(),
+            inner_width: *inner_width,
+        }),
+        _ => Err(Error::internal("a nested loop was given another node")),
+    }
+}
+
+impl NestedLoopRun {
+    pub(super) fn new(outer: &Node, inner: &Node) -> Self {
+        Self {
+            outer: Run::new(outer),
+            inner: Run::new(inner),
+            outer_rows: Batch::new(),
+            outer_at: 0,
+            inner_rows: Batch::new(),
+            inner_at: 0,
+            open: false,
+            matched: false,
+            ahead: BATCH_ROWS_FIRST,
+        }
+    }
+
+    pub(super) fn rewind(&mut self, node: &Node, ex: &mut Exec<'_, '_>) {
+        if let Node::NestedLoop { outer, .. } = node {
+            self.outer.rewind(outer, ex);
+        }
+        self.outer_rows.reset(0);
+        self.outer_at = 0;
+        self.open = false;
+        self.ahead = BATCH_ROWS_FIRST;
+    }
+
+    pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        self.outer.give_back(ex);
+        self.inner.give_back(ex);
+    }
+
+    pub(super) fn step(&mut self, node: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        let parts = parts(node)?;
+        if matches!(parts.kind, JoinKind::Right | JoinKind::Full) {
+            return Err(Error::internal("a nested loop cannot give rows of its inner side alone"));
+        }
+        let ended = |step: Step, out: &Batch| if out.is_empty() { step } else { Step::Rows };
+        loop {
+            if self.outer_at == self.outer_rows.rows() {
+                // What was joined so far may be all that is wanted.
+                if !out.is_empty() {
+                    return Ok(Step::Rows);
+                }
+                self.outer_at = 0;
+                self.outer_rows.want(self.ahead);
+                self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+                let step = self.outer.step(parts.outer, ex, &mut self.outer_rows)?;
+                if step != Step::Rows {
+                    self.outer_rows.reset(0);
+                    return Ok(step);
+                }
+                let width = self.outer_rows.width();
+                let gives_inner = matches!(parts.kind, JoinKind::Inner | JoinKind::Left);
+                out.reset(width + if gives_inner { parts.inner_width } else { 0 });
+            } else if out.is_empty() {
+                let gives_inner = matches!(parts.kind, JoinKind::Inner | JoinKind::Left);
+                out.reset(self.outer_rows.width() + if gives_inner { parts.inner_width } else { 0 });
+            }
+            while self.outer_at < self.outer_rows.rows() {
+                if out.is_full() {
+                    return Ok(Step::Rows);
+                }
+                if !self.open {
+                    self.begin_inner(&parts, ex)?;
+                }
+                if self.join_batch(&parts, ex, out)? {
+                    self.end_outer_row(&parts, out);
+                    continue;
+                }
+                if self.inner_at < self.inner_rows.rows() || out.is_full() {
+                    continue;
+                }
+                let single = parts.on.is_none() && !matches!(parts.kind, JoinKind::Inner | JoinKind::Left);
+                let room = if parts.on.is_none() { out.rows_max() - out.rows() } else { BATCH_ROWS_MAX };
+                self.inner_rows.want(if single { 1 } else { room });
+                self.inner_at = 0;
+                match self.inner.step(parts.inner, ex, &mut self.inner_rows)? {
+                    Step::Rows => {}
+                    Step::Yield => {
+                        self.inner_rows.reset(0);
+                        return Ok(ended(Step::Yield, out));
+                    }
+                    Step::Done => {
+                        self.inner_rows.reset(0);
+                        self.end_outer_row(&parts, out);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_inner(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<()> {
+        let row = self.outer_rows.row(self.outer_at);
+        for (place, arg) in parts.args.iter().enumerate() {
+            let value = match arg {
+                Expr::Column(column) => row[*column].clone(),
+                arg => arg.eval_owned(&mut ex.scope(), row)?,
+            };
+            ex.slots[parts.first_slot + place] = value;
+        }
+        self.inner.rewind(parts.inner, ex);
+        self.inner_rows.reset(0);
+        self.inner_at = 0;
+        self.open = true;
+        self.matched = false;
+        Ok(())
+    }
+
+    /// Joins the outer row with the inner rows at hand, until the batch is full. `true` if the outer row needs no more of
+    /// them.
+    fn join_batch(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<bool> {
+        let outer = self.outer_rows.row(self.outer_at);
+        while self.inner_at < self.inner_rows.rows() && !out.is_full() {
+            let inner = self.inner_rows.row(self.inner_at);
+            self.inner_at += 1;
+            match parts.kind {
+                JoinKind::Semi | JoinKind::Anti => {
+                    let partner = match parts.on {
+                        None => true,
+                        Some(on) => {
+                            let joined: Vec<Datum> = outer.iter().chain(inner).cloned().collect();
+                            on.eval_condition(&mut ex.scope(), &joined)?
+                        }
+                    };
+                    if partner {
+                        self.matched = true;
+                        return Ok(true);
+                    }
+                }
+                _ => {
+                    out.push_joined(outer, inner);
+                    if let Some(on) = parts.on
+                        && !on.eval_condition(&mut ex.scope(), out.row(out.rows() - 1))?
+                    {
+                        out.pop();
+                        continue;
+                    }
+                    self.matched = true;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// The outer row has seen its partners: gives it on alone where the join says so. There is room in the batch.
+    fn end_outer_row(&mut self, parts: &Parts<'_>, out: &mut Batch) {
+        self.open = false;
+        let outer = self.outer_rows.row_mut(self.outer_at);
+        self.outer_at += 1;
+        match parts.kind {
+            JoinKind::Left if !self.matched => {
+                let row = out.push();
+                let (front, back) = row.split_at_mut(outer.len());
+                front.swap_with_slice(outer);
+                back.fill(Datum::Null);
+            }
+            JoinKind::Semi if self.matched => out.push_taken(outer),
+            JoinKind::Anti if !self.matched => out.push_taken(outer),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Operators that hand rows through: Filter, Project, Limit, Append.
+//!
+//! Invariants: Project and Limit ask their input for no more rows than are asked of them; Filter reads ahead, 16 rows at
+//! first. A Limit that has given all its rows does not touch its input again, and one of 0 rows never does.
+
+use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
+use super::{Batch, Exec, Run, Step};
+use crate::error::{Error, Result, SqlState};
+use crate::expr::Expr;
+use crate::plan::Node;
+use crate::value::Datum;
+
+/// A filter at work.
+pub(crate) struct FilterRun {
+    pub(super) input: Run,
+    rows: Batch,
+    at: usize,
+    ahead: usize,
+}
+
+impl FilterRun {
+    pub(super) fn new(input: &Node) -> Self {
+        Self { input: Run::new(input), rows: Batch::new(), at: 0, ahead: BATCH_ROWS_FIRST }
+    }
+
+    pub(super) fn rewind(&mut self, input: &Node, ex: &mut Exec<'_, '_>) {
+        self.input.rewind(input, ex);
+        self.rows.reset(0);
+        self.at = 0;
+        self.ahead = BATCH_ROWS_FIRST;
+    }
+
+    pub(super) fn step(
+        &mut self,
+        input: &Node,
+        condition: &Expr,
+        ex: &mut Exec<'_, '_>,
+        out: &mut Batch,
+    ) -> Result<Step> {
+        loop {
+            out.reset(self.rows.width());
+            let mut scope = ex.scope();
+            while self.at < self.rows.rows() && !out.is_full() {
+                let row = self.rows.row_mut(self.at);
+                self.at += 1;
+                if condition.eval_condition(&mut scope, row)? {
+                    out.push_taken(row);
+                }
+            }
+            if !out.is_empty() {
+                return Ok(Step::Rows);
+            }
+            self.at = 0;
+            self.rows.want(self.ahead);
+            self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+            match self.input.step(input, ex, &mut self.rows)? {
+                Step::Rows => {}
+                other => {
+                    self.rows.reset(0);
+                    return Ok(other);
+                }
+            }
+        }
+    }
+}
+
+/// A projection at work.
+pub(crate) struct ProjectRun {
+    pub(super) input: Run,
+    rows: Batch,
+}
+
+impl ProjectRun {
+    pub(super) fn new(input: &Node) -> Self {
+        Self { input: Run::new(input), rows: Batch::new() }
+    }
+
+    pub(super) fn rewind(&mut self, input: &Node, ex: &mut Exec<'_, '_>) {
+        self.input.rewind(input, ex);
+    }
+
+    pub(super) fn step(
+        &mut self,
+        input: &Node,
+        exprs: &[Expr],
+        ex: &mut Exec<'_, '_>,
+        out: &mut Batch,
+    ) -> Result<Step> {
+        self.rows.want(out.rows_max());
+        match self.input.step(input, ex, &mut self.rows)? {
+            Step::Rows => {}
+            other => return Ok(other),
+        }
+        out.reset(exprs.len());
+        let mut scope = ex.scope();
+        for index in 0..self.rows.rows() {
+            let row = self.rows.row(index);
+            for (value, expr) in out.push().iter_mut().zip(exprs) {
+                *value = expr.eval_owned(&mut scope, row)?;
+            }
+        }
+        Ok(Step::Rows)
+    }
+}
+
+/// LIMIT and OFFSET at work.
+pub(crate) struct LimitRun {
+    pub(super) input: Run,
+    /// Rows still to be left out, and still to be given.
+    left: Option<(u64, u64)>,
+}
+
+impl LimitRun {
+    pub(super) fn new(input: &Node) -> Self {
+        Self { input: Run::new(input), left: None }
+    }
+
+    pub(super) fn rewind(&mut self, input: &Node, ex: &mut Exec<'_, '_>) {
+        self.input.rewind(input, ex);
+        self.left = None;
+    }
+
+    pub(super) fn step(
+        &mut self,
+        input: &Node,
+        limit: Option<&Expr>,
+        offset: Option<&Expr>,
+        ex: &mut Exec<'_, '_>,
+        out: &mut Batch,
+    ) -> Result<Step> {
+        let (mut skip, mut left) = match self.left {
+            Some(counts) => counts,
+            None => {
+                let skip = count(offset, SqlState::BAD_OFFSET, "OFFSET", ex)?.unwrap_or(0);
+                (skip, count(limit, SqlState::BAD_LIMIT, "LIMIT", ex)?.unwrap_or(u64::MAX))
+            }
+        };
+        self.left = Some((skip, left));
+        if left == 0 {
+            return Ok(Step::Done);
+        }
+        let wanted = out.rows_max();
+        while skip > 0 {
+            out.want(skip.min(BATCH_ROWS_MAX as u64) as usize);
+            let step = self.input.step(input, ex, out);
+            let skipped = out.rows() as u64;
+            out.want(wanted);
+            out.truncate(0);
+            match step? {
+                Step::Rows => skip -= skipped,
+                other => return Ok(other),
+            }
+            self.left = Some((skip, left));
+        }
+        out.want((wanted as u64).min(left) as usize);
+        let step = self.input.step(input, ex, out);
+        out.want(wanted);
+        let step = step?;
+        left -= if step == Step::Rows { out.rows() as u64 } else { 0 };
+        self.left = Some((0, left));
+        Ok(step)
+    }
+}
+
+/// `None`: all, as NULL says.
+fn count(expr: Option<&Expr>, state: SqlState, what: &str, ex: &mut Exec<'_, '_>) -> Result<Option<u64>> {
+    let Some(expr) = expr else { return Ok(None) };
+    match expr.eval_owned(&mut ex.scope(), &[])? {
+        Datum::Null => Ok(None),
+        Datum::Int(count) => match u64::try_from(count) {
+            Ok(count) => Ok(Some(count)),
+            Err(_) => Err(Error::new(state, format!("{what} must not be negative"))),
+        },
+        _ => Err(Error::internal(format!("{what} is not an integer"))),
+    }
+}
+
+/// UNION ALL at work.
+pub(crate) struct AppendRun {
+    /// Of the input at hand.
+    input: Option<Run>,
+    done: usize,
+}
+
+impl AppendRun {
+    pub(super) fn new(_inputs: &[Node]) -> Self {
+        Self { input: None, done: 0 }
+    }
+
+    pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        self.input.iter_mut().for_each(|input| input.give_back(ex));
+    }
+
+    pub(super) fn step(&mut self, inputs: &[Node], ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        while let Some(node) = inputs.get(self.done) {
+            let input = self.input.get_or_insert_with(|| Run::new(node));
+            match input.step(node, ex, out)? {
+                Step::Done => {
+                    input.give_back(ex);
+                    self.input = None;
+                    self.done += 1;
+                }
+                other => return Ok(other),
+            }
+        }
+        Ok(Step::Done)
+    }
+}

@@ -1,0 +1,461 @@
+//! Running plans.
+//!
+//! Operators are state machines that give batches of rows. A call of [`Execution::step`] goes on until it has a batch, has
+//! used up its budget, or is done; between two calls nothing is borrowed, so a long statement can be put aside and gone
+//! on with on another thread. Tables are read a batch at a time, each batch from the place where the last one ended.
+//!
+//! The plan is a tree of [`Node`]s that never changes; beside it grows a tree of [`Run`]s, one for each node, with what the
+//! operators have to remember. A run is handed its node whenever it is to go on.
+//!
+//! Invariants: a step that fails leaves nothing to go on with: the caller takes the statement back. Nothing here waits:
+//! what has to wait is an error that says so (see [`crate::error::Error`]), and the statement runs again from the start.
+//! An operator that says [`Step::Rows`] has put at least one row into the batch, and not more than are wanted
+//! ([`Batch::rows_max`]); one that says [`Step::Yield`] has lost none. Queries inside expressions run to their end within
+//! one evaluation, whatever the budget.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use colibri_txn::Transaction;
+
+use crate::catalog::{Sequence, Table};
+use crate::env::Env;
+use crate::error::{Error, Result, SqlState};
+use crate::plan::{Fragment, Node};
+use crate::value::Datum;
+
+mod aggregate;
+mod batch;
+pub(crate) mod constraints;
+mod delete;
+mod eval;
+mod group;
+mod hash_join;
+mod insert;
+mod join;
+mod limit;
+mod lock_rows;
+mod needs;
+mod point;
+mod ranges;
+mod row_patch;
+mod scan;
+mod series;
+mod set_op;
+mod shared;
+mod sort;
+mod subquery;
+#[cfg(test)]
+mod test_bed;
+#[cfg(test)]
+mod tests;
+mod update;
+
+pub(crate) use batch::Batch;
+pub(crate) use constraints::validate::{
+    backfill_index, check_table, rewrite_table, validate_check, validate_foreign_key, validate_not_null, with_exec,
+};
+pub(crate) use eval::Scope;
+pub(crate) use insert::RowWriter;
+pub(crate) use ranges::{Ranges, key_ranges};
+pub(crate) use scan::Lookup;
+
+/// What the session does for expressions.
+pub(crate) trait SessionCalls {
+    /// The next value of a sequence.
+    fn next_value(&mut self, sequence: &Sequence) -> Result<i64>;
+
+    /// A session function by name.
+    fn call(&mut self, txn: &mut dyn Transaction, name: &str, args: &[Datum]) -> Result<Datum>;
+
+    /// A number for a row of a table without a primary key: larger than all given before.
+    fn next_row_number(&mut self, txn: &mut dyn Transaction, table: &Table) -> Result<i64>;
+}
+
+/// What a statement runs in, besides its transaction.
+pub(crate) struct Context<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) params: &'a [Datum],
+    pub(crate) session: &'a mut dyn SessionCalls,
+    /// Set by others to end the statement (57014).
+    pub(crate) cancel: &'a AtomicBool,
+    /// Bytes that sorts, hash tables and kept rows may take together; more is an error (53200).
+    pub(crate) memory_bytes_max: usize,
+    /// Rows that this step may still look at; at 0 or below the step ends with [`Step::Yield`] at the next batch. A step
+    /// that begins with more than 0 gets on. Cancelling is looked for at least once a batch.
+    pub(crate) budget_rows: i64,
+}
+
+/// How a step ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// With rows in the batch; there may be more.
+    Rows,
+    /// The budget is used up, with no rows; there is more to do.
+    Yield,
+    /// There are no more rows, nor are there any in the batch.
+    Done,
+}
+
+/// What operators work in: handed down from step to step, never kept.
+pub(crate) struct Exec<'e, 'c> {
+    pub(crate) txn: &'e mut dyn Transaction,
+    pub(crate) cx: &'e mut Context<'c>,
+    /// The fragment's slots: values from outer rows.
+    pub(crate) slots: &'e mut [Datum],
+    pub(crate) statement: &'e mut Statement,
+    /// Long lists of constants (`x IN (…)`), sorted, by place in the plan.
+    lists: &'e RefCell<eval::Lists>,
+}
+
+/// What the fragments of a running statement share.
+#[derive(Default)]
+pub(crate) struct Statement {
+    /// What WITH queries gave, by number.
+    shared: Vec<Option<Box<shared::Kept>>>,
+    /// What queries inside expressions gave, by number.
+    subqueries: Vec<Option<Box<subquery::Memo>>>,
+    /// What sorts, hash tables and kept rows take.
+    bytes: usize,
+    /// What each operator did, by place in the plan, if somebody asked.
+    actuals: Option<HashMap<usize, Actual>>,
+}
+
+/// What an operator did, for EXPLAIN ANALYZE.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Actual {
+    pub(crate) rows: u64,
+    /// How often it was run from its start.
+    pub(crate) loops: u64,
+    /// With the operators below it.
+    pub(crate) time: Duration,
+}
+
+impl Exec<'_, '_> {
+    /// What expressions are evaluated in: everything, queries and session functions included.
+    #[inline]
+    pub(crate) fn scope(&mut self) -> Scope<'_> {
+        Scope::full(self.txn, self.cx, self.slots, self.statement, self.lists)
+    }
+
+    /// Fails if the statement was cancelled.
+    #[inline]
+    pub(crate) fn check_cancel(&self) -> Result<()> {
+        if self.cx.cancel.load(Ordering::Relaxed) { Err(canceled()) } else { Ok(()) }
+    }
+
+    /// Whether the budget is used up.
+    #[inline]
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.cx.budget_rows <= 0
+    }
+
+    /// Takes rows off the budget.
+    #[inline]
+    pub(crate) fn spend(&mut self, rows: usize) {
+        self.cx.budget_rows -= rows as i64;
+    }
+
+    /// Counts memory that an operator keeps.
+    #[inline]
+    pub(crate) fn take_memory(&mut self, bytes: usize) -> Result<()> {
+        self.statement.bytes += bytes;
+        if self.statement.bytes > self.cx.memory_bytes_max {
+            return Err(out_of_memory(self.cx.memory_bytes_max));
+        }
+        Ok(())
+    }
+
+    /// Gives back memory that an operator kept.
+    #[inline]
+    pub(crate) fn give_memory(&mut self, bytes: usize) {
+        self.statement.bytes = self.statement.bytes.saturating_sub(bytes);
+    }
+}
+
+#[cold]
+fn canceled() -> Error {
+    Error::new(SqlState::CANCELED, "canceling statement due to user request")
+}
+
+#[cold]
+fn out_of_memory(bytes_max: usize) -> Error {
+    Error::new(SqlState::OUT_OF_MEMORY, "out of memory")
+        .detail(format!("The statement's sorts, hash tables and kept rows need more than {bytes_max} bytes."))
+        .hint("Raise work_mem, or let the statement keep fewer rows.")
+}
+
+/// Bytes that a value takes when it is kept.
+#[inline]
+fn datum_bytes(value: &Datum) -> usize {
+    let heap = match value {
+        Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
+        Datum::Bytes(bytes) => bytes.len(),
+        Datum::Numeric(_) => 16,
+        _ => 0,
+    };
+    size_of::<Datum>() + heap
+}
+
+/// Bytes that a row takes when it is kept.
+#[inline]
+fn row_bytes(row: &[Datum]) -> usize {
+    row.iter().map(datum_bytes).sum()
+}
+
+/// An operator at work.
+///
+/// The seam between operators: whoever has an input keeps a `Run` for it (made by [`Run::new`] from the input's node)
+/// and a [`Batch`] that [`Run::step`] fills. On [`Step::Yield`] from an input, an operator keeps its state and returns
+/// `Step::Yield` itself.
+pub(crate) enum Run {
+    Values(series::ValuesRun),
+    Series(series::SeriesRun),
+    Scan(Box<scan::ScanRun>),
+    CountRange(scan::CountRun),
+    Filter(Box<limit::FilterRun>),
+    Project(Box<limit::ProjectRun>),
+    NestedLoop(Box<join::NestedLoopRun>),
+    HashJoin(Box<hash_join::HashJoinRun>),
+    Aggregate(Box<aggregate::AggregateRun>),
+    Distinct(Box<set_op::DistinctRun>),
+    Sort(Box<sort::SortRun>),
+    Limit(Box<limit::LimitRun>),
+    Append(Box<limit::AppendRun>),
+    SetOp(Box<set_op::SetOpRun>),
+    Shared(shared::SharedRun),
+    LockRows(Box<lock_rows::LockRowsRun>),
+    Insert(Box<insert::InsertRun>),
+    Update(Box<update::UpdateRun>),
+    Delete(Box<delete::DeleteRun>),
+}
+
+impl Run {
+    /// For a node, at its start.
+    pub(crate) fn new(node: &Node) -> Self {
+        match node {
+            Node::Values { .. } => Self::Values(series::ValuesRun::default()),
+            Node::Series { .. } => Self::Series(series::SeriesRun::default()),
+            Node::Scan(scan) => Self::Scan(Box::new(scan::ScanRun::new(scan))),
+            Node::CountRange { .. } => Self::CountRange(scan::CountRun::default()),
+            Node::Filter { input, .. } => Self::Filter(Box::new(limit::FilterRun::new(input))),
+            Node::Project { input, .. } => Self::Project(Box::new(limit::ProjectRun::new(input))),
+            Node::NestedLoop { outer, inner, .. } => {
+                Self::NestedLoop(Box::new(join::NestedLoopRun::new(outer, inner)))
+            }
+            Node::HashJoin { left, right, .. } => Self::HashJoin(Box::new(hash_join::HashJoinRun::new(left, right))),
+            Node::Aggregate { input, .. } => Self::Aggregate(Box::new(aggregate::AggregateRun::new(input))),
+            Node::Distinct { input, .. } => Self::Distinct(Box::new(set_op::DistinctRun::new(input))),
+            Node::Sort { input, .. } => Self::Sort(Box::new(sort::SortRun::new(input))),
+            Node::Limit { input, .. } => Self::Limit(Box::new(limit::LimitRun::new(input))),
+            Node::Append { inputs } => Self::Append(Box::new(limit::AppendRun::new(inputs))),
+            Node::SetOp { left, right, .. } => Self::SetOp(Box::new(set_op::SetOpRun::new(left, right))),
+            Node::Shared { .. } => Self::Shared(shared::SharedRun::default()),
+            Node::LockRows { input, .. } => Self::LockRows(Box::new(lock_rows::LockRowsRun::new(input))),
+            Node::Insert(insert) => Self::Insert(Box::new(insert::InsertRun::new(insert))),
+            Node::Update(update) => Self::Update(Box::new(update::UpdateRun::new(update))),
+            Node::Delete(delete) => Self::Delete(Box::new(delete::DeleteRun::new(delete))),
+        }
+    }
+
+    /// Goes on: fills `out` with new rows in place of those in it. `node` is the one that the run was made for.
+    #[inline]
+    pub(crate) fn step(&mut self, node: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        if ex.statement.actuals.is_some() {
+            return self.step_counted(node, ex, out);
+        }
+        self.step_plain(node, ex, out)
+    }
+
+    #[cold]
+    fn step_counted(&mut self, node: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        let start = Instant::now();
+        let step = self.step_plain(node, ex, out);
+        let time = start.elapsed();
+        if let Some(actuals) = &mut ex.statement.actuals {
+            let actual = actuals.entry(place(node)).or_default();
+            actual.loops = actual.loops.max(1);
+            actual.time += time;
+            if matches!(step, Ok(Step::Rows)) {
+                actual.rows += out.rows() as u64;
+            }
+        }
+        step
+    }
+
+    fn step_plain(&mut self, node: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        ex.check_cancel()?;
+        out.reset(0);
+        let step = match (self, node) {
+            (Self::Values(run), Node::Values { rows }) => run.step(rows, ex, out),
+            (Self::Series(run), Node::Series { series, args }) => run.step(*series, args, ex, out),
+            (Self::Scan(run), Node::Scan(scan)) => run.step(scan, ex, out),
+            (Self::CountRange(run), Node::CountRange { table, access }) => run.step(table, access, ex, out),
+            (Self::Filter(run), Node::Filter { input, condition }) => run.step(input, condition, ex, out),
+            (Self::Project(run), Node::Project { input, exprs }) => run.step(input, exprs, ex, out),
+            (Self::NestedLoop(run), Node::NestedLoop { .. }) => run.step(node, ex, out),
+            (Self::HashJoin(run), Node::HashJoin { .. }) => run.step(node, ex, out),
+            (Self::Aggregate(run), Node::Aggregate { input, keys, calls }) => run.step(input, keys, calls, ex, out),
+            (Self::Distinct(run), Node::Distinct { input, columns, sorted }) => {
+                run.step(input, *columns, *sorted, ex, out)
+            }
+            (Self::Sort(run), Node::Sort { input, keys, top }) => run.step(input, keys, top.as_ref(), ex, out),
+            (Self::Limit(run), Node::Limit { input, limit, offset }) => {
+                run.step(input, limit.as_ref(), offset.as_ref(), ex, out)
+            }
+            (Self::Append(run), Node::Append { inputs }) => run.step(inputs, ex, out),
+            (Self::SetOp(run), Node::SetOp { op, all, left, right }) => run.step(*op, *all, left, right, ex, out),
+            (Self::Shared(run), Node::Shared { id, input }) => run.step(*id, input, ex, out),
+            (Self::LockRows(run), Node::LockRows { input, targets, mode, if_locked }) => {
+                run.step(input, targets, *mode, *if_locked, ex, out)
+            }
+            (Self::Insert(run), Node::Insert(insert)) => run.step(insert, ex, out),
+            (Self::Update(run), Node::Update(update)) => run.step(update, ex, out),
+            (Self::Delete(run), Node::Delete(delete)) => run.step(delete, ex, out),
+            _ => Err(Error::internal("an operator was given another one's node")),
+        }?;
+        debug_assert_eq!(step == Step::Rows, !out.is_empty());
+        debug_assert!(out.rows() <= out.rows_max());
+        Ok(step)
+    }
+
+    /// Back to its start, with the slots as they are then; what it kept is given back.
+    pub(crate) fn rewind(&mut self, node: &Node, ex: &mut Exec<'_, '_>) {
+        if let Some(actuals) = &mut ex.statement.actuals {
+            actuals.entry(place(node)).or_default().loops += 1;
+        }
+        match (&mut *self, node) {
+            (Self::Scan(run), _) => run.rewind(),
+            (Self::Filter(run), Node::Filter { input, .. }) => run.rewind(input, ex),
+            (Self::Project(run), Node::Project { input, .. }) => run.rewind(input, ex),
+            (Self::NestedLoop(run), Node::NestedLoop { .. }) => run.rewind(node, ex),
+            (Self::Limit(run), Node::Limit { input, .. }) => run.rewind(input, ex),
+            (Self::HashJoin(run), _) => {
+                if !run.rewind(node, ex) {
+                    run.give_back(ex);
+                    *self = Self::new(node);
+                }
+            }
+            _ => {
+                self.give_back(ex);
+                *self = Self::new(node);
+            }
+        }
+    }
+
+    /// Gives back the memory of what it and its inputs keep: it is not run any more.
+    pub(crate) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        match self {
+            Self::Values(_)
+            | Self::Series(_)
+            | Self::Scan(_)
+            | Self::CountRange(_)
+            | Self::Insert(_)
+            | Self::Update(_)
+            | Self::Delete(_) => {}
+            Self::Filter(run) => run.input.give_back(ex),
+            Self::Project(run) => run.input.give_back(ex),
+            Self::NestedLoop(run) => run.give_back(ex),
+            Self::HashJoin(run) => run.give_back(ex),
+            Self::Aggregate(run) => run.give_back(ex),
+            Self::Distinct(run) => run.give_back(ex),
+            Self::Sort(run) => run.give_back(ex),
+            Self::Limit(run) => run.input.give_back(ex),
+            Self::Append(run) => run.give_back(ex),
+            Self::SetOp(run) => run.give_back(ex),
+            Self::Shared(run) => run.give_back(ex),
+            Self::LockRows(run) => run.input.give_back(ex),
+        }
+    }
+}
+
+/// What an operator is found by in [`Statement::actuals`]: a plan does not move while it runs.
+fn place(node: &Node) -> usize {
+    std::ptr::from_ref(node).addr()
+}
+
+/// A plan at work.
+pub(crate) struct Execution {
+    fragment: Arc<Fragment>,
+    body: Body,
+    slots: Vec<Datum>,
+    statement: Statement,
+    lists: RefCell<eval::Lists>,
+}
+
+enum Body {
+    /// One row by its key: nothing to remember but whether it was given.
+    Point { done: bool },
+    Tree(Run),
+}
+
+impl Execution {
+    /// At the start of a plan. Its slots are NULL.
+    pub(crate) fn new(fragment: Arc<Fragment>) -> Self {
+        let body = if point::is_point(&fragment) {
+            Body::Point { done: false }
+        } else {
+            Body::Tree(Run::new(&fragment.root))
+        };
+        let slots = vec![Datum::Null; fragment.slots];
+        Self { fragment, body, slots, statement: Statement::default(), lists: RefCell::default() }
+    }
+
+    /// At the start of a plan whose operators are to be watched, for EXPLAIN ANALYZE.
+    pub(crate) fn new_watched(fragment: Arc<Fragment>) -> Self {
+        let slots = vec![Datum::Null; fragment.slots];
+        let statement = Statement { actuals: Some(HashMap::new()), ..Statement::default() };
+        Self { body: Body::Tree(Run::new(&fragment.root)), fragment, slots, statement, lists: RefCell::default() }
+    }
+
+    /// Goes on: fills `out` with new rows in place of those in it.
+    ///
+    /// # Errors
+    /// The statement's; or what it has to wait for. There is no going on after one.
+    pub(crate) fn step(
+        &mut self,
+        txn: &mut dyn Transaction,
+        cx: &mut Context<'_>,
+        out: &mut Batch,
+    ) -> Result<Step> {
+        match &mut self.body {
+            Body::Point { done } => {
+                out.reset(0);
+                if std::mem::replace(done, true) {
+                    return Ok(Step::Done);
+                }
+                point::run(&self.fragment, txn, cx, out)
+            }
+            Body::Tree(run) => {
+                let (slots, statement) = (&mut self.slots[..], &mut self.statement);
+                let mut ex = Exec { txn, cx, slots, statement, lists: &self.lists };
+                let step = run.step(&self.fragment.root, &mut ex, out)?;
+                out.cut(self.fragment.columns.len());
+                Ok(step)
+            }
+        }
+    }
+
+    /// How many rows an INSERT, UPDATE or DELETE changed so far; `None` for others.
+    pub(crate) fn affected(&self) -> Option<u64> {
+        match &self.body {
+            Body::Tree(Run::Insert(run)) => Some(run.affected()),
+            Body::Tree(Run::Update(run)) => Some(run.affected()),
+            Body::Tree(Run::Delete(run)) => Some(run.affected()),
+            _ => None,
+        }
+    }
+
+    /// What an operator of the plan did so far, if the execution is watched and the operator has run.
+    pub(crate) fn actual(&self, node: &Node) -> Option<Actual> {
+        self.statement.actuals.as_ref()?.get(&place(node)).copied()
+    }
+}
+
+const _: () = {
+    const fn is_send<T: Send + 'static>() {}
+    is_send::<Execution>();
+};

@@ -1,0 +1,216 @@
+//! What a part of a plan needs from outside: slots that operators further up fill, and whether it may give something else
+//! when it is run again.
+//!
+//! Invariants: nothing is left out; what is not known counts as needed.
+
+use crate::expr::{Expr, SessionFunction, SubqueryKind};
+use crate::functions::Volatility;
+use crate::plan::{Access, ConflictAction, KeyPart, Node};
+
+/// What a part of a plan needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Needs {
+    /// It reads slots that it does not fill itself.
+    pub(super) slots: bool,
+    /// It calls functions that give something else each time, or do something.
+    pub(super) volatile: bool,
+    /// Slots it reads or fills lie below this.
+    pub(super) slots_end: usize,
+}
+
+/// A list of the slots that nested loops on the way down fill.
+struct Filled<'f> {
+    start: usize,
+    end: usize,
+    outer: Option<&'f Filled<'f>>,
+}
+
+impl Filled<'_> {
+    fn has(&self, slot: usize) -> bool {
+        (self.start..self.end).contains(&slot) || self.outer.is_some_and(|outer| outer.has(slot))
+    }
+}
+
+impl Needs {
+    /// Of an operator and those below.
+    pub(super) fn of(node: &Node) -> Self {
+        let mut needs = Self::default();
+        needs.node(node, None);
+        needs
+    }
+
+    /// Of expressions.
+    pub(super) fn of_exprs(exprs: &[Expr]) -> Self {
+        let mut needs = Self::default();
+        needs.exprs(exprs, None);
+        needs
+    }
+
+    fn exprs<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>, filled: Option<&Filled<'_>>) {
+        exprs.into_iter().for_each(|expr| self.expr(expr, filled));
+    }
+
+    fn expr(&mut self, expr: &Expr, filled: Option<&Filled<'_>>) {
+        match expr {
+            Expr::Arg(slot) => {
+                self.slots |= !filled.is_some_and(|filled| filled.has(*slot));
+                self.slots_end = self.slots_end.max(slot + 1);
+            }
+            Expr::Call { function, .. } => self.volatile |= function.volatility == Volatility::Volatile,
+            Expr::Session { function, .. } => {
+                self.volatile |= match function {
+                    SessionFunction::NextVal(_) => true,
+                    SessionFunction::Named(name) => !matches!(*name, "current_setting" | "pg_backend_pid"),
+                }
+            }
+            Expr::Subquery(subquery) => {
+                // Its slots are its own.
+                let mut inner = Self::default();
+                inner.node(&subquery.fragment.root, None);
+                self.volatile |= inner.volatile;
+            }
+            _ => {}
+        }
+        expr.for_each_child(&mut |child| self.expr(child, filled));
+    }
+
+    fn access(&mut self, access: &Access, filled: Option<&Filled<'_>>) {
+        let (Access::Key { ranges } | Access::Index { ranges, .. }) = access;
+        for part in &ranges.prefix {
+            match part {
+                KeyPart::Eq(expr) => self.expr(expr, filled),
+                KeyPart::In(exprs) => self.exprs(exprs, filled),
+                KeyPart::Null => {}
+            }
+        }
+        self.exprs(ranges.low.iter().chain(&ranges.high).map(|(expr, _)| expr), filled);
+    }
+
+    fn node(&mut self, node: &Node, filled: Option<&Filled<'_>>) {
+        match node {
+            Node::Values { rows } => self.exprs(rows.iter().flatten(), filled),
+            Node::Series { args, .. } => self.exprs(args, filled),
+            Node::Scan(scan) => {
+                self.access(&scan.access, filled);
+                self.exprs(&scan.filter, filled);
+            }
+            Node::CountRange { access, .. } => self.access(access, filled),
+            Node::Filter { input, condition } => {
+                self.expr(condition, filled);
+                self.node(input, filled);
+            }
+            Node::Project { input, exprs } => {
+                self.exprs(exprs, filled);
+                self.node(input, filled);
+            }
+            Node::NestedLoop { outer, inner, first_slot, args, on, .. } => {
+                self.exprs(args.iter().chain(on), filled);
+                self.node(outer, filled);
+                let end = first_slot + args.len();
+                self.slots_end = self.slots_end.max(end);
+                self.node(inner, Some(&Filled { start: *first_slot, end, outer: filled }));
+            }
+            Node::HashJoin { left, right, left_keys, right_keys, on, .. } => {
+                self.exprs(left_keys.iter().chain(right_keys).chain(on), filled);
+                self.node(left, filled);
+                self.node(right, filled);
+            }
+            Node::Aggregate { input, keys, calls } => {
+                self.exprs(keys, filled);
+                for call in calls {
+                    self.exprs(call.args.iter().chain(&call.filter), filled);
+                    self.exprs(call.order.iter().map(|key| &key.expr), filled);
+                }
+                self.node(input, filled);
+            }
+            Node::Distinct { input, .. } => self.node(input, filled),
+            Node::Sort { input, keys, top } => {
+                self.exprs(keys.iter().map(|key| &key.expr).chain(top), filled);
+                self.node(input, filled);
+            }
+            Node::Limit { input, limit, offset } => {
+                self.exprs(limit.iter().chain(offset), filled);
+                self.node(input, filled);
+            }
+            Node::Append { inputs } => inputs.iter().for_each(|input| self.node(input, filled)),
+            Node::SetOp { left, right, .. } => {
+                self.node(left, filled);
+                self.node(right, filled);
+            }
+            Node::Shared { input, .. } => self.node(input, filled),
+            Node::LockRows { input, .. } => {
+                self.volatile = true;
+                self.node(input, filled);
+            }
+            Node::Insert(insert) => {
+                self.volatile = true;
+                self.node(&insert.source, filled);
+                if let Some(conflict) = &insert.on_conflict
+                    && let ConflictAction::Update { condition, .. } = &conflict.action
+                {
+                    self.exprs(condition, filled);
+                }
+            }
+            Node::Update(update) => {
+                self.volatile = true;
+                self.node(&update.source, filled);
+            }
+            Node::Delete(delete) => {
+                self.volatile = true;
+                self.node(&delete.source, filled);
+            }
+        }
+    }
+}
+
+impl Expr {
+    /// Calls `visit` with each expression right below this one, those that go into a query inside among them.
+    pub(crate) fn for_each_child<'e>(&'e self, visit: &mut dyn FnMut(&'e Self)) {
+        match self {
+            Self::Const(_) | Self::Column(_) | Self::Param(_) | Self::Arg(_) => {}
+            Self::Call { args, .. }
+            | Self::And(args)
+            | Self::Or(args)
+            | Self::Coalesce(args)
+            | Self::Extreme { args, .. }
+            | Self::Session { args, .. } => args.iter().for_each(visit),
+            Self::Compare { left, right, .. }
+            | Self::Distinct { left, right, .. }
+            | Self::NullIf { left, right, .. } => {
+                visit(left);
+                visit(right);
+            }
+            Self::CompareRows { left, right, .. } => left.iter().chain(right).for_each(visit),
+            Self::Not(input) | Self::IsNull { input, .. } | Self::IsBool { input, .. } | Self::Cast { input, .. } => {
+                visit(input)
+            }
+            Self::Case { arms, otherwise } => {
+                for (condition, value) in arms {
+                    visit(condition);
+                    visit(value);
+                }
+                visit(otherwise);
+            }
+            Self::InList { input, list, .. } => {
+                visit(input);
+                list.iter().for_each(visit);
+            }
+            Self::Subquery(subquery) => {
+                subquery.args.iter().for_each(&mut *visit);
+                if let SubqueryKind::Quantified { left, .. } = &subquery.kind {
+                    left.iter().for_each(visit);
+                }
+            }
+        }
+    }
+
+    /// Whether it needs neither a transaction nor a session.
+    pub(crate) fn is_pure(&self) -> bool {
+        if matches!(self, Self::Subquery(_) | Self::Session { .. }) {
+            return false;
+        }
+        let mut pure = true;
+        self.for_each_child(&mut |child| pure = pure && child.is_pure());
+        pure
+    }
+}

@@ -1,0 +1,84 @@
+//! The straight line: one row of one table by its whole key, perhaps with expressions over it.
+//!
+//! Nothing is remembered between steps and no operator is made: the key is encoded, the row fetched, its columns decoded
+//! into the result.
+//!
+//! Invariants: what [`is_point`] lets through has no query, no session function and no slot in it.
+
+use colibri_txn::Transaction;
+
+use super::ranges::{Ranges, key_ranges};
+use super::scan::is_point as is_point_access;
+use super::{Batch, Context, Scope, Step, canceled};
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::plan::{Access, Fragment, Node, Scan};
+use crate::record::RowReader;
+
+/// The scan and the expressions above it, if a fragment is no more than that.
+fn parts(fragment: &Fragment) -> Option<(&Scan, Option<&[Expr]>)> {
+    match &fragment.root {
+        Node::Scan(scan) => Some((scan, None)),
+        Node::Project { input, exprs } => match &**input {
+            Node::Scan(scan) => Some((scan, Some(exprs))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether a fragment gives one row by its whole key, or none.
+pub(super) fn is_point(fragment: &Fragment) -> bool {
+    let Some((scan, exprs)) = parts(fragment) else { return false };
+    let Access::Key { ranges } = &scan.access else { return false };
+    fragment.slots == 0
+        && is_point_access(&scan.table, ranges)
+        && exprs.is_none_or(|exprs| exprs.iter().all(|expr| matches!(expr, Expr::Column(_)) || expr.is_pure()))
+}
+
+/// Runs it, in one step.
+pub(super) fn run(
+    fragment: &Fragment,
+    txn: &mut dyn Transaction,
+    cx: &mut Context<'_>,
+    out: &mut Batch,
+) -> Result<Step> {
+    if cx.cancel.load(std::sync::atomic::Ordering::Relaxed) {
+        return Err(canceled());
+    }
+    let Some((scan, exprs)) = parts(fragment) else {
+        return Err(Error::internal("a plan that is not for one row"));
+    };
+    cx.budget_rows -= 1;
+    let mut scope = Scope::pure(cx.env, cx.params, &[]);
+    let Ranges::Points(keys) = key_ranges(&scan.table, &scan.access, &mut scope)? else {
+        return Err(Error::internal("a plan for one row without a whole key"));
+    };
+    let Some(key) = keys.first() else { return Ok(Step::Done) };
+    let Some(value) = txn.get(&scan.table.space(), key, scan.depends)? else { return Ok(Step::Done) };
+    let reader = RowReader::new(&scan.table, &scan.columns);
+    out.reset(scan.columns.len());
+    reader.read(key, value, out.push())?;
+    if let Some(filter) = &scan.filter
+        && !filter.eval_condition(&mut scope, out.row(0))?
+    {
+        out.pop();
+        return Ok(Step::Done);
+    }
+    let Some(exprs) = exprs else {
+        out.cut(fragment.columns.len());
+        return Ok(Step::Rows);
+    };
+    let width = exprs.len().min(fragment.columns.len());
+    let unchanged = |(place, expr): (usize, &Expr)| matches!(expr, Expr::Column(column) if *column == place);
+    if exprs[..width].iter().enumerate().all(unchanged) {
+        out.cut(width);
+        return Ok(Step::Rows);
+    }
+    let row: smallvec::SmallVec<[crate::value::Datum; 8]> = out.row_mut(0).iter_mut().map(std::mem::take).collect();
+    out.reset(width);
+    for (value, expr) in out.push().iter_mut().zip(exprs) {
+        *value = expr.eval_owned(&mut scope, &row)?;
+    }
+    Ok(Step::Rows)
+}

@@ -1,0 +1,248 @@
+//! From a plan's ranges to ranges of bytes.
+//!
+//! Invariants: the ranges are not empty, do not overlap, and come in the order of their keys, so that visiting one after
+//! the other gives key order and no entry twice. A NULL that something is compared with finds nothing. A bound in the
+//! sense of a column's values is turned round where the index has the column descending.
+
+use std::ops::Bound;
+
+use colibri_txn::{Key, KeyRange};
+use smallvec::SmallVec;
+
+use super::Scope;
+use crate::catalog::Table;
+use crate::error::Result;
+use crate::expr::Expr;
+use crate::key;
+use crate::plan::{Access, Inclusive, KeyPart, KeyRanges};
+use crate::types::Type;
+use crate::value::Datum;
+
+/// What a scan visits.
+#[derive(Debug, Clone)]
+pub(crate) enum Ranges {
+    /// Whole keys of the table, in order.
+    Points(SmallVec<[Key; 1]>),
+    /// Parts of the table or the index, in order.
+    Spans(SmallVec<[KeyRange; 1]>),
+}
+
+impl Ranges {
+    pub(super) fn none() -> Self {
+        Self::Points(SmallVec::new())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Points(keys) => keys.len(),
+            Self::Spans(spans) => spans.len(),
+        }
+    }
+}
+
+/// A column of a key, as bytes.
+#[derive(Clone, Copy)]
+struct Part {
+    ty: Type,
+    descending: bool,
+    nulls_first: bool,
+    marked: bool,
+}
+
+impl Part {
+    fn encode(self, value: &Datum, out: &mut Key) {
+        key::encode(self.ty, value, self.descending, self.nulls_first, !self.marked, out);
+    }
+}
+
+/// The column at a place of an access' key.
+fn part(table: &Table, access: &Access, place: usize) -> Option<Part> {
+    match access {
+        Access::Key { .. } => match &table.primary_key {
+            Some(key) => {
+                let ty = table.columns[*key.columns.get(place)?].ty.ty;
+                Some(Part { ty, descending: false, nulls_first: false, marked: false })
+            }
+            None => {
+                (place == 0).then_some(Part { ty: Type::Int8, descending: false, nulls_first: false, marked: false })
+            }
+        },
+        Access::Index { index, .. } => match index.columns.get(place) {
+            Some(part) => {
+                let ty = table.columns[part.column].ty.ty;
+                Some(Part { ty, descending: part.descending, nulls_first: part.nulls_first, marked: true })
+            }
+            // Behind the indexed columns comes the row's key.
+            None => {
+                let ty = match &table.primary_key {
+                    Some(key) => table.columns[*key.columns.get(place - index.columns.len())?].ty.ty,
+                    None => Type::Int8,
+                };
+                Some(Part { ty, descending: false, nulls_first: false, marked: false })
+            }
+        },
+    }
+}
+
+/// How many columns the key of a table has.
+fn key_width(table: &Table) -> usize {
+    table.primary_key.as_ref().map_or(1, |key| key.columns.len())
+}
+
+/// What an access visits, with the parameters and slots as they are in a scope.
+///
+/// # Errors
+/// Of evaluating the values that keys are compared with.
+pub(crate) fn key_ranges(table: &Table, access: &Access, scope: &mut Scope<'_>) -> Result<Ranges> {
+    let (Access::Key { ranges } | Access::Index { ranges, .. }) = access;
+    let mut prefix = Key::new();
+    // The way of most: every column of the prefix is equal to one value.
+    for (place, wanted) in ranges.prefix.iter().enumerate() {
+        let Some(part) = part(table, access, place) else { break };
+        match wanted {
+            KeyPart::Eq(expr) => {
+                let mut scratch = Datum::Null;
+                let value = expr.eval(scope, &[], &mut scratch)?;
+                if value.is_null() {
+                    return Ok(Ranges::none());
+                }
+                part.encode(value, &mut prefix);
+            }
+            KeyPart::Null => {
+                if !part.marked {
+                    return Ok(Ranges::none());
+                }
+                part.encode(&Datum::Null, &mut prefix);
+            }
+            KeyPart::In(_) => return many_ranges(table, access, ranges, place, prefix, scope),
+        }
+    }
+    if is_whole_key(table, access, ranges) {
+        return Ok(Ranges::Points(SmallVec::from_buf([prefix])));
+    }
+    let bounds = Bounds::new(table, access, ranges, scope)?;
+    let mut spans = SmallVec::new();
+    spans.extend(bounds.and_then(|bounds| bounds.under(prefix)));
+    Ok(Ranges::Spans(spans))
+}
+
+fn is_whole_key(table: &Table, access: &Access, ranges: &KeyRanges) -> bool {
+    matches!(access, Access::Key { .. }) && ranges.prefix.len() == key_width(table)
+}
+
+/// With lists among the prefix, the first at `place`: every combination of their values.
+#[cold]
+fn many_ranges(
+    table: &Table,
+    access: &Access,
+    ranges: &KeyRanges,
+    place: usize,
+    prefix: Key,
+    scope: &mut Scope<'_>,
+) -> Result<Ranges> {
+    let mut prefixes = vec![prefix];
+    for (place, wanted) in ranges.prefix.iter().enumerate().skip(place) {
+        let Some(part) = part(table, access, place) else { break };
+        let mut encoded: Vec<Key> = Vec::new();
+        let mut add = |expr: &Expr, scope: &mut Scope<'_>| -> Result<()> {
+            let mut scratch = Datum::Null;
+            let value = expr.eval(scope, &[], &mut scratch)?;
+            if !value.is_null() {
+                let mut bytes = Key::new();
+                part.encode(value, &mut bytes);
+                encoded.push(bytes);
+            }
+            Ok(())
+        };
+        match wanted {
+            KeyPart::Eq(expr) => add(expr, scope)?,
+            KeyPart::In(exprs) => exprs.iter().try_for_each(|expr| add(expr, scope))?,
+            KeyPart::Null if part.marked => {
+                let mut bytes = Key::new();
+                part.encode(&Datum::Null, &mut bytes);
+                encoded.push(bytes);
+            }
+            KeyPart::Null => {}
+        }
+        // No value's bytes begin another's, so sorting the columns one by one sorts the whole.
+        encoded.sort_unstable();
+        encoded.dedup();
+        let join = |prefix: &Key, bytes: &Key| {
+            let mut joined = prefix.clone();
+            joined.extend_from_slice(bytes);
+            joined
+        };
+        prefixes = prefixes.iter().flat_map(|prefix| encoded.iter().map(move |bytes| join(prefix, bytes))).collect();
+    }
+    if is_whole_key(table, access, ranges) {
+        return Ok(Ranges::Points(prefixes.into()));
+    }
+    let Some(bounds) = Bounds::new(table, access, ranges, scope)? else { return Ok(Ranges::none()) };
+    Ok(Ranges::Spans(prefixes.into_iter().filter_map(|prefix| bounds.under(prefix)).collect()))
+}
+
+/// The bounds of the column behind the prefix, as bytes: first and last in the order of keys.
+struct Bounds {
+    low: Option<(Key, Inclusive)>,
+    high: Option<(Key, Inclusive)>,
+    /// NULLs are among the keys, and left out.
+    skip_nulls: bool,
+}
+
+impl Bounds {
+    /// `None` if nothing lies between them.
+    fn new(table: &Table, access: &Access, ranges: &KeyRanges, scope: &mut Scope<'_>) -> Result<Option<Self>> {
+        if ranges.low.is_none() && ranges.high.is_none() {
+            return Ok(Some(Self { low: None, high: None, skip_nulls: false }));
+        }
+        let Some(part) = part(table, access, ranges.prefix.len()) else {
+            return Ok(Some(Self { low: None, high: None, skip_nulls: false }));
+        };
+        let mut encode = |bound: &Option<(Expr, Inclusive)>| -> Result<Option<Option<(Key, Inclusive)>>> {
+            let Some((expr, inclusive)) = bound else { return Ok(Some(None)) };
+            let mut scratch = Datum::Null;
+            let value = expr.eval(scope, &[], &mut scratch)?;
+            if value.is_null() {
+                return Ok(None);
+            }
+            let mut bytes = Key::new();
+            part.encode(value, &mut bytes);
+            Ok(Some(Some((bytes, *inclusive))))
+        };
+        let (Some(low), Some(high)) = (encode(&ranges.low)?, encode(&ranges.high)?) else { return Ok(None) };
+        let (low, high) = if part.descending { (high, low) } else { (low, high) };
+        Ok(Some(Self { low, high, skip_nulls: part.marked }))
+    }
+
+    /// The span of keys with a prefix; `None` if it is empty.
+    fn under(&self, prefix: Key) -> Option<KeyRange> {
+        let join = |bytes: &[u8]| {
+            let mut joined = prefix.clone();
+            joined.extend_from_slice(bytes);
+            joined
+        };
+        // The marker of a value that is not NULL is the same for all, and the beginning of every bound.
+        let marker: &[u8] = match self.low.as_ref().or(self.high.as_ref()) {
+            Some((bytes, _)) if self.skip_nulls => &bytes[..1],
+            _ => &[],
+        };
+        let low = match &self.low {
+            Some((bytes, Inclusive(true))) => Bound::Included(join(bytes)),
+            Some((bytes, Inclusive(false))) => Bound::Included(key::prefix_end(&join(bytes))?),
+            None => {
+                let all = join(marker);
+                if all.is_empty() { Bound::Unbounded } else { Bound::Included(all) }
+            }
+        };
+        let end = match &self.high {
+            Some((bytes, Inclusive(false))) => Some(join(bytes)),
+            Some((bytes, Inclusive(true))) => key::prefix_end(&join(bytes)),
+            None => key::prefix_end(&join(marker)),
+        };
+        let high = end.map_or(Bound::Unbounded, Bound::Excluded);
+        match (&low, &high) {
+            (Bound::Included(low), Bound::Excluded(high)) if low >= high => None,
+            _ => Some(KeyRange { low, high }),
+        }
+    }
+}

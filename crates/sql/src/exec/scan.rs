@@ -1,0 +1,412 @@
+//! Reading tables.
+//!
+//! A scan reads a batch at a time. The visitor that the transaction calls decodes the columns asked for, evaluates the
+//! filter and breaks off when the batch is full, so that the transaction comes to depend on no more than was looked at;
+//! the next batch begins behind the last key visited.
+//!
+//! Through an index that does not cover all columns, entries are collected first and their rows fetched then, in the
+//! index' order.
+//!
+//! Invariants: rows come in the order of the keys visited, backwards if the plan says so, each once.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
+
+use super::batch::BATCH_ROWS_MAX;
+use super::ranges::{Ranges, key_ranges};
+use super::{Batch, Exec, Scope, Step};
+use crate::catalog::{Index, Table};
+use crate::error::{Error, Result, SqlState};
+use crate::expr::Expr;
+use crate::plan::{Access, KeyRanges, Scan};
+use crate::record::{self, IndexReader, RowReader};
+use crate::value::Datum;
+
+/// The most entries that one call of [`Transaction::scan`] visits.
+const VISITED_MAX: usize = 4096;
+/// How many entries of an index are read ahead at first, where a filter may throw rows away.
+const AHEAD_FIRST: usize = 16;
+
+/// A scan at work.
+pub(crate) struct ScanRun {
+    reader: Reader,
+    ranges: Option<Ranges>,
+    /// How many ranges were visited to their ends.
+    done: usize,
+    /// The last key visited of the range at hand.
+    last: Option<Key>,
+    /// Through an index: the rows' keys, one after the other, and where each ends; with the entries' own.
+    entries: Entries,
+    ahead: usize,
+}
+
+/// Where rows are, and how they are read.
+enum Reader {
+    Table { space: Space, rows: RowReader },
+    Covering { space: Space, entries: IndexReader },
+    Index { space: Space, table_space: Space, rows: RowReader },
+}
+
+/// What a scan is to do, besides where it is.
+#[derive(Clone, Copy)]
+struct Wanted<'p> {
+    table: &'p Table,
+    access: &'p Access,
+    width: usize,
+    direction: Direction,
+    filter: Option<&'p Expr>,
+    depends: ColumnSet,
+}
+
+/// Entries of an index read ahead.
+#[derive(Default)]
+struct Entries {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Entries {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn push(&mut self, entry: &[u8]) {
+        self.bytes.extend_from_slice(entry);
+        self.ends.push(self.bytes.len());
+    }
+
+    fn get(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.bytes[start..self.ends[index]]
+    }
+}
+
+impl Reader {
+    fn new(table: &Table, access: &Access, columns: &[usize]) -> Self {
+        match access {
+            Access::Key { .. } => Self::Table { space: table.space(), rows: RowReader::new(table, columns) },
+            Access::Index { index, covering, .. } => match IndexReader::new(table, index, columns) {
+                Some(entries) if *covering => Self::Covering { space: index.space(), entries },
+                _ => Self::Index {
+                    space: index.space(),
+                    table_space: table.space(),
+                    rows: RowReader::new(table, columns),
+                },
+            },
+        }
+    }
+}
+
+impl ScanRun {
+    pub(super) fn new(scan: &Scan) -> Self {
+        Self::over(&scan.table, &scan.access, &scan.columns)
+    }
+
+    fn over(table: &Table, access: &Access, columns: &[usize]) -> Self {
+        Self {
+            reader: Reader::new(table, access, columns),
+            ranges: None,
+            done: 0,
+            last: None,
+            entries: Entries::default(),
+            ahead: AHEAD_FIRST,
+        }
+    }
+
+    #[inline]
+    pub(super) fn rewind(&mut self) {
+        self.ranges = None;
+        self.done = 0;
+        self.last = None;
+        self.ahead = AHEAD_FIRST;
+    }
+
+    #[inline]
+    pub(super) fn step(&mut self, scan: &Scan, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        let wanted = Wanted {
+            table: &scan.table,
+            access: &scan.access,
+            width: scan.columns.len(),
+            direction: scan.direction,
+            filter: scan.filter.as_ref(),
+            depends: scan.depends,
+        };
+        self.run(wanted, ex, out)
+    }
+
+    fn run(&mut self, wanted: Wanted<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        out.reset(wanted.width);
+        let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, ex.slots, ex.lists);
+        let ranges = match &self.ranges {
+            Some(ranges) => ranges,
+            None => {
+                let ranges = key_ranges(wanted.table, wanted.access, &mut scope)?;
+                self.ranges.insert(ranges)
+            }
+        };
+        let count = ranges.len();
+        while self.done < count {
+            if ex.cx.budget_rows <= 0 {
+                return Ok(if out.is_empty() { Step::Yield } else { Step::Rows });
+            }
+            let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, ex.slots, ex.lists);
+            let index = if wanted.direction == Direction::Forward { self.done } else { count - 1 - self.done };
+            let visited_max = VISITED_MAX.min(ex.cx.budget_rows as usize);
+            let (visited, over) = match (&self.reader, ranges) {
+                (Reader::Table { space, rows }, Ranges::Points(keys)) => {
+                    let row = ex.txn.get(space, &keys[index], wanted.depends)?;
+                    if let Some(value) = row {
+                        rows.read(&keys[index], value, out.push())?;
+                        keep(wanted.filter, &mut scope, out)?;
+                    }
+                    (1, true)
+                }
+                (_, Ranges::Points(_)) => return Err(Error::internal("an index has no whole keys")),
+                (Reader::Table { space, rows }, Ranges::Spans(spans)) => visit(
+                    ex.txn,
+                    (space, wanted.depends),
+                    &spans[index],
+                    &mut self.last,
+                    (wanted.direction, visited_max),
+                    out,
+                    |key, value, out| {
+                        rows.read(key, value, out.push())?;
+                        keep(wanted.filter, &mut scope, out)
+                    },
+                )?,
+                (Reader::Covering { space, entries }, Ranges::Spans(spans)) => visit(
+                    ex.txn,
+                    (space, ColumnSet::NONE),
+                    &spans[index],
+                    &mut self.last,
+                    (wanted.direction, visited_max),
+                    out,
+                    |key, _, out| {
+                        entries.read(key, out.push())?;
+                        keep(wanted.filter, &mut scope, out)
+                    },
+                )?,
+                (Reader::Index { space, table_space, rows }, Ranges::Spans(spans)) => {
+                    let room = out.rows_max() - out.rows();
+                    let ahead = if wanted.filter.is_some() { self.ahead } else { room };
+                    self.ahead = (self.ahead * 2).min(BATCH_ROWS_MAX);
+                    let Access::Index { index: definition, .. } = wanted.access else {
+                        return Err(Error::internal("a scan of an index has none"));
+                    };
+                    fetch(
+                        ex.txn,
+                        (definition, space),
+                        (table_space, rows),
+                        wanted,
+                        (&spans[index], &mut self.last, &mut self.entries, ahead.min(visited_max)),
+                        &mut scope,
+                        out,
+                    )?
+                }
+            };
+            ex.cx.budget_rows -= visited as i64;
+            if over {
+                self.done += 1;
+                self.last = None;
+            }
+            if out.is_full() {
+                break;
+            }
+            ex.check_cancel()?;
+        }
+        Ok(if out.is_empty() { Step::Done } else { Step::Rows })
+    }
+}
+
+/// Takes the newest row back unless the filter is true for it.
+#[inline]
+fn keep(filter: Option<&Expr>, scope: &mut Scope<'_>, out: &mut Batch) -> Result<()> {
+    if let Some(filter) = filter
+        && !filter.eval_condition(scope, out.row(out.rows() - 1))?
+    {
+        out.pop();
+    }
+    Ok(())
+}
+
+/// What is left of a range behind the last key visited.
+fn rest(range: &KeyRange, last: Option<&Key>, direction: Direction) -> KeyRange {
+    match (last, direction) {
+        (None, _) => range.clone(),
+        (Some(last), Direction::Forward) => KeyRange { low: Bound::Excluded(last.clone()), high: range.high.clone() },
+        (Some(last), Direction::Backward) => KeyRange { low: range.low.clone(), high: Bound::Excluded(last.clone()) },
+    }
+}
+
+/// Hands entries of a range to `take` until the batch is full or `visited_max` are done. Gives how many there were, and
+/// whether the range is at its end.
+#[inline]
+fn visit(
+    txn: &mut dyn Transaction,
+    (space, depends): (&Space, ColumnSet),
+    range: &KeyRange,
+    last: &mut Option<Key>,
+    (direction, visited_max): (Direction, usize),
+    out: &mut Batch,
+    mut take: impl FnMut(&[u8], &[u8], &mut Batch) -> Result<()>,
+) -> Result<(usize, bool)> {
+    let mut visited = 0;
+    let mut broken = None;
+    let mut failed = None;
+    let left;
+    let range = match &*last {
+        None => range,
+        last => {
+            left = rest(range, last.as_ref(), direction);
+            &left
+        }
+    };
+    let mut visitor = |key: &[u8], value: &[u8]| {
+        visited += 1;
+        if let Err(error) = take(key, value, out) {
+            failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        if out.is_full() || visited >= visited_max {
+            broken = Some(Key::from_slice(key));
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    };
+    txn.scan(space, range, direction, depends, &mut visitor)?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let over = broken.is_none();
+    *last = broken;
+    Ok((visited, over))
+}
+
+/// Reads entries of an index ahead and fetches their rows.
+fn fetch(
+    txn: &mut dyn Transaction,
+    (index, space): (&Arc<Index>, &Space),
+    (table_space, rows): (&Space, &RowReader),
+    wanted: Wanted<'_>,
+    (range, last, entries, ahead): (&KeyRange, &mut Option<Key>, &mut Entries, usize),
+    scope: &mut Scope<'_>,
+    out: &mut Batch,
+) -> Result<(usize, bool)> {
+    entries.clear();
+    let left = rest(range, last.as_ref(), wanted.direction);
+    let mut broken = false;
+    txn.scan(space, &left, wanted.direction, ColumnSet::NONE, &mut |entry, _| {
+        entries.push(entry);
+        broken = entries.ends.len() >= ahead;
+        if broken { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    let count = entries.ends.len();
+    for at in 0..count {
+        let entry = entries.get(at);
+        let key = record::split_index_entry(wanted.table, index, entry)?;
+        let Some(value) = txn.get(table_space, key, wanted.depends)? else { return Err(dangling(index)) };
+        rows.read(key, value, out.push())?;
+        keep(wanted.filter, scope, out)?;
+        if out.is_full() {
+            let over = !broken && at + 1 == count;
+            *last = Some(Key::from_slice(entry));
+            return Ok((at + 1, over));
+        }
+    }
+    *last = if broken { Some(Key::from_slice(entries.get(count - 1))) } else { None };
+    Ok((count, !broken))
+}
+
+#[cold]
+fn dangling(index: &Index) -> Error {
+    Error::new(
+        SqlState::DATA_CORRUPTED,
+        format!("an entry of index \"{}\" leads to a row that is not there", index.name),
+    )
+}
+
+/// Looks up rows of a table outside a plan's tree: all its columns, and the hidden number where it has no primary key.
+pub(crate) struct Lookup {
+    run: ScanRun,
+    width: usize,
+    slots: Vec<Datum>,
+}
+
+impl Lookup {
+    /// `slots` are what the access' and the filter's slots hold.
+    pub(crate) fn new(table: &Table, access: &Access, slots: Vec<Datum>) -> Self {
+        let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
+        Self { run: ScanRun::over(table, access, &columns), width: columns.len(), slots }
+    }
+
+    /// Fills `out` with the next rows, in place of those in it; `false` if there are none. Does not heed the budget.
+    ///
+    /// # Errors
+    /// Of the transaction, and of evaluating.
+    pub(crate) fn next(
+        &mut self,
+        ex: &mut Exec<'_, '_>,
+        (table, access, filter): (&Table, &Access, Option<&Expr>),
+        depends: ColumnSet,
+        out: &mut Batch,
+    ) -> Result<bool> {
+        let wanted = Wanted { table, access, width: self.width, direction: Direction::Forward, filter, depends };
+        let budget = std::mem::replace(&mut ex.cx.budget_rows, i64::MAX);
+        let mut inner =
+            Exec { txn: ex.txn, cx: ex.cx, slots: &mut self.slots, statement: ex.statement, lists: ex.lists };
+        let step = self.run.run(wanted, &mut inner, out);
+        ex.cx.budget_rows = budget;
+        Ok(step? == Step::Rows)
+    }
+}
+
+/// Counting a range without visiting it.
+#[derive(Default)]
+pub(crate) struct CountRun {
+    done: bool,
+}
+
+impl CountRun {
+    pub(super) fn step(
+        &mut self,
+        table: &Table,
+        access: &Access,
+        ex: &mut Exec<'_, '_>,
+        out: &mut Batch,
+    ) -> Result<Step> {
+        if std::mem::replace(&mut self.done, true) {
+            return Ok(Step::Done);
+        }
+        let space = match access {
+            Access::Key { .. } => table.space(),
+            Access::Index { index, .. } => index.space(),
+        };
+        let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, ex.slots, ex.lists);
+        let mut count = 0;
+        match key_ranges(table, access, &mut scope)? {
+            Ranges::Points(keys) => {
+                for key in &keys {
+                    count += u64::from(ex.txn.get(&space, key, ColumnSet::NONE)?.is_some());
+                }
+            }
+            Ranges::Spans(spans) => {
+                for span in &spans {
+                    count += ex.txn.count(&space, span)?;
+                }
+            }
+        }
+        out.reset(1);
+        out.push()[0] = Datum::Int(count as i64);
+        Ok(Step::Rows)
+    }
+}
+
+/// Whether an access is to one row at most: all columns of the table's key are given.
+pub(super) fn is_point(table: &Table, ranges: &KeyRanges) -> bool {
+    use crate::plan::KeyPart;
+    table.primary_key.as_ref().is_some_and(|key| key.columns.len() == ranges.prefix.len())
+        && ranges.prefix.iter().all(|part| matches!(part, KeyPart::Eq(_)))
+}

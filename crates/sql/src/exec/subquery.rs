@@ -1,0 +1,355 @@
+//! Queries inside expressions.
+//!
+//! One that takes nothing from the outer row is run once, when it is first needed; of `IN (SELECT …)` the values are kept
+//! as a set then. One that depends on the outer row is run for each, unless the same values were seen a short while ago.
+//!
+//! Invariants: a query is run to its end, or as far as the result depends on it, within one evaluation. What a query gave
+//! that calls volatile functions is not used for another row, unless it does not depend on the row at all.
+
+use smallvec::SmallVec;
+
+use super::eval::{compare_rows, compare_values};
+use super::group::{Groups, hash_values};
+use super::needs::Needs;
+use super::{Batch, Exec, Run, Scope, Step, row_bytes};
+use crate::error::{Error, Result, SqlState};
+use crate::expr::{CompareOp, Subquery, SubqueryKind};
+use crate::operators;
+use crate::plan::Fragment;
+use crate::value::Datum;
+
+/// How many outer rows' results are remembered.
+const REMEMBERED: usize = 64;
+
+/// Values of an outer row that a query depends on.
+type Args = SmallVec<[Datum; 4]>;
+
+/// What is kept of a query between evaluations.
+pub(crate) struct Memo {
+    run: Run,
+    slots: Vec<Datum>,
+    rows: Batch,
+    once: Option<Once>,
+    /// By the hash of what it depends on. Empty if nothing may be remembered.
+    remembered: Vec<Option<(Args, Datum)>>,
+}
+
+/// What a query gave that does not depend on the outer row.
+enum Once {
+    Value(Datum),
+    Set(Box<Set>),
+}
+
+/// The rows of a query that something is compared with.
+struct Set {
+    width: usize,
+    /// Rows without NULLs.
+    whole: Groups,
+    /// Rows with NULLs.
+    partial: Groups,
+    /// Of the first column.
+    extremes: Option<(Datum, Datum)>,
+}
+
+impl Memo {
+    fn new(subquery: &Subquery) -> Self {
+        let fragment = &subquery.fragment;
+        let rememberable = !subquery.args.is_empty() && !Needs::of(&fragment.root).volatile;
+        Self {
+            run: Run::new(&fragment.root),
+            slots: vec![Datum::Null; fragment.slots.max(subquery.args.len())],
+            rows: Batch::new(),
+            once: None,
+            remembered: if rememberable { vec![None; REMEMBERED] } else { Vec::new() },
+        }
+    }
+
+    fn restart(&mut self, fragment: &Fragment, scope: &mut Scope<'_>) -> Result<()> {
+        let run = &mut self.run;
+        scope.outside(&mut self.slots, |ex| {
+            run.rewind(&fragment.root, ex);
+            Ok(())
+        })
+    }
+
+    /// The next rows, at most `wanted`; `false` if there are none.
+    fn next(&mut self, fragment: &Fragment, wanted: usize, scope: &mut Scope<'_>) -> Result<bool> {
+        let (run, rows) = (&mut self.run, &mut self.rows);
+        rows.want(wanted);
+        scope.outside(&mut self.slots, |ex| {
+            loop {
+                match run.step(&fragment.root, ex, rows)? {
+                    Step::Rows => return Ok(true),
+                    Step::Done => return Ok(false),
+                    // Nothing can be put aside in the middle of an expression.
+                    Step::Yield => ex.cx.budget_rows = i64::MAX,
+                }
+            }
+        })
+    }
+
+    fn exists(&mut self, fragment: &Fragment, scope: &mut Scope<'_>) -> Result<Datum> {
+        Ok(Datum::Bool(self.next(fragment, 1, scope)?))
+    }
+
+    fn scalar(&mut self, fragment: &Fragment, scope: &mut Scope<'_>) -> Result<Datum> {
+        let mut value = Datum::Null;
+        let mut seen = 0;
+        while self.next(fragment, 2, scope)? {
+            seen += self.rows.rows();
+            if seen > 1 {
+                return Err(Error::new(
+                    SqlState::CARDINALITY_VIOLATION,
+                    "more than one row returned by a subquery used as an expression",
+                ));
+            }
+            if let Some(first) = self.rows.row_mut(0).first_mut() {
+                value = std::mem::take(first);
+            }
+        }
+        Ok(value)
+    }
+
+    /// Compares with row after row, as far as it takes.
+    fn quantified(
+        &mut self,
+        fragment: &Fragment,
+        (left, op, all): (&[Datum], CompareOp, bool),
+        scope: &mut Scope<'_>,
+    ) -> Result<Datum> {
+        let mut verdict = Verdict::new(all);
+        while self.next(fragment, super::batch::BATCH_ROWS_MAX, scope)? {
+            for row in self.rows.iter() {
+                if verdict.take(compare(op, left, &row[..left.len()])?) {
+                    return Ok(verdict.datum());
+                }
+            }
+        }
+        Ok(verdict.datum())
+    }
+
+    fn set(&mut self, fragment: &Fragment, width: usize, scope: &mut Scope<'_>) -> Result<Set> {
+        let mut set = Set { width, whole: Groups::new(width), partial: Groups::new(width), extremes: None };
+        let mut counted = 0;
+        while self.next(fragment, super::batch::BATCH_ROWS_MAX, scope)? {
+            let mut bytes = 0;
+            for row in self.rows.iter() {
+                let row = &row[..width];
+                let nulls = row.iter().any(Datum::is_null);
+                let (_, new) = if nulls { &mut set.partial } else { &mut set.whole }.find_or_add(row);
+                if new {
+                    bytes += row_bytes(row) - size_of_val(row);
+                    if !nulls {
+                        set.widen(&row[0]);
+                    }
+                }
+            }
+            let taken = set.whole.bytes() + set.partial.bytes();
+            let bytes = bytes + taken - std::mem::replace(&mut counted, taken);
+            scope.outside(&mut [], |ex| ex.take_memory(bytes))?;
+        }
+        Ok(set)
+    }
+}
+
+/// Whether the rows seen so far make a quantified comparison true.
+struct Verdict {
+    all: bool,
+    unknown: bool,
+    decided: bool,
+}
+
+impl Verdict {
+    fn new(all: bool) -> Self {
+        Self { all, unknown: false, decided: false }
+    }
+
+    /// Takes one comparison in; `true` if the rest does not matter.
+    fn take(&mut self, truth: Option<bool>) -> bool {
+        match truth {
+            Some(truth) => self.decided = truth != self.all,
+            None => self.unknown = true,
+        }
+        self.decided
+    }
+
+    fn truth(&self) -> Option<bool> {
+        if self.decided {
+            Some(!self.all)
+        } else if self.unknown {
+            None
+        } else {
+            Some(self.all)
+        }
+    }
+
+    fn datum(&self) -> Datum {
+        self.truth().map_or(Datum::Null, Datum::Bool)
+    }
+}
+
+fn compare(op: CompareOp, left: &[Datum], right: &[Datum]) -> Result<Option<bool>> {
+    match (left, right) {
+        ([left], [right]) => Ok(compare_values(op, left, right)),
+        _ => compare_rows(op, left.iter().zip(right).map(Ok)),
+    }
+}
+
+impl Set {
+    fn widen(&mut self, value: &Datum) {
+        match &mut self.extremes {
+            None => self.extremes = Some((value.clone(), value.clone())),
+            Some((least, most)) => {
+                if operators::compare(value, least).is_lt() {
+                    *least = value.clone();
+                } else if operators::compare(value, most).is_gt() {
+                    *most = value.clone();
+                }
+            }
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &[Datum]> {
+        let keys = |groups: &'_ Groups| 0..groups.len();
+        keys(&self.whole).map(|at| self.whole.key(at)).chain(keys(&self.partial).map(|at| self.partial.key(at)))
+    }
+
+    fn verdict(&self, left: &[Datum], op: CompareOp, all: bool) -> Result<Option<bool>> {
+        match (op, all) {
+            (CompareOp::Eq, false) => self.has(left),
+            (CompareOp::Ne, true) => Ok(self.has(left)?.map(|has| !has)),
+            (CompareOp::Lt | CompareOp::Le | CompareOp::Gt | CompareOp::Ge, _) if self.width == 1 => {
+                let mut verdict = Verdict::new(all);
+                if let Some((least, most)) = &self.extremes {
+                    let below = matches!(op, CompareOp::Lt | CompareOp::Le);
+                    let bound = if below == all { least } else { most };
+                    verdict.take(compare_values(op, &left[0], bound));
+                }
+                if !verdict.decided && self.partial.len() > 0 {
+                    verdict.take(None);
+                }
+                Ok(verdict.truth())
+            }
+            _ => {
+                let mut verdict = Verdict::new(all);
+                for row in self.rows() {
+                    if verdict.take(compare(op, left, row)?) {
+                        break;
+                    }
+                }
+                Ok(verdict.truth())
+            }
+        }
+    }
+
+    /// Whether a row equal to `left` is there.
+    fn has(&self, left: &[Datum]) -> Result<Option<bool>> {
+        let nulls = left.iter().any(Datum::is_null);
+        if !nulls && self.whole.find(left).is_some() {
+            return Ok(Some(true));
+        }
+        if self.width == 1 {
+            let unknown = self.partial.len() > 0 || nulls && self.whole.len() > 0;
+            return Ok(if unknown { None } else { Some(false) });
+        }
+        let mut verdict = Verdict::new(false);
+        let partial = (0..self.partial.len()).map(|at| self.partial.key(at));
+        let whole = (0..if nulls { self.whole.len() } else { 0 }).map(|at| self.whole.key(at));
+        for row in partial.chain(whole) {
+            if verdict.take(compare(CompareOp::Eq, left, row)?) {
+                break;
+            }
+        }
+        Ok(verdict.truth())
+    }
+}
+
+/// The value of a query inside an expression.
+#[inline(never)]
+pub(super) fn evaluate(subquery: &Subquery, scope: &mut Scope<'_>, row: &[Datum]) -> Result<Datum> {
+    let mut values = Args::new();
+    for arg in &subquery.args {
+        values.push(arg.eval_owned(scope, row)?);
+    }
+    if let SubqueryKind::Quantified { left, .. } = &subquery.kind {
+        for expr in left {
+            values.push(expr.eval_owned(scope, row)?);
+        }
+    }
+    let memos = &mut scope.statement()?.subqueries;
+    if memos.len() <= subquery.id {
+        memos.resize_with(subquery.id + 1, || None);
+    }
+    // Taken out while it runs, so that queries inside it find theirs.
+    let mut memo = memos[subquery.id].take().unwrap_or_else(|| Box::new(Memo::new(subquery)));
+    let value = if subquery.args.is_empty() {
+        evaluate_once(subquery, &mut memo, &values, scope)
+    } else {
+        evaluate_anew(subquery, &mut memo, values, scope)
+    };
+    scope.statement()?.subqueries[subquery.id] = Some(memo);
+    value
+}
+
+fn evaluate_once(subquery: &Subquery, memo: &mut Memo, left: &[Datum], scope: &mut Scope<'_>) -> Result<Datum> {
+    let fragment = &subquery.fragment;
+    let once = match memo.once.take() {
+        Some(once) => once,
+        None => {
+            let once = match &subquery.kind {
+                SubqueryKind::Exists => Once::Value(memo.exists(fragment, scope)?),
+                SubqueryKind::Scalar => Once::Value(memo.scalar(fragment, scope)?),
+                SubqueryKind::Quantified { left, .. } => Once::Set(Box::new(memo.set(fragment, left.len(), scope)?)),
+            };
+            let run = &mut memo.run;
+            scope.outside(&mut [], |ex| {
+                run.give_back(ex);
+                Ok(())
+            })?;
+            once
+        }
+    };
+    match (memo.once.insert(once), &subquery.kind) {
+        (Once::Value(value), _) => Ok(value.clone()),
+        (Once::Set(set), SubqueryKind::Quantified { op, all, .. }) => {
+            Ok(set.verdict(left, *op, *all)?.map_or(Datum::Null, Datum::Bool))
+        }
+        (Once::Set(_), _) => Err(Error::internal("a set of rows where one value was expected")),
+    }
+}
+
+fn evaluate_anew(subquery: &Subquery, memo: &mut Memo, values: Args, scope: &mut Scope<'_>) -> Result<Datum> {
+    let place = match memo.remembered.len() {
+        0 => None,
+        count => Some((hash_values(values.iter()) >> 32) as usize % count),
+    };
+    if let Some(place) = place
+        && let Some((args, value)) = &memo.remembered[place]
+        && args.iter().zip(&values).all(|(a, b)| is_same(a, b))
+    {
+        return Ok(value.clone());
+    }
+    let fragment = &subquery.fragment;
+    let (args, left) = values.split_at(subquery.args.len());
+    memo.slots[..args.len()].clone_from_slice(args);
+    memo.restart(fragment, scope)?;
+    let value = match &subquery.kind {
+        SubqueryKind::Exists => memo.exists(fragment, scope)?,
+        SubqueryKind::Scalar => memo.scalar(fragment, scope)?,
+        SubqueryKind::Quantified { op, all, .. } => memo.quantified(fragment, (left, *op, *all), scope)?,
+    };
+    if let Some(place) = place {
+        memo.remembered[place] = Some((values, value.clone()));
+    }
+    Ok(value)
+}
+
+/// Whether values are equal in form too: 1.0 is not 1.00 here.
+fn is_same(a: &Datum, b: &Datum) -> bool {
+    match (a, b) {
+        (Datum::Numeric(a), Datum::Numeric(b)) => a.scale() == b.scale() && a == b,
+        (Datum::Float(a), Datum::Float(b)) => a.to_bits() == b.to_bits(),
+        (Datum::Interval(a), Datum::Interval(b)) => (a.months, a.days, a.micros) == (b.months, b.days, b.micros),
+        _ => a == b,
+    }
+}

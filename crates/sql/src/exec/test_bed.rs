@@ -1,0 +1,356 @@
+//! What the operators' tests run on: a transaction over a map in memory, tables to fill, and ways to run a plan in slices.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use colibri_txn::{
+    Begin, ColumnSet, CommitTicket, Direction, Error as TxnError, IfLocked, KeyRange, LockMode, Patch, Savepoint,
+    Space, SpaceId, Transaction, Visit,
+};
+
+use super::{Batch, Context, Execution, SessionCalls, Step};
+use crate::catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
+use crate::env::Env;
+use crate::error::{Error, Result};
+use crate::expr::{CompareOp, Expr};
+use crate::plan::{Access, Fragment, KeyRanges, Node, OutputColumn, Scan};
+use crate::record;
+use crate::types::Type;
+use crate::value::Datum;
+
+/// A transaction over a map.
+#[derive(Default)]
+pub(super) struct MemoryTxn {
+    pub(super) entries: BTreeMap<(u32, Vec<u8>), Vec<u8>>,
+    /// Keys that others have locked.
+    pub(super) locked: HashSet<Vec<u8>>,
+    /// Keys locked so far.
+    pub(super) own: Vec<Vec<u8>>,
+    /// Entries handed to visitors.
+    pub(super) visited: usize,
+}
+
+type TxnResult<T> = colibri_txn::Result<T>;
+
+impl Transaction for MemoryTxn {
+    fn begun(&self) -> Begin {
+        Begin::default()
+    }
+
+    fn set_read_only(&mut self, _: bool) {}
+
+    fn has_writes(&self) -> bool {
+        false
+    }
+
+    fn write_bytes(&self) -> usize {
+        0
+    }
+
+    fn get(&mut self, space: &Space, key: &[u8], _: ColumnSet) -> TxnResult<Option<&[u8]>> {
+        self.visited += 1;
+        Ok(self.entries.get(&(space.id.0, key.to_vec())).map(Vec::as_slice))
+    }
+
+    fn peek(&mut self, space: &Space, key: &[u8]) -> TxnResult<Option<&[u8]>> {
+        Ok(self.entries.get(&(space.id.0, key.to_vec())).map(Vec::as_slice))
+    }
+
+    fn scan(
+        &mut self,
+        space: &Space,
+        range: &KeyRange,
+        direction: Direction,
+        _: ColumnSet,
+        visit: &mut Visit<'_>,
+    ) -> TxnResult<()> {
+        let id = space.id.0;
+        let bound = |bound: &Bound<colibri_txn::Key>, open: Bound<(u32, Vec<u8>)>| match bound {
+            Bound::Included(key) => Bound::Included((id, key.to_vec())),
+            Bound::Excluded(key) => Bound::Excluded((id, key.to_vec())),
+            Bound::Unbounded => open,
+        };
+        let low = bound(&range.low, Bound::Included((id, Vec::new())));
+        let high = bound(&range.high, Bound::Excluded((id + 1, Vec::new())));
+        let found: Vec<_> = match (&low, &high) {
+            (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high))
+                if low >= high =>
+            {
+                Vec::new()
+            }
+            _ => self.entries.range((low, high)).collect(),
+        };
+        let mut ordered: Box<dyn Iterator<Item = _>> = match direction {
+            Direction::Forward => Box::new(found.into_iter()),
+            Direction::Backward => Box::new(found.into_iter().rev()),
+        };
+        let visited = &mut self.visited;
+        let _ = ordered.try_for_each(|((_, key), value)| {
+            *visited += 1;
+            visit(key, value)
+        });
+        Ok(())
+    }
+
+    fn count(&mut self, space: &Space, range: &KeyRange) -> TxnResult<u64> {
+        let visited = self.visited;
+        let mut count = 0;
+        self.scan(space, range, Direction::Forward, ColumnSet::NONE, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        self.visited = visited;
+        Ok(count)
+    }
+
+    fn estimate(&self, _: &Space, _: &KeyRange) -> TxnResult<u64> {
+        Ok(0)
+    }
+
+    fn put(&mut self, space: &Space, key: &[u8], value: &[u8]) -> TxnResult<()> {
+        self.entries.insert((space.id.0, key.to_vec()), value.to_vec());
+        Ok(())
+    }
+
+    fn delete(&mut self, space: &Space, key: &[u8]) -> TxnResult<()> {
+        self.entries.remove(&(space.id.0, key.to_vec()));
+        Ok(())
+    }
+
+    fn patch(&mut self, space: &Space, key: &[u8], _: ColumnSet, patch: Arc<dyn Patch>) -> TxnResult<()> {
+        let row = self.entries.get_mut(&(space.id.0, key.to_vec())).ok_or(TxnError::NoSuchKey { space: space.id })?;
+        let mut out = Vec::new();
+        patch.apply(row, &mut out).map_err(TxnError::Patch)?;
+        *row = out;
+        Ok(())
+    }
+
+    fn load(&mut self, space: &Space, entries: Vec<(colibri_txn::Key, Vec<u8>)>) -> TxnResult<()> {
+        entries.into_iter().for_each(|(key, value)| _ = self.entries.insert((space.id.0, key.to_vec()), value));
+        Ok(())
+    }
+
+    fn create_space(&mut self, _: SpaceId) -> TxnResult<()> {
+        Ok(())
+    }
+
+    fn drop_space(&mut self, _: SpaceId) -> TxnResult<()> {
+        Ok(())
+    }
+
+    fn lock(&mut self, _: &Space, key: &[u8], _: LockMode, _: IfLocked) -> TxnResult<()> {
+        if self.locked.contains(key) {
+            return Err(TxnError::NotAvailable);
+        }
+        self.own.push(key.to_vec());
+        Ok(())
+    }
+
+    fn begin_statement(&mut self) -> TxnResult<Savepoint> {
+        unreachable!("operators begin no statements")
+    }
+
+    fn savepoint(&self) -> Savepoint {
+        unreachable!("operators need no savepoints")
+    }
+
+    fn rollback_to(&mut self, _: Savepoint) -> TxnResult<()> {
+        unreachable!("operators take nothing back")
+    }
+
+    fn restart(&mut self, _: Savepoint) -> TxnResult<()> {
+        unreachable!("operators do not restart")
+    }
+
+    fn commit(self) -> TxnResult<CommitTicket> {
+        unreachable!("operators do not commit")
+    }
+}
+
+/// A session with one sequence.
+#[derive(Default)]
+pub(super) struct NoSession(i64);
+
+impl SessionCalls for NoSession {
+    fn next_value(&mut self, _: &Sequence) -> Result<i64> {
+        self.0 += 1;
+        Ok(self.0)
+    }
+
+    fn call(&mut self, _: &mut dyn Transaction, name: &str, _: &[Datum]) -> Result<Datum> {
+        Ok(Datum::text(name))
+    }
+
+    fn next_row_number(&mut self, _: &mut dyn Transaction, _: &Table) -> Result<i64> {
+        self.0 += 1;
+        Ok(self.0)
+    }
+}
+
+/// A table of bigint columns `a`, `b`, …; the first `keys` are its key.
+pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
+    let column = |place: usize| Column {
+        name: char::from(b'a' + place as u8).to_string().into(),
+        ty: Type::Int8.into(),
+        not_null: place < keys,
+        default: None,
+        missing: None,
+        identity: None,
+        dropped: false,
+    };
+    let key = PrimaryKey { id: id + 1, name: format!("{name}_pkey").into(), columns: (0..keys).collect() };
+    let mut table = Table {
+        id,
+        schema: "public".into(),
+        name: name.into(),
+        space: id,
+        columns: (0..columns).map(column).collect(),
+        primary_key: (keys > 0).then_some(key),
+        indexes: Vec::new(),
+        checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        generations: Vec::new(),
+        layout: None,
+    };
+    table.renew_generation();
+    table
+}
+
+/// With an index over columns, each perhaps descending, perhaps with NULLs first.
+pub(super) fn index(table: &mut Table, columns: &[(usize, bool, bool)]) -> Arc<Index> {
+    let columns =
+        columns.iter().map(|&(column, descending, nulls_first)| IndexColumn { column, descending, nulls_first });
+    let number = table.id + 10 + table.indexes.len() as u32;
+    let name = format!("{}_{number}", table.name).into();
+    let index = Arc::new(Index {
+        id: number,
+        name,
+        space: number,
+        columns: columns.collect(),
+        unique: false,
+        constraint: false,
+    });
+    table.indexes.push(Arc::clone(&index));
+    index
+}
+
+/// Puts rows into a table and its indexes.
+pub(super) fn fill(txn: &mut MemoryTxn, table: &Table, rows: &[Vec<Datum>]) {
+    for (number, row) in rows.iter().enumerate() {
+        let mut row = row.clone();
+        row.push(Datum::Int(number as i64));
+        let key = record::row_key(table, &row).unwrap();
+        let mut value = Vec::new();
+        record::encode_row(table, &row, &mut value).unwrap();
+        txn.put(&table.space(), &key, &value).unwrap();
+        for index in &table.indexes {
+            let entry = record::index_entry(table, index, &row, &key).unwrap();
+            txn.put(&index.space(), &entry, &[]).unwrap();
+        }
+    }
+}
+
+pub(super) fn int(value: i64) -> Expr {
+    Expr::Const(Datum::Int(value))
+}
+
+pub(super) fn compare(op: CompareOp, left: Expr, right: Expr) -> Expr {
+    Expr::Compare { op, left: Box::new(left), right: Box::new(right) }
+}
+
+/// All columns of a table, in the order of its key or what the ranges leave of it.
+pub(super) fn scan(table: &Arc<Table>, ranges: KeyRanges, filter: Option<Expr>) -> Node {
+    Node::Scan(Scan {
+        columns: (0..table.columns.len()).collect(),
+        table: Arc::clone(table),
+        access: Access::Key { ranges },
+        direction: Direction::Forward,
+        filter,
+        depends: ColumnSet::ALL,
+        rows: 1.0,
+    })
+}
+
+/// Rows of integers; `i64::MIN` stands for NULL.
+pub(super) fn values(rows: &[&[i64]]) -> Node {
+    let value = |&value: &i64| Expr::Const(if value == i64::MIN { Datum::Null } else { Datum::Int(value) });
+    Node::Values { rows: rows.iter().map(|row| row.iter().map(value).collect()).collect() }
+}
+
+pub(super) fn fragment(root: Node, width: usize, slots: usize) -> Arc<Fragment> {
+    let column = |place: usize| OutputColumn { name: format!("c{place}").into(), ty: Type::Int8.into(), origin: None };
+    Arc::new(Fragment { root, slots, columns: (0..width).map(column).collect() })
+}
+
+/// How a plan is run.
+pub(super) struct How<'h> {
+    pub(super) budget_rows: i64,
+    pub(super) want: usize,
+    pub(super) memory_bytes_max: usize,
+    pub(super) cancel: &'h AtomicBool,
+    pub(super) params: &'h [Datum],
+}
+
+pub(super) static NOT_CANCELED: AtomicBool = AtomicBool::new(false);
+
+impl Default for How<'_> {
+    fn default() -> Self {
+        Self { budget_rows: i64::MAX, want: 1024, memory_bytes_max: usize::MAX, cancel: &NOT_CANCELED, params: &[] }
+    }
+}
+
+/// Runs a plan to its end.
+pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'_>) -> Result<Vec<Vec<Datum>>> {
+    let env = Env::default();
+    let mut execution = Execution::new(Arc::clone(fragment));
+    let mut session = NoSession::default();
+    let mut out = Batch::new();
+    out.want(how.want);
+    let mut rows = Vec::new();
+    let mut idle = 0;
+    loop {
+        let mut cx = Context {
+            env: &env,
+            params: how.params,
+            session: &mut session,
+            cancel: how.cancel,
+            memory_bytes_max: how.memory_bytes_max,
+            // Plans that join much and give little are let off.
+            budget_rows: how.budget_rows.saturating_mul(1 << (idle / 1000)),
+        };
+        match execution.step(txn, &mut cx, &mut out)? {
+            Step::Rows => {
+                assert!(!out.is_empty() && out.rows() <= how.want);
+                rows.extend(out.iter().map(<[Datum]>::to_vec));
+                idle = 0;
+            }
+            Step::Yield => {
+                assert!(how.budget_rows < i64::MAX, "a step without a budget does not end before its time");
+                idle += 1;
+                if idle > 40_000 {
+                    return Err(Error::internal("the plan does not get on"));
+                }
+            }
+            Step::Done => return Ok(rows),
+        }
+    }
+}
+
+/// Runs a plan to its end at once.
+pub(super) fn run(fragment: &Arc<Fragment>, txn: &mut MemoryTxn) -> Result<Vec<Vec<Datum>>> {
+    run_how(fragment, txn, &How::default())
+}
+
+/// Rows of integers, `i64::MIN` for NULL, `i64::MAX` for anything else.
+pub(super) fn ints(rows: &[Vec<Datum>]) -> Vec<Vec<i64>> {
+    let int = |value: &Datum| match value {
+        Datum::Int(value) => *value,
+        Datum::Null => i64::MIN,
+        Datum::Bool(value) => i64::from(*value),
+        Datum::Numeric(value) => value.to_string().parse().unwrap_or(i64::MAX),
+        _ => i64::MAX,
+    };
+    rows.iter().map(|row| row.iter().map(int).collect()).collect()
+}

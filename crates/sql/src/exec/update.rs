@@ -1,0 +1,424 @@
+//! UPDATE.
+//!
+//! Rows are collected first, so that the statement does not meet its own changes, unless they come from a plain scan of
+//! the table whose order the changes do not touch. A row found several times (by a join) is changed once. Each row is
+//! locked; then, if its key stays, the columns assigned are patched, and of the indexes only those are touched that have
+//! such a column. If its key changes, the old row goes at once and the new one comes when all old ones are away: so
+//! `SET k = k + 1` works whatever the order of the rows. (PostgreSQL checks row by row and refuses that, unless the
+//! constraint is deferrable; here uniqueness counts at the end of the statement.) New entries of unique indexes wait
+//! likewise.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
+use smallvec::SmallVec;
+
+use super::constraints::references::{Effects, differ};
+use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation};
+use super::insert::Returned;
+use super::row_patch::{Addition, RowPatch};
+use super::{Batch, Exec, Run, Step, row_bytes};
+use crate::catalog::Table;
+use crate::error::{Error, Result};
+use crate::plan::{AssignedValue, Assignment, TableRules, Update};
+use crate::record::{self, RowReader};
+use crate::value::Datum;
+
+/// What changing given columns of a table's rows involves: worked out once a statement.
+pub(super) struct ChangePlan {
+    pub(super) table: Arc<Table>,
+    pub(super) rules: Arc<TableRules>,
+    pub(super) space: Space,
+    /// Columns set, and their places in the newest format; `None` for those that the key holds alone.
+    sets: SmallVec<[(usize, Option<usize>); 4]>,
+    /// Columns added to, with their places.
+    adds: SmallVec<[(usize, usize); 1]>,
+    adds_set: ColumnSet,
+    sets_key: bool,
+    indexes: SmallVec<[usize; 4]>,
+    checks: SmallVec<[usize; 2]>,
+    foreign_keys: SmallVec<[usize; 2]>,
+    references: SmallVec<[usize; 2]>,
+}
+
+fn numbers_of<T, const N: usize>(items: &[T], is_meant: impl Fn(&T) -> bool) -> SmallVec<[usize; N]>
+where
+    [usize; N]: smallvec::Array<Item = usize>,
+{
+    items.iter().enumerate().filter(|(_, item)| is_meant(item)).map(|(number, _)| number).collect()
+}
+
+impl ChangePlan {
+    pub(super) fn new(table: &Arc<Table>, rules: &Arc<TableRules>, sets: &[usize], adds: &[usize]) -> Self {
+        let stored = table.layout().stored.last().map_or(&[][..], Vec::as_slice);
+        let place = |column: usize| stored.iter().position(|&stored| stored == column);
+        let is_changed = |column: usize| sets.contains(&column) || adds.contains(&column);
+        let any_changed = |columns: &[usize]| columns.iter().any(|&column| is_changed(column));
+        Self {
+            sets: sets.iter().map(|&column| (column, place(column))).collect(),
+            adds: adds.iter().filter_map(|&column| Some((column, place(column)?))).collect(),
+            adds_set: adds.iter().copied().collect(),
+            sets_key: any_changed(table.key_columns()),
+            indexes: numbers_of(&table.indexes, |index| index.columns.iter().any(|part| is_changed(part.column))),
+            checks: numbers_of(&rules.checks, |(_, condition)| looks_at(condition, &is_changed)),
+            foreign_keys: numbers_of(&rules.foreign_keys, |rule| any_changed(&rule.columns)),
+            references: numbers_of(&rules.referenced_by, |rule| any_changed(&rule.columns)),
+            space: table.space(),
+            table: Arc::clone(table),
+            rules: Arc::clone(rules),
+        }
+    }
+
+    /// Of assignments.
+    pub(super) fn of(table: &Arc<Table>, rules: &Arc<TableRules>, assignments: &[Assignment]) -> Self {
+        let (mut sets, mut adds) = (SmallVec::<[usize; 8]>::new(), SmallVec::<[usize; 4]>::new());
+        for assignment in assignments {
+            match assignment.value {
+                AssignedValue::Expr(_) => sets.push(assignment.column),
+                AssignedValue::Add { .. } => adds.push(assignment.column),
+            }
+        }
+        Self::new(table, rules, &sets, &adds)
+    }
+
+    /// How strongly rows are locked.
+    pub(super) fn lock_mode(&self) -> LockMode {
+        if self.sets.is_empty() && !self.adds.is_empty() { LockMode::Add } else { LockMode::Exclusive }
+    }
+}
+
+/// Evaluates assignments on a row: what is set goes into `new`, what is added to `additions`.
+#[inline]
+pub(super) fn assign(
+    ex: &mut Exec<'_, '_>,
+    assignments: &[Assignment],
+    row: &[Datum],
+    new: &mut [Datum],
+    additions: &mut Vec<Addition>,
+) -> Result<()> {
+    additions.clear();
+    for Assignment { column, value } in assignments {
+        match value {
+            AssignedValue::Expr(expr) => new[*column] = expr.eval_owned(&mut ex.scope(), row)?,
+            AssignedValue::Add { amount, function } => {
+                let amount = amount.eval_owned(&mut ex.scope(), row)?;
+                additions.push(Addition { column: *column, amount, function });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Changes a row whose lock is held. `old` and `new` are the row before and after, as far as it was read; `additions`
+/// are not in `new`.
+#[inline]
+pub(super) fn change_row(
+    ex: &mut Exec<'_, '_>,
+    effects: &mut Effects,
+    plan: &ChangePlan,
+    key: &Key,
+    old: &[Datum],
+    new: &[Datum],
+    additions: &[Addition],
+) -> Result<()> {
+    let ChangePlan { table, rules, .. } = plan;
+    for &(column, _) in &plan.sets {
+        if new[column].is_null() && (table.columns[column].not_null || table.key_columns().contains(&column)) {
+            let row = whole_row(ex, plan, key, new, &[])?;
+            return Err(null_violation(table, column, &row, ex.cx.env));
+        }
+    }
+    for addition in additions {
+        // Known by now, and here the whole row can be shown.
+        if addition.amount.is_null() && table.columns[addition.column].not_null {
+            let mut row = whole_row(ex, plan, key, new, &[])?;
+            row[addition.column] = Datum::Null;
+            return Err(null_violation(table, addition.column, &row, ex.cx.env));
+        }
+    }
+    for &check in &plan.checks {
+        if let Err(error) = check_condition(ex, table, rules, check, new) {
+            // The error shows the row, of which not all was read.
+            let row = whole_row(ex, plan, key, new, &[])?;
+            check_condition(ex, table, rules, check, &row)?;
+            return Err(error);
+        }
+    }
+    let new_key = if plan.sets_key { Some(record::row_key(table, new)?).filter(|new| new != key) } else { None };
+    match new_key {
+        Some(new_key) => move_row(ex, effects, plan, key, new_key, new, additions)?,
+        None => {
+            patch_row(ex, plan, key, new, additions)?;
+            if !plan.indexes.is_empty() {
+                change_entries(ex, effects, plan, key, old, new)?;
+            }
+        }
+    }
+    for &rule in &plan.foreign_keys {
+        if differ(&rules.foreign_keys[rule].columns, old, new) {
+            effects.check_reference(ex, (table, rules), rule, new)?;
+        }
+    }
+    for &rule in &plan.references {
+        effects.note_changed(ex, (table, rules), rule, old, new)?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn patch_row(
+    ex: &mut Exec<'_, '_>,
+    plan: &ChangePlan,
+    key: &Key,
+    new: &[Datum],
+    additions: &[Addition],
+) -> Result<()> {
+    let sets: SmallVec<[(usize, Datum); 2]> =
+        plan.sets.iter().filter_map(|&(column, place)| Some((place?, new[column].clone()))).collect();
+    let adds: SmallVec<[(usize, Addition); 1]> = additions
+        .iter()
+        .zip(&plan.adds)
+        .map(|(&Addition { column, ref amount, function }, &(_, place))| {
+            (place, Addition { column, amount: amount.clone(), function })
+        })
+        .collect();
+    if sets.is_empty() && adds.is_empty() {
+        return Ok(());
+    }
+    let patch = RowPatch { table: Arc::clone(&plan.table), sets, adds };
+    ex.txn.patch(&plan.space, key, plan.adds_set, Arc::new(patch))?;
+    Ok(())
+}
+
+/// Removes the entries whose columns have changed, and writes new ones: those of unique indexes when all old ones are
+/// away.
+fn change_entries(
+    ex: &mut Exec<'_, '_>,
+    effects: &mut Effects,
+    plan: &ChangePlan,
+    key: &Key,
+    old: &[Datum],
+    new: &[Datum],
+) -> Result<()> {
+    let table = &plan.table;
+    let mut waiting = SmallVec::new();
+    for &number in &plan.indexes {
+        let index = &table.indexes[number];
+        let (before, after) = (record::index_entry(table, index, old, key)?, record::index_entry(table, index, new, key)?);
+        if before == after {
+            continue;
+        }
+        let space = index.space();
+        debug_assert!(ex.txn.peek(&space, &before)?.is_some(), "the source reads the columns of indexes touched");
+        ex.txn.delete(&space, &before)?;
+        if index.unique && !record::has_null(index, new) {
+            waiting.push(number);
+        } else {
+            ex.txn.put(&space, &after, &[])?;
+        }
+    }
+    if !waiting.is_empty() {
+        let row = new[..table.columns.len()].to_vec();
+        effects.push_moved(ex, (table, &plan.space), (key, row), false, waiting)?;
+    }
+    Ok(())
+}
+
+/// Takes away a row whose key changes, and keeps the new one for later.
+fn move_row(
+    ex: &mut Exec<'_, '_>,
+    effects: &mut Effects,
+    plan: &ChangePlan,
+    key: &Key,
+    new_key: Key,
+    new: &[Datum],
+    additions: &[Addition],
+) -> Result<()> {
+    let ChangePlan { table, space, .. } = plan;
+    let old = stored_row(ex, plan, key)?;
+    let row = overlay(plan, old.clone(), new, additions)?;
+    ex.txn.delete(space, key)?;
+    for index in &table.indexes {
+        ex.txn.delete(&index.space(), &record::index_entry(table, index, &old, key)?)?;
+    }
+    let indexes = (0..table.indexes.len()).collect();
+    effects.push_moved(ex, (table, space), (&new_key, row), true, indexes)
+}
+
+/// All columns of a row as it is stored.
+fn stored_row(ex: &mut Exec<'_, '_>, plan: &ChangePlan, key: &Key) -> Result<Vec<Datum>> {
+    let table = &plan.table;
+    let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
+    let mut row = vec![Datum::Null; columns.len()];
+    let value = ex.txn.get(&plan.space, key, ColumnSet::ALL)?;
+    let value = value.ok_or_else(|| Error::internal("a row that is locked is not there"))?;
+    RowReader::new(table, &columns).read(key, value, &mut row)?;
+    Ok(row)
+}
+
+/// A stored row with what is assigned.
+fn overlay(plan: &ChangePlan, mut row: Vec<Datum>, new: &[Datum], additions: &[Addition]) -> Result<Vec<Datum>> {
+    for &(column, _) in &plan.sets {
+        row[column] = new[column].clone();
+    }
+    for addition in additions {
+        row[addition.column] = addition.apply(&plan.table, &row[addition.column])?;
+    }
+    Ok(row)
+}
+
+#[cold]
+fn whole_row(
+    ex: &mut Exec<'_, '_>,
+    plan: &ChangePlan,
+    key: &Key,
+    new: &[Datum],
+    additions: &[Addition],
+) -> Result<Vec<Datum>> {
+    let row = stored_row(ex, plan, key)?;
+    overlay(plan, row, new, additions)
+}
+
+/// UPDATE at work.
+pub(crate) struct UpdateRun {
+    source: Run,
+    input: Batch,
+    /// Rows collected, and how many of them are done.
+    batches: Vec<Batch>,
+    done: usize,
+    bytes: usize,
+    phase: Phase,
+    /// Rows are changed as they come.
+    streams: bool,
+    /// Keys of rows changed, if a row may come more than once.
+    seen: Option<HashSet<Key>>,
+    plan: ChangePlan,
+    effects: Effects,
+    returned: Returned,
+    affected: u64,
+    /// The row at hand: as it will be, what is added to it, and what RETURNING sees.
+    new: Vec<Datum>,
+    additions: Vec<Addition>,
+    returning: Vec<Datum>,
+}
+
+/// How far a statement that writes has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Reading,
+    Writing,
+    Finishing,
+    Returning,
+}
+
+impl UpdateRun {
+    pub(super) fn new(update: &Update) -> Self {
+        let Update { table, source, assignments, rules, .. } = update;
+        let plan = ChangePlan::of(table, rules, assignments);
+        let is_assigned = |column: usize| assignments.iter().any(|assignment| assignment.column == column);
+        let refers_to_itself = plan.references.iter().any(|&rule| rules.referenced_by[rule].source.id == table.id);
+        Self {
+            source: Run::new(source),
+            input: Batch::new(),
+            batches: Vec::new(),
+            done: 0,
+            bytes: 0,
+            phase: Phase::Reading,
+            streams: !refers_to_itself && is_plain_scan(source, table, &is_assigned) && are_plain(update),
+            seen: (!is_plain_scan(source, table, &|_| false)).then(HashSet::new),
+            plan,
+            effects: Effects::default(),
+            returned: Returned::default(),
+            affected: 0,
+            new: Vec::new(),
+            additions: Vec::new(),
+            returning: Vec::new(),
+        }
+    }
+
+    /// Rows changed so far.
+    pub(super) fn affected(&self) -> u64 {
+        self.affected
+    }
+
+    pub(super) fn step(&mut self, update: &Update, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        loop {
+            match self.phase {
+                Phase::Reading => match self.source.step(&update.source, ex, &mut self.input)? {
+                    Step::Yield => return Ok(Step::Yield),
+                    Step::Done => self.phase = Phase::Writing,
+                    Step::Rows => {
+                        let batch = std::mem::take(&mut self.input);
+                        if !self.streams {
+                            let bytes = batch.iter().map(row_bytes).sum();
+                            self.bytes += bytes;
+                            ex.take_memory(bytes)?;
+                            self.batches.push(batch);
+                        } else {
+                            batch.iter().try_for_each(|row| self.change(update, ex, row))?;
+                            ex.spend(batch.rows());
+                            self.input = batch;
+                        }
+                    }
+                },
+                Phase::Writing => {
+                    if let Some(batch) = self.batches.get_mut(self.done) {
+                        let batch = std::mem::take(batch);
+                        batch.iter().try_for_each(|row| self.change(update, ex, row))?;
+                        ex.spend(batch.rows());
+                        self.done += 1;
+                    }
+                    if self.done >= self.batches.len() {
+                        ex.give_memory(std::mem::take(&mut self.bytes));
+                        self.phase = Phase::Finishing;
+                    }
+                }
+                Phase::Finishing => {
+                    if !self.effects.finish(ex)? {
+                        return Ok(Step::Yield);
+                    }
+                    self.phase = Phase::Returning;
+                }
+                Phase::Returning => return Ok(self.returned.give(ex, out)),
+            }
+            ex.check_cancel()?;
+            if ex.is_used_up() && self.phase != Phase::Returning {
+                return Ok(Step::Yield);
+            }
+        }
+    }
+
+    fn change(&mut self, update: &Update, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+        let table = &update.table;
+        let width = table.columns.len();
+        let own_width = width + usize::from(table.primary_key.is_none());
+        let key = record::row_key(table, row)?;
+        if let Some(seen) = &mut self.seen
+            && !seen.insert(key.clone())
+        {
+            return Ok(());
+        }
+        ex.txn.lock(&self.plan.space, &key, self.plan.lock_mode(), IfLocked::Wait)?;
+        self.new.clear();
+        self.new.extend_from_slice(&row[..own_width]);
+        assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
+        change_row(ex, &mut self.effects, &self.plan, &key, row, &self.new, &self.additions)?;
+        self.affected += 1;
+        if let Some(exprs) = &update.returning {
+            self.returning.clear();
+            self.returning.extend_from_slice(&self.new[..width]);
+            self.returning.extend_from_slice(&row[own_width..]);
+            self.returned.push(ex, exprs, &self.returning)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether what is evaluated beside the source has no queries, which could see the statement's own changes.
+fn are_plain(update: &Update) -> bool {
+    let assigned = update.assignments.iter().map(|assignment| match &assignment.value {
+        AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. } => expr,
+    });
+    !assigned.chain(update.returning.iter().flatten()).any(super::constraints::has_query)
+}

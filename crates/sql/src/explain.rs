@@ -1,0 +1,506 @@
+//! Plans as text, in PostgreSQL's form as far as the operators are alike.
+//!
+//! ```text
+//! Sort  (actual time=0.118 rows=2 loops=1)
+//!   Sort Key: name
+//!   ->  Index Scan using birds_pkey on birds  (rows=2) (actual time=0.097 rows=2 loops=1)
+//!         Index Cond: (id < 3)
+//! ```
+//! There are no costs: the planner counts rows, and shows what it counted where a table is read. Times are an operator's
+//! with those below it, a loop's on average as in PostgreSQL.
+//!
+//! Invariants: a plan is only looked at. Projections are not shown: they are part of the operator below.
+
+use std::fmt::Write;
+
+use colibri_txn::Direction;
+
+use crate::exec::Execution;
+use crate::expr::{Expr, Subquery};
+use crate::plan::{
+    Access, AggregateCall, AssignedValue, ConflictAction, Fragment, IfRowLocked, JoinKind, KeyPart, KeyRanges, Node,
+    Scan, Series, SetOp, SortKey,
+};
+
+mod expression;
+
+use expression::{Names, expr_text, list_text};
+
+/// What to show.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExplainOptions {
+    /// What each operator gives.
+    pub(crate) verbose: bool,
+    /// How many rows the planner counted with.
+    pub(crate) costs: bool,
+    /// Times, with ANALYZE.
+    pub(crate) timing: bool,
+}
+
+impl Default for ExplainOptions {
+    fn default() -> Self {
+        Self { verbose: false, costs: true, timing: true }
+    }
+}
+
+/// The lines that show a plan; with an execution that was watched (see [`Execution::new_watched`]) what its operators did
+/// as well.
+pub(crate) fn explain(fragment: &Fragment, watched: Option<&Execution>, options: ExplainOptions) -> Vec<String> {
+    let mut writer =
+        Writer { lines: Vec::new(), watched, options, qualified: scans(&fragment.root) > 1, shared: Vec::new() };
+    writer.node(&fragment.root, &mut Vec::new(), Place { indent: 0, child: false });
+    writer.lines
+}
+
+/// How many tables a plan reads.
+fn scans(node: &Node) -> usize {
+    let own = usize::from(matches!(node, Node::Scan(_) | Node::Update(_) | Node::Delete(_)));
+    own + children(node).into_iter().map(scans).sum::<usize>()
+}
+
+fn children(node: &Node) -> Vec<&Node> {
+    match node {
+        Node::Values { .. } | Node::Series { .. } | Node::Scan(_) | Node::CountRange { .. } => Vec::new(),
+        Node::Filter { input, .. }
+        | Node::Project { input, .. }
+        | Node::Aggregate { input, .. }
+        | Node::Distinct { input, .. }
+        | Node::Sort { input, .. }
+        | Node::Limit { input, .. }
+        | Node::LockRows { input, .. } => vec![&**input],
+        Node::NestedLoop { outer, inner, .. } => vec![&**outer, &**inner],
+        Node::HashJoin { left, right, .. } | Node::SetOp { left, right, .. } => vec![&**left, &**right],
+        Node::Append { inputs } => inputs.iter().collect(),
+        Node::Shared { input, .. } => vec![&**input],
+        Node::Insert(insert) => vec![&insert.source],
+        Node::Update(update) => vec![&update.source],
+        Node::Delete(delete) => vec![&delete.source],
+    }
+}
+
+/// Where a node's lines begin.
+#[derive(Clone, Copy)]
+struct Place {
+    indent: usize,
+    child: bool,
+}
+
+impl Place {
+    /// Of the lines that belong to the node.
+    fn inside(self) -> usize {
+        self.indent + if self.child { 6 } else { 2 }
+    }
+
+    fn below(self) -> Self {
+        Self { indent: self.inside(), child: true }
+    }
+}
+
+struct Writer<'e> {
+    lines: Vec<String>,
+    watched: Option<&'e Execution>,
+    options: ExplainOptions,
+    /// Whether columns are shown with their tables.
+    qualified: bool,
+    /// WITH queries that were shown already.
+    shared: Vec<usize>,
+}
+
+fn join_name(kind: JoinKind) -> &'static str {
+    match kind {
+        JoinKind::Inner => "",
+        JoinKind::Left => " Left",
+        JoinKind::Right => " Right",
+        JoinKind::Full => " Full",
+        JoinKind::Semi => " Semi",
+        JoinKind::Anti => " Anti",
+    }
+}
+
+fn sort_key(key: &SortKey, names: Names<'_>) -> String {
+    let mut text = expr_text(&key.expr, names);
+    if key.descending {
+        text.push_str(" DESC");
+    }
+    match (key.descending, key.nulls_first) {
+        (true, false) => text.push_str(" NULLS LAST"),
+        (false, true) => text.push_str(" NULLS FIRST"),
+        _ => {}
+    }
+    text
+}
+
+fn call_text(call: &AggregateCall, names: Names<'_>) -> String {
+    let mut text = format!("{}(", call.aggregate.name);
+    if call.distinct {
+        text.push_str("DISTINCT ");
+    }
+    if call.args.is_empty() {
+        text.push('*');
+    }
+    text.push_str(&list_text(&call.args, names));
+    if !call.order.is_empty() {
+        let keys: Vec<String> = call.order.iter().map(|key| sort_key(key, names)).collect();
+        let _ = write!(text, " ORDER BY {}", keys.join(", "));
+    }
+    text.push(')');
+    if let Some(filter) = &call.filter {
+        let _ = write!(text, " FILTER (WHERE {})", expr_text(filter, names));
+    }
+    text
+}
+
+impl Writer<'_> {
+    fn line(&mut self, indent: usize, text: impl std::fmt::Display) {
+        self.lines.push(format!("{:indent$}{text}", ""));
+    }
+
+    /// The names of the columns that a node gives.
+    fn names(&self, node: &Node, slots: &[String]) -> Vec<String> {
+        match node {
+            Node::Values { rows } => (1..=rows.first().map_or(0, Vec::len)).map(|n| format!("column{n}")).collect(),
+            Node::Series { .. } => vec!["generate_series".to_owned()],
+            Node::Scan(scan) => {
+                let table = &scan.table;
+                let name = |&column: &usize| {
+                    let name = table.columns.get(column).map_or("row number", |column| column.name.as_str());
+                    if self.qualified { format!("{}.{name}", table.name) } else { name.to_owned() }
+                };
+                scan.columns.iter().map(name).collect()
+            }
+            Node::CountRange { .. } => vec!["count(*)".to_owned()],
+            Node::Filter { input, .. }
+            | Node::Distinct { input, .. }
+            | Node::Sort { input, .. }
+            | Node::Limit { input, .. }
+            | Node::LockRows { input, .. } => self.names(input, slots),
+            Node::Project { input, exprs } => {
+                let columns = self.names(input, slots);
+                exprs.iter().map(|expr| expr_text(expr, Names { columns: &columns, slots })).collect()
+            }
+            Node::NestedLoop { kind, outer: left, inner: right, .. } | Node::HashJoin { kind, left, right, .. } => {
+                let mut names = self.names(left, slots);
+                if !matches!(kind, JoinKind::Semi | JoinKind::Anti) {
+                    names.extend(self.names(right, slots));
+                }
+                names
+            }
+            Node::Aggregate { input, keys, calls } => {
+                let columns = self.names(input, slots);
+                let names = Names { columns: &columns, slots };
+                let keys = keys.iter().map(|key| expr_text(key, names));
+                keys.chain(calls.iter().map(|call| call_text(call, names))).collect()
+            }
+            Node::Append { inputs } => inputs.first().map(|input| self.names(input, slots)).unwrap_or_default(),
+            Node::SetOp { left, .. } => self.names(left, slots),
+            Node::Shared { input, .. } => self.names(input, slots),
+            Node::Insert(insert) => insert.table.columns.iter().map(|column| column.name.to_string()).collect(),
+            Node::Update(update) => update.table.columns.iter().map(|column| column.name.to_string()).collect(),
+            Node::Delete(delete) => delete.table.columns.iter().map(|column| column.name.to_string()).collect(),
+        }
+    }
+
+    /// What is shown behind a node's name.
+    fn figures(&self, node: &Node) -> String {
+        let mut text = String::new();
+        if let Node::Scan(scan) = node
+            && self.options.costs
+        {
+            let _ = write!(text, "  (rows={:.0})", scan.rows.max(0.0));
+        }
+        let Some(watched) = self.watched else { return text };
+        text.push_str(if text.is_empty() { "  (" } else { " (" });
+        match watched.actual(node) {
+            None => text.push_str("never executed"),
+            Some(actual) => {
+                let loops = actual.loops.max(1);
+                if self.options.timing {
+                    let _ = write!(text, "actual time={:.3} ", actual.time.as_secs_f64() * 1e3 / loops as f64);
+                } else {
+                    text.push_str("actual ");
+                }
+                let _ = write!(text, "rows={:.0} loops={loops}", actual.rows as f64 / loops as f64);
+            }
+        }
+        text.push(')');
+        text
+    }
+
+    fn head(&mut self, node: &Node, place: Place, label: impl std::fmt::Display) {
+        let arrow = if place.child { "->  " } else { "" };
+        let figures = self.figures(node);
+        self.line(place.indent, format_args!("{arrow}{label}{figures}"));
+    }
+
+    fn property(&mut self, place: Place, name: &str, value: impl std::fmt::Display) {
+        self.line(place.inside(), format_args!("{name}: {value}"));
+    }
+
+    /// Queries inside expressions, below the operator that evaluates them.
+    fn subqueries<'p>(
+        &mut self,
+        exprs: impl IntoIterator<Item = &'p Expr>,
+        place: Place,
+        columns: &[String],
+        slots: &[String],
+    ) {
+        let mut found: Vec<&'p Subquery> = Vec::new();
+        exprs.into_iter().for_each(|expr| collect(expr, &mut found));
+        for subquery in found {
+            let once = subquery.args.is_empty();
+            let kind = if once { "InitPlan" } else { "SubPlan" };
+            self.line(place.inside(), format_args!("{kind} {}", subquery.id + 1));
+            let names = Names { columns, slots };
+            let mut inner: Vec<String> = subquery.args.iter().map(|arg| expr_text(arg, names)).collect();
+            self.node(&subquery.fragment.root, &mut inner, Place { indent: place.inside() + 2, child: true });
+        }
+    }
+
+    /// Writes a node and those below. `slots` are the names of what slots hold.
+    fn node(&mut self, node: &Node, slots: &mut Vec<String>, place: Place) {
+        match node {
+            Node::Values { rows } => {
+                if rows.len() == 1 {
+                    self.head(node, place, "Result");
+                } else {
+                    self.head(node, place, "Values Scan on \"*VALUES*\"");
+                }
+                self.subqueries(rows.iter().flatten(), place, &[], slots);
+            }
+            Node::Series { series, args } => {
+                self.head(node, place, "Function Scan on generate_series");
+                if self.options.verbose {
+                    let names = Names { columns: &[], slots };
+                    let unit = match series {
+                        Series::Ints => "integers",
+                        Series::Numerics => "numerics",
+                        Series::Timestamps | Series::TimestampTzs => "timestamps",
+                    };
+                    self.property(place, "Function Call", format_args!("generate_series({})", list_text(args, names)));
+                    self.property(place, "Series", unit);
+                }
+            }
+            Node::Scan(scan) => self.scan(node, scan, slots, place),
+            Node::CountRange { table, access } => {
+                self.head(node, place, format_args!("Count of Keys on {}", table.name));
+                self.condition(access, table, slots, place);
+            }
+            Node::Project { input, exprs } => {
+                self.node(input, slots, place);
+                let columns = self.names(input, slots);
+                if self.options.verbose {
+                    let output = list_text(exprs, Names { columns: &columns, slots });
+                    self.property(place, "Output", output);
+                }
+                self.subqueries(exprs, place, &columns, slots);
+            }
+            Node::Filter { input, condition } => {
+                let columns = self.names(input, slots);
+                self.head(node, place, "Filter");
+                self.property(place, "Filter", expr_text(condition, Names { columns: &columns, slots }));
+                self.subqueries([condition], place, &columns, slots);
+                self.node(input, slots, place.below());
+            }
+            Node::NestedLoop { kind, outer, inner, first_slot, args, on, .. } => {
+                let join = if *kind == JoinKind::Inner { "" } else { " Join" };
+                self.head(node, place, format_args!("Nested Loop{}{join}", join_name(*kind)));
+                let outer_names = self.names(outer, slots);
+                if slots.len() < first_slot + args.len() {
+                    slots.resize(first_slot + args.len(), String::new());
+                }
+                for (at, arg) in args.iter().enumerate() {
+                    slots[first_slot + at] = expr_text(arg, Names { columns: &outer_names, slots });
+                }
+                if let Some(on) = on {
+                    let columns = [outer_names, self.names(inner, slots)].concat();
+                    self.property(place, "Join Filter", expr_text(on, Names { columns: &columns, slots }));
+                    self.subqueries([on], place, &columns, slots);
+                }
+                self.node(outer, slots, place.below());
+                self.node(inner, slots, place.below());
+            }
+            Node::HashJoin { kind, left, right, left_keys, right_keys, on, .. } => {
+                self.head(node, place, format_args!("Hash{} Join", join_name(*kind)));
+                let (left_names, right_names) = (self.names(left, slots), self.names(right, slots));
+                let pair = |(a, b)| {
+                    let a = expr_text(a, Names { columns: &left_names, slots });
+                    format!("({a} = {})", expr_text(b, Names { columns: &right_names, slots }))
+                };
+                let pairs: Vec<String> = left_keys.iter().zip(right_keys).map(pair).collect();
+                if !pairs.is_empty() {
+                    self.property(place, "Hash Cond", all_of(&pairs));
+                }
+                if let Some(on) = on {
+                    let columns = [left_names, right_names].concat();
+                    self.property(place, "Join Filter", expr_text(on, Names { columns: &columns, slots }));
+                    self.subqueries([on], place, &columns, slots);
+                }
+                self.node(left, slots, place.below());
+                let hash = place.below();
+                self.line(hash.indent, "->  Hash");
+                self.node(right, slots, hash.below());
+            }
+            Node::Aggregate { input, keys, calls } => {
+                let columns = self.names(input, slots);
+                let names = Names { columns: &columns, slots };
+                self.head(node, place, if keys.is_empty() { "Aggregate" } else { "HashAggregate" });
+                if self.options.verbose {
+                    let calls: Vec<String> = calls.iter().map(|call| call_text(call, names)).collect();
+                    self.property(place, "Output", calls.join(", "));
+                }
+                if !keys.is_empty() {
+                    self.property(place, "Group Key", list_text(keys, names));
+                }
+                let exprs = calls.iter().flat_map(|call| call.args.iter().chain(&call.filter));
+                self.subqueries(keys.iter().chain(exprs), place, &columns, slots);
+                self.node(input, slots, place.below());
+            }
+            Node::Distinct { input, columns, sorted } => {
+                let names = self.names(input, slots);
+                self.head(node, place, if *sorted { "Unique" } else { "HashAggregate" });
+                if !sorted {
+                    self.property(place, "Group Key", names[..(*columns).min(names.len())].join(", "));
+                }
+                self.node(input, slots, place.below());
+            }
+            Node::Sort { input, keys, top } => {
+                let columns = self.names(input, slots);
+                let names = Names { columns: &columns, slots };
+                self.head(node, place, "Sort");
+                let keys: Vec<String> = keys.iter().map(|key| sort_key(key, names)).collect();
+                self.property(place, "Sort Key", keys.join(", "));
+                if let Some(top) = top {
+                    self.property(place, "Rows Kept", expr_text(top, names));
+                }
+                self.node(input, slots, place.below());
+            }
+            Node::Limit { input, .. } => {
+                self.head(node, place, "Limit");
+                self.node(input, slots, place.below());
+            }
+            Node::Append { inputs } => {
+                self.head(node, place, "Append");
+                inputs.iter().for_each(|input| self.node(input, slots, place.below()));
+            }
+            Node::SetOp { op, all, left, right } => {
+                let op = if *op == SetOp::Intersect { "Intersect" } else { "Except" };
+                self.head(node, place, format_args!("HashSetOp {op}{}", if *all { " All" } else { "" }));
+                self.node(left, slots, place.below());
+                self.node(right, slots, place.below());
+            }
+            Node::Shared { id, input } => {
+                self.head(node, place, format_args!("CTE Scan on query {}", id + 1));
+                if !self.shared.contains(id) {
+                    self.shared.push(*id);
+                    self.line(place.inside(), format_args!("CTE query {}", id + 1));
+                    self.node(input, slots, Place { indent: place.inside() + 2, child: true });
+                }
+            }
+            Node::LockRows { input, if_locked, .. } => {
+                self.head(node, place, "LockRows");
+                match if_locked {
+                    IfRowLocked::Wait => {}
+                    IfRowLocked::NoWait => self.property(place, "If Locked", "NOWAIT"),
+                    IfRowLocked::Skip => self.property(place, "If Locked", "SKIP LOCKED"),
+                }
+                self.node(input, slots, place.below());
+            }
+            Node::Insert(insert) => {
+                self.head(node, place, format_args!("Insert on {}", insert.table.name));
+                if let Some(conflict) = &insert.on_conflict {
+                    let nothing = matches!(conflict.action, ConflictAction::Nothing);
+                    self.property(place, "Conflict Resolution", if nothing { "NOTHING" } else { "UPDATE" });
+                }
+                self.node(&insert.source, slots, place.below());
+            }
+            Node::Update(update) => {
+                self.head(node, place, format_args!("Update on {}", update.table.name));
+                let adds = |assignment: &&crate::plan::Assignment| matches!(assignment.value, AssignedValue::Add { .. });
+                let name = |assignment: &crate::plan::Assignment| update.table.columns[assignment.column].name.as_str();
+                let added: Vec<&str> = update.assignments.iter().filter(adds).map(name).collect();
+                if !added.is_empty() {
+                    self.property(place, "Added at Commit", added.join(", "));
+                }
+                self.node(&update.source, slots, place.below());
+            }
+            Node::Delete(delete) => {
+                self.head(node, place, format_args!("Delete on {}", delete.table.name));
+                self.node(&delete.source, slots, place.below());
+            }
+        }
+    }
+
+    fn scan(&mut self, node: &Node, scan: &Scan, slots: &[String], place: Place) {
+        let table = &scan.table.name;
+        let backward = if scan.direction == Direction::Backward { " Backward" } else { "" };
+        let (Access::Key { ranges } | Access::Index { ranges, .. }) = &scan.access;
+        let bounded = !ranges.prefix.is_empty() || ranges.low.is_some() || ranges.high.is_some();
+        match &scan.access {
+            Access::Key { .. } => match &scan.table.primary_key {
+                Some(key) if bounded || !backward.is_empty() => {
+                    self.head(node, place, format_args!("Index Scan{backward} using {} on {table}", key.name));
+                }
+                _ => self.head(node, place, format_args!("Seq Scan{backward} on {table}")),
+            },
+            Access::Index { index, covering, .. } => {
+                let only = if *covering { " Only" } else { "" };
+                self.head(node, place, format_args!("Index{only} Scan{backward} using {} on {table}", index.name));
+            }
+        }
+        self.condition(&scan.access, &scan.table, slots, place);
+        let columns = self.names(node, slots);
+        if let Some(filter) = &scan.filter {
+            self.property(place, "Filter", expr_text(filter, Names { columns: &columns, slots }));
+        }
+        if self.options.verbose {
+            self.property(place, "Reads", columns.join(", "));
+        }
+    }
+
+    fn condition(&mut self, access: &Access, table: &crate::catalog::Table, slots: &[String], place: Place) {
+        let (columns, ranges): (Vec<usize>, &KeyRanges) = match access {
+            Access::Key { ranges } => (table.key_columns().to_vec(), ranges),
+            Access::Index { index, ranges, .. } => {
+                let indexed = index.columns.iter().map(|column| column.column);
+                (indexed.chain(table.key_columns().iter().copied()).collect(), ranges)
+            }
+        };
+        let name = |place: usize| {
+            let column = columns.get(place).and_then(|&column| table.columns.get(column));
+            column.map_or("row number", |column| column.name.as_str())
+        };
+        let names = Names { columns: &[], slots };
+        let mut conditions = Vec::new();
+        for (place, part) in ranges.prefix.iter().enumerate() {
+            conditions.push(match part {
+                KeyPart::Eq(value) => format!("({} = {})", name(place), expr_text(value, names)),
+                KeyPart::In(values) => format!("({} = ANY ({}))", name(place), list_text(values, names)),
+                KeyPart::Null => format!("({} IS NULL)", name(place)),
+            });
+        }
+        let bounded = name(ranges.prefix.len());
+        for (bound, strict, inclusive) in [(&ranges.low, ">", ">="), (&ranges.high, "<", "<=")] {
+            if let Some((value, including)) = bound {
+                let op = if including.0 { inclusive } else { strict };
+                conditions.push(format!("({bounded} {op} {})", expr_text(value, names)));
+            }
+        }
+        if !conditions.is_empty() {
+            self.property(place, "Index Cond", all_of(&conditions));
+        }
+    }
+}
+
+fn all_of(conditions: &[String]) -> String {
+    match conditions {
+        [condition] => condition.clone(),
+        _ => format!("({})", conditions.join(" AND ")),
+    }
+}
+
+fn collect<'p>(expr: &'p Expr, found: &mut Vec<&'p Subquery>) {
+    if let Expr::Subquery(subquery) = expr {
+        found.push(subquery);
+    }
+    expr.for_each_child(&mut |child| collect(child, found));
+}

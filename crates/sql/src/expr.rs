@@ -1,0 +1,147 @@
+//! Expressions with names and types resolved, ready to be evaluated on a row.
+//!
+//! Invariants: operands have the types that the operation wants, casts included; a column is a place in the row that the
+//! operator holding the expression works on; an argument is a slot that an operator further up fills (see
+//! [`crate::plan::Fragment`]).
+
+use std::sync::Arc;
+
+use crate::cast::CastContext;
+use crate::catalog::Sequence;
+use crate::functions::Function;
+use crate::plan::Fragment;
+use crate::types::{ColumnType, Type};
+use crate::value::Datum;
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub(crate) enum Expr {
+    /// A constant.
+    Const(Datum),
+    /// A column of the row at hand.
+    Column(usize),
+    /// A parameter of the statement, counted from 0.
+    Param(usize),
+    /// A slot filled by an operator outside: a value of the outer query's row, or of a nested loop's outer side.
+    Arg(usize),
+    /// A pure function.
+    Call { function: &'static Function, args: Vec<Expr> },
+    /// `=`, `<`, …: NULL if a side is.
+    Compare { op: CompareOp, left: Box<Expr>, right: Box<Expr> },
+    /// `IS [NOT] DISTINCT FROM`
+    Distinct { left: Box<Expr>, right: Box<Expr>, negated: bool },
+    /// `(a, b) < (c, d)`
+    CompareRows { op: CompareOp, left: Vec<Expr>, right: Vec<Expr> },
+    /// All of them, by three-valued logic; stops at the first false.
+    And(Vec<Expr>),
+    /// One of them; stops at the first true.
+    Or(Vec<Expr>),
+    /// `NOT`
+    Not(Box<Expr>),
+    /// `IS [NOT] NULL`
+    IsNull { input: Box<Expr>, negated: bool },
+    /// `IS [NOT] TRUE`, `FALSE`, `UNKNOWN` (`None`)
+    IsBool { input: Box<Expr>, value: Option<bool>, negated: bool },
+    /// To another type, or to another modifier of the same type.
+    Cast { input: Box<Expr>, from: Type, to: ColumnType, context: CastContext },
+    /// The first arm whose condition is true. Later arms are not evaluated.
+    Case { arms: Vec<(Expr, Expr)>, otherwise: Box<Expr> },
+    /// The first that is not NULL. Later ones are not evaluated.
+    Coalesce(Vec<Expr>),
+    /// NULL if both are equal, the first otherwise. The first is evaluated once, `left_as` casts it for comparing.
+    NullIf { left: Box<Expr>, left_as: Option<(Type, ColumnType)>, right: Box<Expr> },
+    /// The largest (smallest) that is not NULL.
+    Extreme { greatest: bool, args: Vec<Expr> },
+    /// `[NOT] IN (…)`
+    InList { input: Box<Expr>, list: Vec<Expr>, negated: bool },
+    /// A query inside the expression.
+    Subquery(Box<Subquery>),
+    /// Something that only the session can do or knows.
+    Session { function: SessionFunction, args: Vec<Expr> },
+}
+
+/// Comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CompareOp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+impl CompareOp {
+    /// With sides exchanged.
+    pub(crate) fn flipped(self) -> Self {
+        match self {
+            Self::Eq => Self::Eq,
+            Self::Ne => Self::Ne,
+            Self::Lt => Self::Gt,
+            Self::Le => Self::Ge,
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
+        }
+    }
+
+    /// Whether an ordering satisfies it.
+    #[inline]
+    pub(crate) fn holds(self, ordering: std::cmp::Ordering) -> bool {
+        match self {
+            Self::Eq => ordering.is_eq(),
+            Self::Ne => ordering.is_ne(),
+            Self::Lt => ordering.is_lt(),
+            Self::Le => ordering.is_le(),
+            Self::Gt => ordering.is_gt(),
+            Self::Ge => ordering.is_ge(),
+        }
+    }
+
+    /// Its symbol.
+    pub(crate) fn symbol(self) -> &'static str {
+        match self {
+            Self::Eq => "=",
+            Self::Ne => "<>",
+            Self::Lt => "<",
+            Self::Le => "<=",
+            Self::Gt => ">",
+            Self::Ge => ">=",
+        }
+    }
+}
+
+/// A query inside an expression.
+#[derive(Clone, Debug)]
+pub(crate) struct Subquery {
+    /// Numbers the subqueries of a statement: where the execution keeps what this one gave, if it does not depend on
+    /// the outer row.
+    pub(crate) id: usize,
+    /// The query.
+    pub(crate) fragment: Arc<Fragment>,
+    /// What it takes from the outer row: these go to its slots 0, 1, …. Empty: it is run once.
+    pub(crate) args: Vec<Expr>,
+    /// What is done with its rows.
+    pub(crate) kind: SubqueryKind,
+}
+
+/// What is done with the rows of a query inside an expression.
+#[derive(Clone, Debug)]
+pub(crate) enum SubqueryKind {
+    /// Whether there is a row.
+    Exists,
+    /// The only column of the only row; NULL without a row, an error (21000) with two.
+    Scalar,
+    /// `left op ANY (…)`, `left op ALL (…)` by three-valued logic; `IN` is `= ANY`, `NOT IN` is `<> ALL`. With more than
+    /// one expression on the left, `op` is `Eq` or `Ne` on the whole row.
+    Quantified { left: Vec<Expr>, op: CompareOp, all: bool },
+}
+
+/// What only the session can do or knows.
+#[derive(Clone, Debug)]
+pub(crate) enum SessionFunction {
+    /// `nextval` of a sequence known when the statement was bound.
+    NextVal(Arc<Sequence>),
+    /// Any other, by name, with the evaluated arguments: `nextval(text)`, `currval`, `lastval`, `setval`,
+    /// `current_setting`, `set_config`, `pg_backend_pid`, …
+    Named(&'static str),
+}

@@ -1,0 +1,258 @@
+//! Byte strings: parts, text encodings, hashes.
+
+use md5::{Digest, Md5};
+
+use super::{Function, bytes, check_length, f, int, text};
+use crate::error::{Error, Result, SqlState};
+use crate::text_io::{check_text, parse_bytea, parse_hex, write_hex};
+use crate::types::Type::{Bytea, Int4, Int8, Text};
+use crate::value::Datum;
+
+fn boxed(bytes: impl Into<Box<[u8]>>) -> Result<Datum> {
+    Ok(Datum::Bytes(bytes.into()))
+}
+
+fn hex(bytes: &[u8]) -> Datum {
+    let mut out = String::new();
+    write_hex(bytes, &mut out);
+    Datum::text(&out)
+}
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn encode_base64(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() / 3 * 4 + bytes.len() / 57 + 4);
+    let mut column = 0;
+    for chunk in bytes.chunks(3) {
+        if column == 76 {
+            out.push('\n');
+            column = 0;
+        }
+        let word = chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+        for index in 0..4 {
+            if index <= chunk.len() {
+                out.push(char::from(BASE64[(word >> (18 - 6 * index) & 63) as usize]));
+            } else {
+                out.push('=');
+            }
+        }
+        column += 4;
+    }
+    out
+}
+
+fn decode_base64(text: &str) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut word, mut count, mut padding) = (0u32, 0, 0);
+    for c in text.chars() {
+        if matches!(c, ' ' | '\t' | '\n' | '\r') {
+            continue;
+        }
+        let sextet = if c == '=' {
+            if padding == 0 && count < 2 || padding == 2 {
+                return Err(Error::new(SqlState::BAD_PARAMETER, "unexpected \"=\" while decoding base64 sequence"));
+            }
+            padding += 1;
+            0
+        } else {
+            match BASE64.iter().position(|&byte| char::from(byte) == c) {
+                Some(sextet) if padding == 0 => sextet as u32,
+                _ => {
+                    return Err(Error::new(
+                        SqlState::BAD_PARAMETER,
+                        format!("invalid symbol \"{c}\" found while decoding base64 sequence"),
+                    ));
+                }
+            }
+        };
+        (word, count) = (word << 6 | sextet, count + 1);
+        if count == 4 {
+            let all = [(word >> 16) as u8, (word >> 8) as u8, word as u8];
+            out.extend_from_slice(&all[..3 - padding]);
+            (word, count) = (0, 0);
+            if padding > 0 {
+                // Only blanks may follow; anything else begins a new group, as PostgreSQL has it.
+                padding = 0;
+            }
+        }
+    }
+    if count != 0 {
+        return Err(Error::new(SqlState::BAD_PARAMETER, "invalid base64 end sequence")
+            .hint("Input data is missing padding, is truncated, or is otherwise corrupted."));
+    }
+    Ok(out)
+}
+
+fn encode_escape(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(bytes.len());
+    for &byte in bytes {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            1..=127 => out.push(char::from(byte)),
+            _ => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\{byte:03o}");
+            }
+        }
+    }
+    out
+}
+
+#[cold]
+fn unknown_encoding(name: &str) -> Error {
+    Error::new(SqlState::BAD_PARAMETER, format!("unrecognized encoding: \"{name}\""))
+}
+
+fn encode(bytes: &[u8], form: &str) -> Result<Datum> {
+    match form.to_ascii_lowercase().as_str() {
+        "hex" => Ok(hex(bytes)),
+        "base64" => Ok(Datum::text(&encode_base64(bytes))),
+        "escape" => Ok(Datum::text(&encode_escape(bytes))),
+        _ => Err(unknown_encoding(form)),
+    }
+}
+
+fn decode(text: &str, form: &str) -> Result<Datum> {
+    match form.to_ascii_lowercase().as_str() {
+        "hex" => boxed(parse_hex(text)?),
+        "base64" => boxed(decode_base64(text)?),
+        "escape" if text.starts_with("\\x") => {
+            Err(Error::new(SqlState::BAD_TEXT, "invalid input syntax for type bytea"))
+        }
+        "escape" => boxed(parse_bytea(text)?),
+        _ => Err(unknown_encoding(form)),
+    }
+}
+
+fn check_utf8(name: &str) -> Result<()> {
+    if ["utf8", "utf-8", "unicode"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!("the encoding \"{name}\"")))
+}
+
+fn from_utf8(bytes: &[u8]) -> Result<Datum> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = &bytes[error.valid_up_to()..];
+        let shown: Vec<String> = at.iter().take(4.min(at.len())).map(|byte| format!("0x{byte:02x}")).collect();
+        Error::new(SqlState::BAD_CHARACTER, format!("invalid byte sequence for encoding \"UTF8\": {}", shown.join(" ")))
+    })?;
+    check_text(text)?;
+    Ok(Datum::text(text))
+}
+
+/// The bytes from `start` (counted from 1), `count` of them if that is given.
+fn substring(bytes: &[u8], start: i64, count: Option<i64>) -> Result<Datum> {
+    let end = match count {
+        Some(..0) => return Err(Error::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed")),
+        Some(count) => start.saturating_add(count),
+        None => i64::MAX,
+    };
+    let length = bytes.len() as i64;
+    let from = (start - 1).clamp(0, length);
+    let to = end.saturating_sub(1).clamp(from, length);
+    boxed(&bytes[from as usize..to as usize])
+}
+
+fn byte_index(bytes: &[u8], index: i64) -> Result<usize> {
+    usize::try_from(index).ok().filter(|&at| at < bytes.len()).ok_or_else(|| {
+        Error::new(SqlState("2202E"), format!("index {index} out of valid range, 0..{}", bytes.len() as i64 - 1))
+    })
+}
+
+fn bit_index(bytes: &[u8], index: i64) -> Result<(usize, u32)> {
+    match usize::try_from(index / 8).ok().filter(|&at| index >= 0 && at < bytes.len()) {
+        Some(at) => Ok((at, (index % 8) as u32)),
+        None => Err(Error::new(
+            SqlState("2202E"),
+            format!("index {index} out of valid range, 0..{}", bytes.len() as i64 * 8 - 1),
+        )),
+    }
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> i64 {
+    if part.is_empty() {
+        return 1;
+    }
+    bytes.windows(part.len()).position(|window| window == part).map_or(0, |at| at as i64 + 1)
+}
+
+fn trim(bytes: &[u8], set: &[u8], left: bool, right: bool) -> Result<Datum> {
+    let mut rest = bytes;
+    while let [first, after @ ..] = rest
+        && left
+        && set.contains(first)
+    {
+        rest = after;
+    }
+    while let [before @ .., last] = rest
+        && right
+        && set.contains(last)
+    {
+        rest = before;
+    }
+    boxed(rest)
+}
+
+pub(super) const TABLE: &[Function] = &[
+    f("||", &[Bytea, Bytea], Bytea, |a, _| {
+        check_length(bytes(a[0])?.len() + bytes(a[1])?.len())?;
+        boxed([bytes(a[0])?, bytes(a[1])?].concat())
+    }),
+    f("length", &[Bytea], Int4, |a, _| Ok(Datum::Int(bytes(a[0])?.len() as i64))),
+    f("octet_length", &[Bytea], Int4, |a, _| Ok(Datum::Int(bytes(a[0])?.len() as i64))),
+    f("bit_length", &[Bytea], Int4, |a, _| Ok(Datum::Int(bytes(a[0])?.len() as i64 * 8))),
+    f("bit_count", &[Bytea], Int8, |a, _| {
+        Ok(Datum::Int(bytes(a[0])?.iter().map(|byte| i64::from(byte.count_ones())).sum()))
+    }),
+    f("substring", &[Bytea, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, None)),
+    f("substring", &[Bytea, Int4, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, Some(int(a[2])?))),
+    f("substr", &[Bytea, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, None)),
+    f("substr", &[Bytea, Int4, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, Some(int(a[2])?))),
+    f("position", &[Bytea, Bytea], Int4, |a, _| Ok(Datum::Int(find(bytes(a[0])?, bytes(a[1])?)))),
+    f("btrim", &[Bytea, Bytea], Bytea, |a, _| trim(bytes(a[0])?, bytes(a[1])?, true, true)),
+    f("ltrim", &[Bytea, Bytea], Bytea, |a, _| trim(bytes(a[0])?, bytes(a[1])?, true, false)),
+    f("rtrim", &[Bytea, Bytea], Bytea, |a, _| trim(bytes(a[0])?, bytes(a[1])?, false, true)),
+    f("get_byte", &[Bytea, Int4], Int4, |a, _| {
+        let all = bytes(a[0])?;
+        Ok(Datum::Int(i64::from(all[byte_index(all, int(a[1])?)?])))
+    }),
+    f("set_byte", &[Bytea, Int4, Int4], Bytea, |a, _| {
+        let mut all = bytes(a[0])?.to_vec();
+        let at = byte_index(&all, int(a[1])?)?;
+        all[at] = int(a[2])? as u8;
+        boxed(all)
+    }),
+    f("get_bit", &[Bytea, Int8], Int4, |a, _| {
+        let all = bytes(a[0])?;
+        let (at, bit) = bit_index(all, int(a[1])?)?;
+        Ok(Datum::Int(i64::from(all[at] >> bit & 1)))
+    }),
+    f("set_bit", &[Bytea, Int8, Int4], Bytea, |a, _| {
+        let mut all = bytes(a[0])?.to_vec();
+        let (at, bit) = bit_index(&all, int(a[1])?)?;
+        match int(a[2])? {
+            0 => all[at] &= !(1 << bit),
+            1 => all[at] |= 1 << bit,
+            _ => return Err(Error::new(SqlState::BAD_PARAMETER, "new bit must be 0 or 1")),
+        }
+        boxed(all)
+    }),
+    f("encode", &[Bytea, Text], Text, |a, _| encode(bytes(a[0])?, text(a[1])?)),
+    f("decode", &[Text, Text], Bytea, |a, _| decode(text(a[0])?, text(a[1])?)),
+    f("convert_from", &[Bytea, Text], Text, |a, _| {
+        check_utf8(text(a[1])?)?;
+        from_utf8(bytes(a[0])?)
+    }),
+    f("convert_to", &[Text, Text], Bytea, |a, _| {
+        check_utf8(text(a[1])?)?;
+        boxed(text(a[0])?.as_bytes())
+    }),
+    f("md5", &[Text], Text, |a, _| Ok(hex(&Md5::digest(text(a[0])?.as_bytes())))),
+    f("md5", &[Bytea], Text, |a, _| Ok(hex(&Md5::digest(bytes(a[0])?)))),
+    f("sha224", &[Bytea], Bytea, |a, _| boxed(sha2::Sha224::digest(bytes(a[0])?).as_slice())),
+    f("sha256", &[Bytea], Bytea, |a, _| boxed(sha2::Sha256::digest(bytes(a[0])?).as_slice())),
+    f("sha384", &[Bytea], Bytea, |a, _| boxed(sha2::Sha384::digest(bytes(a[0])?).as_slice())),
+    f("sha512", &[Bytea], Bytea, |a, _| boxed(sha2::Sha512::digest(bytes(a[0])?).as_slice())),
+];

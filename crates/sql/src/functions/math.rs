@@ -1,0 +1,326 @@
+//! Mathematics.
+
+use super::{Function, f, float, int, number};
+use crate::error::{Error, Result, SqlState};
+use crate::numeric::{self, Numeric};
+use crate::types::Type::{self, Float8, Int4, Int8};
+use crate::value::Datum;
+
+const NUM: Type = Type::Numeric;
+
+#[cold]
+fn input_out_of_range() -> Error {
+    Error::new(SqlState::OUT_OF_RANGE, "input is out of range")
+}
+
+/// A result, if it is finite or the argument was not.
+fn finite(result: f64, argument: f64) -> Result<Datum> {
+    if result.is_infinite() && argument.is_finite() {
+        return Err(Error::new(SqlState::OUT_OF_RANGE, "value out of range: overflow"));
+    }
+    Ok(Datum::Float(result))
+}
+
+/// A result of a function that infinity is no argument of.
+fn of_finite(argument: f64, compute: fn(f64) -> f64) -> Result<Datum> {
+    if argument.is_infinite() { Err(input_out_of_range()) } else { finite(compute(argument), argument) }
+}
+
+fn of_unit_interval(argument: f64, compute: fn(f64) -> f64) -> Result<Datum> {
+    if argument < -1.0 || argument > 1.0 { Err(input_out_of_range()) } else { Ok(Datum::Float(compute(argument))) }
+}
+
+/// A result in degrees, exact where the angle is a whole one that everybody knows.
+fn in_degrees(radians: f64) -> Datum {
+    let degrees = radians.to_degrees();
+    let whole = degrees.round();
+    Datum::Float(if (degrees - whole).abs() < 1e-12 { whole } else { degrees })
+}
+
+fn of_degrees(degrees: f64, compute: fn(f64) -> f64) -> Result<Datum> {
+    if degrees.is_infinite() {
+        return Err(input_out_of_range());
+    }
+    let result = compute((degrees % 360.0).to_radians());
+    let halves = (result * 2.0).round();
+    Ok(Datum::Float(if (result * 2.0 - halves).abs() < 1e-14 { halves / 2.0 } else { result }))
+}
+
+fn check_logarithm(sign: i32) -> Result<()> {
+    match sign {
+        0 => Err(Error::new(SqlState::BAD_LOGARITHM, "cannot take logarithm of zero")),
+        ..0 => Err(Error::new(SqlState::BAD_LOGARITHM, "cannot take logarithm of a negative number")),
+        _ => Ok(()),
+    }
+}
+
+fn logarithm(value: f64, compute: fn(f64) -> f64) -> Result<Datum> {
+    check_logarithm(if value == 0.0 {
+        0
+    } else if value < 0.0 {
+        -1
+    } else {
+        1
+    })?;
+    Ok(Datum::Float(compute(value)))
+}
+
+fn square_root(value: f64) -> Result<Datum> {
+    if value < 0.0 {
+        return Err(Error::new(SqlState::BAD_POWER, "cannot take square root of a negative number"));
+    }
+    Ok(Datum::Float(value.sqrt()))
+}
+
+fn power(base: f64, exponent: f64) -> Result<Datum> {
+    if base == 0.0 && exponent < 0.0 {
+        return Err(Error::new(SqlState::BAD_POWER, "zero raised to a negative power is undefined"));
+    }
+    if base < 0.0 && exponent.is_finite() && exponent.fract() != 0.0 {
+        return Err(Error::new(
+            SqlState::BAD_POWER,
+            "a negative number raised to a non-integer power yields a complex result",
+        ));
+    }
+    let result = base.powf(exponent);
+    if result == 0.0 && base != 0.0 && base.is_finite() && exponent.is_finite() {
+        return Err(Error::new(SqlState::OUT_OF_RANGE, "value out of range: underflow"));
+    }
+    if exponent.is_infinite() { Ok(Datum::Float(result)) } else { finite(result, base) }
+}
+
+fn exponential(value: f64) -> Result<Datum> {
+    let result = value.exp();
+    if result == 0.0 && value.is_finite() {
+        return Err(Error::new(SqlState::OUT_OF_RANGE, "value out of range: underflow"));
+    }
+    finite(result, value)
+}
+
+fn greatest_divisor(a: i64, b: i64) -> u64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+fn gcd(a: i64, b: i64, ty: Type) -> Result<Datum> {
+    let out = || Error::new(SqlState::OUT_OF_RANGE, format!("{ty} out of range"));
+    let value = i64::try_from(greatest_divisor(a, b)).map_err(|_| out())?;
+    crate::cast::int_in_range(value, ty)
+}
+
+fn lcm(a: i64, b: i64, ty: Type) -> Result<Datum> {
+    let out = || Error::new(SqlState::OUT_OF_RANGE, format!("{ty} out of range"));
+    if a == 0 || b == 0 {
+        return Ok(Datum::Int(0));
+    }
+    let multiple = u128::from(a.unsigned_abs() / greatest_divisor(a, b)) * u128::from(b.unsigned_abs());
+    crate::cast::int_in_range(i64::try_from(multiple).map_err(|_| out())?, ty)
+}
+
+fn numeric_gcd(a: Numeric, b: Numeric) -> Result<Numeric> {
+    let scale = i32::from(a.scale().max(b.scale()));
+    let (mut a, mut b) = (a.abs(), b.abs());
+    while !b.is_zero() {
+        (a, b) = (b, a.rem(b)?);
+    }
+    a.round(scale)
+}
+
+fn numeric_lcm(a: Numeric, b: Numeric) -> Result<Numeric> {
+    let scale = i32::from(a.scale().max(b.scale()));
+    if a.is_zero() || b.is_zero() {
+        return Numeric::ZERO.round(scale);
+    }
+    a.div_truncated(numeric_gcd(a, b)?)?.mul(b)?.abs().round(scale)
+}
+
+fn factorial(value: i64) -> Result<Datum> {
+    if value < 0 {
+        return Err(Error::new(SqlState::OUT_OF_RANGE, "factorial of a negative number is undefined"));
+    }
+    let mut product = Numeric::ONE;
+    // The product stops fitting long before the count gets long.
+    for factor in 2..=value {
+        product = product.mul(Numeric::from(factor))?;
+    }
+    Ok(Datum::Numeric(product))
+}
+
+fn bucket_count(count: i64) -> Result<i64> {
+    if count <= 0 {
+        return Err(Error::new(SqlState("2201G"), "count must be greater than zero"));
+    }
+    Ok(count)
+}
+
+fn equal_bounds() -> Error {
+    Error::new(SqlState("2201G"), "lower bound cannot equal upper bound")
+}
+
+fn bucket_out_of_range() -> Error {
+    Error::new(SqlState::OUT_OF_RANGE, "integer out of range")
+}
+
+fn float_bucket(value: f64, low: f64, high: f64, count: i64) -> Result<Datum> {
+    let count = bucket_count(count)?;
+    if value.is_nan() || low.is_nan() || high.is_nan() {
+        return Err(Error::new(SqlState("2201G"), "operand, lower bound, and upper bound cannot be NaN"));
+    }
+    if low.is_infinite() || high.is_infinite() {
+        return Err(Error::new(SqlState("2201G"), "lower and upper bounds must be finite"));
+    }
+    if low == high {
+        return Err(equal_bounds());
+    }
+    let (before, after) = if low < high { (value < low, value >= high) } else { (value > low, value <= high) };
+    let bucket = if before {
+        0
+    } else if after {
+        count + 1
+    } else {
+        let position = (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
+        ((position * count as f64) as i64).min(count - 1) + 1
+    };
+    i32::try_from(bucket).map(|bucket| Datum::Int(i64::from(bucket))).map_err(|_| bucket_out_of_range())
+}
+
+fn numeric_bucket(value: Numeric, low: Numeric, high: Numeric, count: i64) -> Result<Datum> {
+    let count = bucket_count(count)?;
+    if low == high {
+        return Err(equal_bounds());
+    }
+    let (before, after) = if low < high { (value < low, value >= high) } else { (value > low, value <= high) };
+    let bucket = if before {
+        0
+    } else if after {
+        count + 1
+    } else {
+        let scaled = value.sub(low)?.mul(Numeric::from(count))?;
+        scaled.div_truncated(high.sub(low)?)?.to_i64_rounded().unwrap_or(count - 1).min(count - 1) + 1
+    };
+    i32::try_from(bucket).map(|bucket| Datum::Int(i64::from(bucket))).map_err(|_| bucket_out_of_range())
+}
+
+fn digits(value: i64) -> i32 {
+    value.clamp(-2000, 2000) as i32
+}
+
+pub(super) const TABLE: &[Function] = &[
+    f("@", &[NUM], NUM, |a, _| Ok(Datum::Numeric(number(a[0])?.abs()))),
+    f("sign", &[Float8], Float8, |a, _| {
+        let value = float(a[0])?;
+        Ok(Datum::Float(if value > 0.0 {
+            1.0
+        } else if value < 0.0 {
+            -1.0
+        } else {
+            0.0
+        }))
+    }),
+    f("sign", &[NUM], NUM, |a, _| Ok(Datum::Numeric(Numeric::from(i64::from(number(a[0])?.signum()))))),
+    f("ceil", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.ceil()))),
+    f("ceil", &[NUM], NUM, |a, _| number(a[0])?.ceil().map(Datum::Numeric)),
+    f("ceiling", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.ceil()))),
+    f("ceiling", &[NUM], NUM, |a, _| number(a[0])?.ceil().map(Datum::Numeric)),
+    f("floor", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.floor()))),
+    f("floor", &[NUM], NUM, |a, _| number(a[0])?.floor().map(Datum::Numeric)),
+    f("round", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.round_ties_even()))),
+    f("round", &[NUM], NUM, |a, _| number(a[0])?.round(0).map(Datum::Numeric)),
+    f("round", &[NUM, Int4], NUM, |a, _| number(a[0])?.round(digits(int(a[1])?)).map(Datum::Numeric)),
+    f("trunc", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.trunc()))),
+    f("trunc", &[NUM], NUM, |a, _| number(a[0])?.trunc(0).map(Datum::Numeric)),
+    f("trunc", &[NUM, Int4], NUM, |a, _| number(a[0])?.trunc(digits(int(a[1])?)).map(Datum::Numeric)),
+    f("sqrt", &[Float8], Float8, |a, _| square_root(float(a[0])?)),
+    f("sqrt", &[NUM], NUM, |a, _| number(a[0])?.sqrt().map(Datum::Numeric)),
+    f("|/", &[Float8], Float8, |a, _| square_root(float(a[0])?)),
+    f("cbrt", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.cbrt()))),
+    f("||/", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.cbrt()))),
+    f("exp", &[Float8], Float8, |a, _| exponential(float(a[0])?)),
+    f("exp", &[NUM], NUM, |a, _| number(a[0])?.exp().map(Datum::Numeric)),
+    f("ln", &[Float8], Float8, |a, _| logarithm(float(a[0])?, f64::ln)),
+    f("ln", &[NUM], NUM, |a, _| {
+        check_logarithm(number(a[0])?.signum())?;
+        number(a[0])?.ln().map(Datum::Numeric)
+    }),
+    f("log", &[Float8], Float8, |a, _| logarithm(float(a[0])?, f64::log10)),
+    f("log10", &[Float8], Float8, |a, _| logarithm(float(a[0])?, f64::log10)),
+    f("log", &[NUM], NUM, |a, _| {
+        check_logarithm(number(a[0])?.signum())?;
+        number(a[0])?.log(Numeric::from(10)).map(Datum::Numeric)
+    }),
+    f("log10", &[NUM], NUM, |a, _| {
+        check_logarithm(number(a[0])?.signum())?;
+        number(a[0])?.log(Numeric::from(10)).map(Datum::Numeric)
+    }),
+    f("log", &[NUM, NUM], NUM, |a, _| {
+        let (base, value) = (number(a[0])?, number(a[1])?);
+        check_logarithm(base.signum())?;
+        check_logarithm(value.signum())?;
+        if base == Numeric::ONE {
+            return Err(numeric::division_by_zero());
+        }
+        value.log(base).map(Datum::Numeric)
+    }),
+    f("power", &[Float8, Float8], Float8, |a, _| power(float(a[0])?, float(a[1])?)),
+    f("pow", &[Float8, Float8], Float8, |a, _| power(float(a[0])?, float(a[1])?)),
+    f("^", &[Float8, Float8], Float8, |a, _| power(float(a[0])?, float(a[1])?)),
+    f("power", &[NUM, NUM], NUM, |a, _| number(a[0])?.power(number(a[1])?).map(Datum::Numeric)),
+    f("pow", &[NUM, NUM], NUM, |a, _| number(a[0])?.power(number(a[1])?).map(Datum::Numeric)),
+    f("^", &[NUM, NUM], NUM, |a, _| number(a[0])?.power(number(a[1])?).map(Datum::Numeric)),
+    f("div", &[NUM, NUM], NUM, |a, _| number(a[0])?.div_truncated(number(a[1])?).map(Datum::Numeric)),
+    f("gcd", &[Int4, Int4], Int4, |a, _| gcd(int(a[0])?, int(a[1])?, Int4)),
+    f("gcd", &[Int8, Int8], Int8, |a, _| gcd(int(a[0])?, int(a[1])?, Int8)),
+    f("gcd", &[NUM, NUM], NUM, |a, _| numeric_gcd(number(a[0])?, number(a[1])?).map(Datum::Numeric)),
+    f("lcm", &[Int4, Int4], Int4, |a, _| lcm(int(a[0])?, int(a[1])?, Int4)),
+    f("lcm", &[Int8, Int8], Int8, |a, _| lcm(int(a[0])?, int(a[1])?, Int8)),
+    f("lcm", &[NUM, NUM], NUM, |a, _| numeric_lcm(number(a[0])?, number(a[1])?).map(Datum::Numeric)),
+    f("factorial", &[Int8], NUM, |a, _| factorial(int(a[0])?)),
+    f("scale", &[NUM], Int4, |a, _| Ok(Datum::Int(i64::from(number(a[0])?.scale())))),
+    f("min_scale", &[NUM], Int4, |a, _| Ok(Datum::Int(i64::from(number(a[0])?.trim_scale().scale())))),
+    f("trim_scale", &[NUM], NUM, |a, _| Ok(Datum::Numeric(number(a[0])?.trim_scale()))),
+    f("width_bucket", &[Float8, Float8, Float8, Int4], Int4, |a, _| {
+        float_bucket(float(a[0])?, float(a[1])?, float(a[2])?, int(a[3])?)
+    }),
+    f("width_bucket", &[NUM, NUM, NUM, Int4], Int4, |a, _| {
+        numeric_bucket(number(a[0])?, number(a[1])?, number(a[2])?, int(a[3])?)
+    }),
+    f("pi", &[], Float8, |_, _| Ok(Datum::Float(std::f64::consts::PI))),
+    f("degrees", &[Float8], Float8, |a, _| finite(float(a[0])?.to_degrees(), float(a[0])?)),
+    f("radians", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.to_radians()))),
+    f("sin", &[Float8], Float8, |a, _| of_finite(float(a[0])?, f64::sin)),
+    f("cos", &[Float8], Float8, |a, _| of_finite(float(a[0])?, f64::cos)),
+    f("tan", &[Float8], Float8, |a, _| of_finite(float(a[0])?, f64::tan)),
+    f("cot", &[Float8], Float8, |a, _| {
+        let value = float(a[0])?;
+        if value.is_infinite() { Err(input_out_of_range()) } else { Ok(Datum::Float(1.0 / value.tan())) }
+    }),
+    f("asin", &[Float8], Float8, |a, _| of_unit_interval(float(a[0])?, f64::asin)),
+    f("acos", &[Float8], Float8, |a, _| of_unit_interval(float(a[0])?, f64::acos)),
+    f("atan", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.atan()))),
+    f("atan2", &[Float8, Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.atan2(float(a[1])?)))),
+    f("sinh", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.sinh()))),
+    f("cosh", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.cosh()))),
+    f("tanh", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.tanh()))),
+    f("asinh", &[Float8], Float8, |a, _| Ok(Datum::Float(float(a[0])?.asinh()))),
+    f("acosh", &[Float8], Float8, |a, _| {
+        let value = float(a[0])?;
+        if value < 1.0 { Err(input_out_of_range()) } else { Ok(Datum::Float(value.acosh())) }
+    }),
+    f("atanh", &[Float8], Float8, |a, _| of_unit_interval(float(a[0])?, f64::atanh)),
+    f("sind", &[Float8], Float8, |a, _| of_degrees(float(a[0])?, f64::sin)),
+    f("cosd", &[Float8], Float8, |a, _| of_degrees(float(a[0])?, f64::cos)),
+    f("tand", &[Float8], Float8, |a, _| of_degrees(float(a[0])?, f64::tan)),
+    f("asind", &[Float8], Float8, |a, _| match of_unit_interval(float(a[0])?, f64::asin)? {
+        Datum::Float(radians) => Ok(in_degrees(radians)),
+        other => Ok(other),
+    }),
+    f("acosd", &[Float8], Float8, |a, _| match of_unit_interval(float(a[0])?, f64::acos)? {
+        Datum::Float(radians) => Ok(in_degrees(radians)),
+        other => Ok(other),
+    }),
+    f("atand", &[Float8], Float8, |a, _| Ok(in_degrees(float(a[0])?.atan()))),
+    f("atan2d", &[Float8, Float8], Float8, |a, _| Ok(in_degrees(float(a[0])?.atan2(float(a[1])?)))),
+];

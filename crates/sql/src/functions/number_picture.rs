@@ -1,0 +1,404 @@
+//! The pictures of `to_char` and `to_number`: `FM999,990.00`, `S9999`, `999D99PR`.
+
+use crate::error::{Error, Result, SqlState};
+use crate::numeric::Numeric;
+
+/// A part of a picture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    /// `9`, or `0`, which is shown even at the front.
+    Digit {
+        zero: bool,
+    },
+    Point,
+    Group,
+    Sign,
+    Minus,
+    Plus,
+    PlusMinus,
+    Brackets,
+    Currency,
+    Ordinal {
+        upper: bool,
+    },
+    Literal(String),
+}
+
+/// A picture, read.
+#[derive(Debug, Default)]
+struct Picture {
+    parts: Vec<Part>,
+    before: usize,
+    after: usize,
+    /// How many digits follow V.
+    shift: Option<usize>,
+    fill: bool,
+    roman: Option<bool>,
+    scientific: bool,
+    brackets: bool,
+    /// The first 0, counted in digits before the point.
+    first_zero: Option<usize>,
+    /// Digits after the point up to the last 0.
+    zeros_after: usize,
+}
+
+fn bad(message: &str) -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, message)
+}
+
+fn read(picture: &str) -> Result<Picture> {
+    let mut out = Picture { fill: true, ..Picture::default() };
+    let mut rest = picture;
+    let mut point = false;
+    while let Some(first) = rest.chars().next() {
+        let upper: String = rest.chars().take(4).collect::<String>().to_ascii_uppercase();
+        let two = upper.get(..2).unwrap_or(&upper);
+        let mut length = first.len_utf8();
+        match (two, first) {
+            _ if upper == "EEEE" => {
+                out.scientific = true;
+                length = 4;
+            }
+            ("FM", _) => {
+                out.fill = false;
+                length = 2;
+            }
+            ("PR", _) => {
+                out.brackets = true;
+                out.parts.push(Part::Brackets);
+                length = 2;
+            }
+            ("MI", _) => {
+                out.parts.push(Part::Minus);
+                length = 2;
+            }
+            ("PL", _) => {
+                out.parts.push(Part::Plus);
+                length = 2;
+            }
+            ("SG", _) => {
+                out.parts.push(Part::PlusMinus);
+                length = 2;
+            }
+            ("RN", _) => {
+                out.roman = Some(first == 'R');
+                length = 2;
+            }
+            ("TH", _) => {
+                out.parts.push(Part::Ordinal { upper: first == 'T' });
+                length = 2;
+            }
+            (_, '9' | '0') => {
+                let zero = first == '0';
+                if point {
+                    out.after += 1;
+                    if zero {
+                        out.zeros_after = out.after;
+                    }
+                } else if let Some(shift) = &mut out.shift {
+                    *shift += 1;
+                    out.before += 1;
+                } else {
+                    out.before += 1;
+                }
+                if zero && !point && out.first_zero.is_none() {
+                    out.first_zero = Some(out.before);
+                }
+                out.parts.push(Part::Digit { zero });
+            }
+            (_, '.' | 'D' | 'd') => {
+                if point {
+                    return Err(bad("multiple decimal points"));
+                }
+                point = true;
+                out.parts.push(Part::Point);
+            }
+            (_, ',' | 'G' | 'g') => out.parts.push(Part::Group),
+            (_, 'S' | 's') => {
+                if out.parts.contains(&Part::Sign) {
+                    return Err(bad("cannot use \"S\" twice"));
+                }
+                out.parts.push(Part::Sign);
+            }
+            (_, 'L' | 'l') => out.parts.push(Part::Currency),
+            (_, 'V' | 'v') => out.shift = Some(0),
+            (_, 'B' | 'b' | 'C' | 'c') => {}
+            (_, '"') => {
+                let body = &rest[1..];
+                let end = body.find('"').unwrap_or(body.len());
+                out.parts.push(Part::Literal(body[..end].to_owned()));
+                length = (end + 2).min(rest.len());
+            }
+            _ => out.parts.push(Part::Literal(first.to_string())),
+        }
+        rest = &rest[length..];
+    }
+    Ok(out)
+}
+
+fn roman(value: i64, upper: bool, fill: bool) -> String {
+    const STEPS: [(i64, &str); 13] = [
+        (1000, "M"),
+        (900, "CM"),
+        (500, "D"),
+        (400, "CD"),
+        (100, "C"),
+        (90, "XC"),
+        (50, "L"),
+        (40, "XL"),
+        (10, "X"),
+        (9, "IX"),
+        (5, "V"),
+        (4, "IV"),
+        (1, "I"),
+    ];
+    let mut text = String::new();
+    if (1..4000).contains(&value) {
+        let mut rest = value;
+        for (step, letters) in STEPS {
+            while rest >= step {
+                text.push_str(letters);
+                rest -= step;
+            }
+        }
+    } else {
+        text = "#".repeat(15);
+    }
+    let text = if upper { text } else { text.to_lowercase() };
+    if fill { format!("{text:>15}") } else { text }
+}
+
+/// A number as a picture shows it.
+pub(super) fn to_char(value: Numeric, picture: &str) -> Result<String> {
+    let form = read(picture)?;
+    if let Some(upper) = form.roman {
+        return Ok(roman(value.to_i64_rounded().unwrap_or(0), upper, form.fill));
+    }
+    if form.scientific {
+        return scientific(value, &form);
+    }
+    let mut value = value;
+    if let Some(shift) = form.shift {
+        value = value.mul(Numeric::from(10).power(Numeric::from(shift.min(30) as i64))?.round(0)?)?;
+    }
+    let value = value.round(form.after as i32)?;
+    let negative = value.signum() < 0;
+    let text = value.abs().to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let whole = if whole == "0" { "" } else { whole };
+    // Without a place before the point, not even a zero fits.
+    let overflows = whole.len() > form.before || form.before == 0;
+    let digits: Vec<char> = if overflows {
+        vec!['#'; form.before + form.after]
+    } else {
+        let padding = std::iter::repeat_n('0', form.before - whole.len());
+        let missing = std::iter::repeat_n('0', form.after.saturating_sub(fraction.len()));
+        padding.chain(whole.chars()).chain(fraction.chars()).chain(missing).collect()
+    };
+    // The first digit that is shown: a significant one, or one that the picture asks for by 0.
+    let significant = form.before - whole.len().min(form.before);
+    let shown_from = if overflows { 0 } else { significant.min(form.first_zero.map_or(form.before, |zero| zero - 1)) };
+    // With FM, zeros at the end of the fraction go, unless the picture asks for them.
+    let mut last_after = form.after;
+    if !form.fill && !overflows {
+        while last_after > form.zeros_after && digits[form.before + last_after - 1] == '0' {
+            last_after -= 1;
+        }
+    }
+    Ok(lay_out(&form, &digits, negative, shown_from, last_after, whole.is_empty() && !overflows))
+}
+
+/// Puts digits and signs where the picture has them.
+fn lay_out(
+    form: &Picture,
+    digits: &[char],
+    negative: bool,
+    shown_from: usize,
+    last_after: usize,
+    no_whole: bool,
+) -> String {
+    let has_sign_part =
+        form.parts.iter().any(|part| matches!(part, Part::Sign | Part::Minus | Part::PlusMinus | Part::Brackets));
+    let leading_sign = form.parts.iter().position(|part| *part == Part::Sign);
+    let first_digit = form.parts.iter().position(|part| matches!(part, Part::Digit { .. } | Part::Point));
+    // S before the digits stands right before the first one that is shown.
+    let anchored_sign = matches!((leading_sign, first_digit), (Some(sign), Some(digit)) if sign < digit);
+    let mut pending_sign = match () {
+        () if form.brackets => {
+            if negative {
+                "<"
+            } else if form.fill {
+                " "
+            } else {
+                ""
+            }
+        }
+        () if anchored_sign => {
+            if negative {
+                "-"
+            } else {
+                "+"
+            }
+        }
+        () if !has_sign_part => {
+            if negative {
+                "-"
+            } else if form.fill {
+                " "
+            } else {
+                ""
+            }
+        }
+        () => "",
+    };
+    let mut out = String::new();
+    let (mut index, mut in_fraction) = (0, false);
+    for part in &form.parts {
+        match part {
+            Part::Digit { .. } if !in_fraction => {
+                // Of a number without a whole part, a 9 at the end shows the zero only if there is no fraction.
+                let last_whole = index + 1 == form.before;
+                let shown = index >= shown_from || (last_whole && no_whole && form.after == 0);
+                if shown {
+                    out.push_str(std::mem::take(&mut pending_sign));
+                    out.push(digits[index]);
+                } else if form.fill {
+                    out.push(' ');
+                }
+                index += 1;
+            }
+            Part::Digit { .. } => {
+                out.push_str(std::mem::take(&mut pending_sign));
+                if index - form.before < last_after {
+                    out.push(digits[index]);
+                }
+                index += 1;
+            }
+            Part::Point => {
+                in_fraction = true;
+                if no_whole && shown_from >= form.before && form.before > 0 && !form.fill && last_after == 0 {
+                    // `FM9.99` of zero is `0.`
+                    out.push_str(std::mem::take(&mut pending_sign));
+                    out.push('0');
+                }
+                out.push_str(std::mem::take(&mut pending_sign));
+                out.push('.');
+            }
+            Part::Group => {
+                if index > shown_from || (index > 0 && index >= form.before) {
+                    out.push(',');
+                } else if form.fill {
+                    out.push(' ');
+                }
+            }
+            Part::Sign if anchored_sign => {}
+            Part::Sign | Part::PlusMinus => out.push(if negative { '-' } else { '+' }),
+            Part::Minus => {
+                if negative {
+                    out.push('-');
+                } else if form.fill {
+                    out.push(' ');
+                }
+            }
+            Part::Plus => {
+                if !negative {
+                    out.push('+');
+                } else if form.fill {
+                    out.push(' ');
+                }
+            }
+            Part::Brackets => {
+                if negative {
+                    out.push('>');
+                } else if form.fill {
+                    out.push(' ');
+                }
+            }
+            Part::Currency => {
+                if form.fill {
+                    out.push(' ');
+                }
+            }
+            Part::Ordinal { upper } => {
+                if !negative && form.after == 0 && !digits.contains(&'#') {
+                    let whole: String = digits.iter().collect();
+                    let ending = ordinal(&whole);
+                    out.push_str(&if *upper { ending.to_uppercase() } else { ending.to_owned() });
+                }
+            }
+            Part::Literal(text) => out.push_str(text),
+        }
+    }
+    if !pending_sign.is_empty() {
+        out.insert_str(0, pending_sign);
+    }
+    out
+}
+
+fn ordinal(digits: &str) -> &'static str {
+    if digits.len() >= 2 && digits.as_bytes()[digits.len() - 2] == b'1' {
+        return "th";
+    }
+    match digits.as_bytes().last() {
+        Some(b'1') => "st",
+        Some(b'2') => "nd",
+        Some(b'3') => "rd",
+        _ => "th",
+    }
+}
+
+fn scientific(value: Numeric, form: &Picture) -> Result<String> {
+    let negative = value.signum() < 0;
+    let all = value.mantissa().unsigned_abs().to_string();
+    let mut exponent = if value.is_zero() { 0 } else { all.len() as i32 - 1 - i32::from(value.scale()) };
+    let fraction = Numeric::checked(value.mantissa().abs(), all.len() as u32 - 1)?;
+    let mut shown = if value.is_zero() { Numeric::ZERO } else { fraction }.round(form.after as i32)?;
+    if shown >= Numeric::from(10) {
+        exponent += 1;
+        shown = shown.div(Numeric::from(10))?.round(form.after as i32)?;
+    }
+    let sign = if negative {
+        "-"
+    } else if form.fill {
+        " "
+    } else {
+        ""
+    };
+    Ok(format!("{sign}{shown}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs()))
+}
+
+/// A float as a picture shows it: rounded as C does, from its exact value.
+pub(super) fn float_to_char(value: f64, picture: &str) -> Result<String> {
+    let form = read(picture)?;
+    if !value.is_finite() || form.scientific || form.shift.is_some() || value.abs() >= 1e30 {
+        return to_char(Numeric::from_f64(value)?, picture);
+    }
+    to_char(Numeric::parse(&format!("{value:.*}", form.after.min(16)))?, picture)
+}
+
+/// The number that a text shows by a picture.
+pub(super) fn to_number(text: &str, picture: &str) -> Result<Numeric> {
+    let form = read(picture)?;
+    let mut digits = String::new();
+    let mut negative = false;
+    for c in text.chars() {
+        match c {
+            '0'..='9' => digits.push(c),
+            '.' if !digits.contains('.') && form.parts.contains(&Part::Point) => digits.push('.'),
+            '-' | '<' => negative = true,
+            _ => {}
+        }
+    }
+    if !digits.bytes().any(|byte| byte.is_ascii_digit()) {
+        return Err(Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type numeric: \"{text}\"")));
+    }
+    // No more digits than the picture has.
+    let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
+    let whole = &whole[..whole.len().min(form.before.max(1))];
+    let fraction = &fraction[..fraction.len().min(form.after)];
+    let mut value = Numeric::parse(&format!("{whole}.{fraction}"))?;
+    if let Some(shift) = form.shift {
+        value = value.div(Numeric::from(10).power(Numeric::from(shift.min(30) as i64))?)?;
+    }
+    Ok(if negative { value.negate() } else { value })
+}

@@ -1,0 +1,59 @@
+//! PostgreSQL's SQL over the transactions of `colibri-txn`.
+//!
+//! The life of a statement: `session` takes a text and finds its plan in the cache, or has it made: the parser's tree is
+//! bound to the catalogue (`bind`: names, types, casts) and turned into operators (`plan`). `exec` runs the operators on a
+//! transaction, a slice at a time, until the rows are out. What has to wait for a lock breaks off, and `session` runs it
+//! again when the lock is there.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `types`, `value`, `numeric`, `interval`, `datetime` | types and values |
+//! | `text_io`, `binary_io`, `cast` | values from and to text, bytes, other types |
+//! | `operators`, `functions`, `aggregates`, `like`, `resolve` | what can be computed, and how it is chosen |
+//! | `key`, `row`, `record` | the bytes of keys and rows |
+//! | `catalog` | tables, indexes, constraints, sequences, schemas |
+//! | `bind`, `expr` | names and types resolved |
+//! | `plan`, `explain` | operators, and how they are chosen |
+//! | `exec` | running them |
+//! | `ddl` | changing the catalogue |
+//! | `copy` | rows as files: COPY |
+//! | `session` | statements, transactions, settings, the plan cache |
+
+pub mod aggregates;
+mod bind;
+mod binary_io;
+pub mod cast;
+pub mod catalog;
+mod copy;
+mod datetime;
+mod ddl;
+mod env;
+mod error;
+mod exec;
+mod explain;
+mod expr;
+pub mod functions;
+mod interval;
+pub mod key;
+mod like;
+mod numeric;
+mod operators;
+mod plan;
+mod planner;
+mod record;
+mod resolve;
+pub mod row;
+mod session;
+mod statement;
+mod text_io;
+mod types;
+mod value;
+
+pub use error::{Error, Report, Result, SqlState};
+pub use interval::Interval;
+pub use numeric::Numeric;
+pub use session::{
+    Answer, Completion, Engine, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState,
+};
+pub use types::{Category, ColumnType, Modifier, Type};
+pub use value::Datum;

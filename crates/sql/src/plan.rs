@@ -1,0 +1,387 @@
+//! Plans: trees of operators, each giving rows to the one above.
+//!
+//! Rows are positional. A join's row is its left side's followed by its right side's. Slots ([`Expr::Arg`]) carry values
+//! from an outer row inwards: a query inside an expression finds the outer query's values in its first slots, and a
+//! nested loop puts its outer row's values into slots of its own before it runs its inner side.
+
+use std::sync::Arc;
+
+use colibri_txn::{ColumnSet, Direction};
+use compact_str::CompactString;
+
+use crate::aggregates::Aggregate;
+use crate::catalog::{Index, Table};
+use crate::expr::{CompareOp, Expr};
+use crate::types::ColumnType;
+
+/// A query that can be run on its own once its slots are filled: a whole statement, or a query inside an expression.
+#[derive(Debug)]
+pub(crate) struct Fragment {
+    /// The operators.
+    pub(crate) root: Node,
+    /// Slots that it uses, those of nested loops included.
+    pub(crate) slots: usize,
+    /// Names and types of the rows' columns. The root may give more columns than these: they are cut off.
+    pub(crate) columns: Vec<OutputColumn>,
+}
+
+/// A column of a result.
+#[derive(Debug, Clone)]
+pub(crate) struct OutputColumn {
+    pub(crate) name: CompactString,
+    pub(crate) ty: ColumnType,
+    /// The table and its column that it comes from unchanged: number and attribute number, as clients are told.
+    pub(crate) origin: Option<(u32, i16)>,
+}
+
+/// An operator.
+#[derive(Debug)]
+pub(crate) enum Node {
+    /// Rows of expressions. One row without columns where a query has no FROM.
+    Values { rows: Vec<Vec<Expr>> },
+    /// `generate_series` and its like: rows that a function makes up.
+    Series { series: Series, args: Vec<Expr> },
+    /// A table.
+    Scan(Scan),
+    /// The number of entries in a range of a table, one row with one column: nothing is visited.
+    CountRange { table: Arc<Table>, access: Access },
+    /// The rows for which the condition is true.
+    Filter { input: Box<Node>, condition: Expr },
+    /// Expressions over each row.
+    Project { input: Box<Node>, exprs: Vec<Expr> },
+    /// For each outer row the inner side is run anew, with `args` of the outer row in the slots from `first_slot`.
+    NestedLoop {
+        kind: JoinKind,
+        outer: Box<Node>,
+        inner: Box<Node>,
+        first_slot: usize,
+        args: Vec<Expr>,
+        /// Over the joined row.
+        on: Option<Expr>,
+        /// Columns of the inner side, for the NULLs of an outer join.
+        inner_width: usize,
+    },
+    /// The right side is kept in a hash table.
+    HashJoin {
+        kind: JoinKind,
+        left: Box<Node>,
+        right: Box<Node>,
+        left_keys: Vec<Expr>,
+        right_keys: Vec<Expr>,
+        /// Over the joined row.
+        on: Option<Expr>,
+        left_width: usize,
+        right_width: usize,
+    },
+    /// Groups by `keys`: gives the keys, then the aggregates. Without keys one row, even for no input.
+    Aggregate { input: Box<Node>, keys: Vec<Expr>, calls: Vec<AggregateCall> },
+    /// One row of those that are equal in the first `columns` columns. With `sorted` they come side by side, and the first
+    /// one stays (DISTINCT ON).
+    Distinct { input: Box<Node>, columns: usize, sorted: bool },
+    /// In order. With `top` (a LIMIT above, its OFFSET added) only so many are kept.
+    Sort { input: Box<Node>, keys: Vec<SortKey>, top: Option<Expr> },
+    /// `OFFSET`, `LIMIT`.
+    Limit { input: Box<Node>, limit: Option<Expr>, offset: Option<Expr> },
+    /// `UNION ALL`: one after the other.
+    Append { inputs: Vec<Node> },
+    /// `INTERSECT [ALL]`, `EXCEPT [ALL]`. (`UNION` is a `Distinct` over an `Append`.)
+    SetOp { op: SetOp, all: bool, left: Box<Node>, right: Box<Node> },
+    /// Rows of a WITH query or another input that is read more than once: the first reader runs it, all read what it
+    /// gave. `id` numbers these in a statement.
+    Shared { id: usize, input: Arc<Node> },
+    /// Locks the rows of tables that the input's rows come from, and gives the rows on.
+    LockRows { input: Box<Node>, targets: Vec<LockTarget>, mode: RowLock, if_locked: IfRowLocked },
+    /// `INSERT`
+    Insert(Box<Insert>),
+    /// `UPDATE`
+    Update(Box<Update>),
+    /// `DELETE`
+    Delete(Box<Delete>),
+}
+
+/// Functions that make rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Series {
+    /// `generate_series(start, stop [, step])` of integers (bigint or integer).
+    Ints,
+    /// Of numerics.
+    Numerics,
+    /// Of timestamps (with an interval as step).
+    Timestamps,
+    /// Of timestamps with time zone.
+    TimestampTzs,
+}
+
+/// How rows of a table are found.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) table: Arc<Table>,
+    /// What a row consists of: places of the table's columns; `table.columns.len()` is the row's hidden number, where the
+    /// table has no primary key.
+    pub(crate) columns: Vec<usize>,
+    pub(crate) access: Access,
+    pub(crate) direction: Direction,
+    /// Over the row. Without subqueries and session functions.
+    pub(crate) filter: Option<Expr>,
+    /// The table's columns that the transaction comes to depend on.
+    pub(crate) depends: ColumnSet,
+    /// About how many rows it gives, for explaining.
+    pub(crate) rows: f64,
+}
+
+/// The way to a table's rows.
+#[derive(Debug)]
+pub(crate) enum Access {
+    /// By primary key, or all of it without ranges.
+    Key { ranges: KeyRanges },
+    /// By an index. `covering`: everything asked for is in the index' key, so that the row is not looked up.
+    Index { index: Arc<Index>, ranges: KeyRanges, covering: bool },
+}
+
+/// Ranges of keys: those that have given values in the first columns and lie between bounds in the next one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KeyRanges {
+    /// Values of the first columns, cast to the columns' types. A NULL value finds nothing, except for [`KeyPart::Null`].
+    pub(crate) prefix: Vec<KeyPart>,
+    /// In the sense of the column's values, whichever way the index orders them. NULL finds nothing.
+    pub(crate) low: Option<(Expr, Inclusive)>,
+    pub(crate) high: Option<(Expr, Inclusive)>,
+}
+
+/// Whether a bound itself belongs to the range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Inclusive(pub(crate) bool);
+
+/// What a column of a key is to be.
+#[derive(Debug, Clone)]
+pub(crate) enum KeyPart {
+    /// Equal to a value.
+    Eq(Expr),
+    /// Equal to one of these: the ranges are sorted, and each is visited once.
+    In(Vec<Expr>),
+    /// NULL.
+    Null,
+}
+
+/// Which rows a join gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JoinKind {
+    Inner,
+    Left,
+    /// Only of hash joins.
+    Right,
+    /// Only of hash joins.
+    Full,
+    /// Left rows that have a partner; only their columns.
+    Semi,
+    /// Left rows that have none; only their columns.
+    Anti,
+}
+
+/// A call of an aggregate.
+#[derive(Debug)]
+pub(crate) struct AggregateCall {
+    pub(crate) aggregate: &'static Aggregate,
+    pub(crate) args: Vec<Expr>,
+    pub(crate) distinct: bool,
+    /// Over the input's row.
+    pub(crate) filter: Option<Expr>,
+    /// Order of the input within the aggregate: `string_agg(x, ',' ORDER BY y)`.
+    pub(crate) order: Vec<SortKey>,
+}
+
+/// What rows are ordered by.
+#[derive(Debug, Clone)]
+pub(crate) struct SortKey {
+    pub(crate) expr: Expr,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+}
+
+/// Set operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetOp {
+    Intersect,
+    Except,
+}
+
+/// A table whose rows are locked.
+#[derive(Debug)]
+pub(crate) struct LockTarget {
+    pub(crate) table: Arc<Table>,
+    /// Where the columns of its key are in the input's row; for a table without primary key, its hidden number.
+    pub(crate) key: Vec<usize>,
+}
+
+/// How strongly `SELECT … FOR` locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowLock {
+    /// `FOR UPDATE`, `FOR NO KEY UPDATE`
+    Update,
+    /// `FOR SHARE`, `FOR KEY SHARE`
+    Share,
+}
+
+/// What to do with rows that others have locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfRowLocked {
+    Wait,
+    NoWait,
+    Skip,
+}
+
+/// `INSERT`
+#[derive(Debug)]
+pub(crate) struct Insert {
+    pub(crate) table: Arc<Table>,
+    /// Gives a row of all the table's columns in order, defaults filled in and cast.
+    pub(crate) source: Node,
+    pub(crate) on_conflict: Option<OnConflict>,
+    /// Over the new row (all the table's columns).
+    pub(crate) returning: Option<Vec<Expr>>,
+    pub(crate) rules: Arc<TableRules>,
+}
+
+/// `ON CONFLICT`
+#[derive(Debug)]
+pub(crate) struct OnConflict {
+    /// Whose violation is meant. Empty: any.
+    pub(crate) arbiters: Vec<Arbiter>,
+    pub(crate) action: ConflictAction,
+}
+
+/// A unique constraint that ON CONFLICT speaks of.
+#[derive(Debug, Clone)]
+pub(crate) enum Arbiter {
+    /// The primary key.
+    Key,
+    /// A unique index.
+    Index(Arc<Index>),
+}
+
+/// What ON CONFLICT does.
+#[derive(Debug)]
+pub(crate) enum ConflictAction {
+    Nothing,
+    /// Assignments and condition are over the existing row followed by the proposed one.
+    Update { assignments: Vec<Assignment>, condition: Option<Expr> },
+}
+
+/// `column = expression`, cast to the column's type.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    pub(crate) column: usize,
+    pub(crate) value: AssignedValue,
+}
+
+/// What a column is set to.
+#[derive(Debug)]
+pub(crate) enum AssignedValue {
+    /// Computed from the source row.
+    Expr(Expr),
+    /// `c = c + x`: added to whatever the column is at commit (see [`colibri_txn::Patch`]). `x`, cast to the column's
+    /// type, is over the source row and does not depend on the column; `function` is the `+` of the column's type
+    /// (`subtract` for `c - x`). Chosen only where nothing else depends on the column: no index, check, foreign key,
+    /// RETURNING, and no other read of it in the statement.
+    Add { amount: Expr, function: &'static crate::functions::Function },
+}
+
+/// `UPDATE`
+#[derive(Debug)]
+pub(crate) struct Update {
+    pub(crate) table: Arc<Table>,
+    /// Gives rows of all the table's columns (those not needed are NULL: see `read`), its hidden number if it has no
+    /// primary key, and then whatever else the FROM clause brings.
+    pub(crate) source: Node,
+    /// Which of the table's columns the source really reads: those that assignments, RETURNING, indexes touched, checks
+    /// and foreign keys need, and the key.
+    pub(crate) read: Vec<bool>,
+    /// Over the source's row.
+    pub(crate) assignments: Vec<Assignment>,
+    /// Over the new row (all the table's columns, then what the FROM clause brings).
+    pub(crate) returning: Option<Vec<Expr>>,
+    pub(crate) rules: Arc<TableRules>,
+}
+
+/// `DELETE`
+#[derive(Debug)]
+pub(crate) struct Delete {
+    pub(crate) table: Arc<Table>,
+    /// As for [`Update`].
+    pub(crate) source: Node,
+    /// Over the source's row.
+    pub(crate) returning: Option<Vec<Expr>>,
+    pub(crate) rules: Arc<TableRules>,
+}
+
+/// What writing to a table has to obey, bound once per version of the catalogue.
+#[derive(Debug)]
+pub(crate) struct TableRules {
+    /// Name and condition over a row of all the table's columns. False is a violation, NULL is not.
+    pub(crate) checks: Vec<(CompactString, Expr)>,
+    /// Rows this table refers to.
+    pub(crate) foreign_keys: Vec<ForeignKeyRule>,
+    /// Tables that refer to rows of this one.
+    pub(crate) referenced_by: Vec<ReferenceRule>,
+    /// Rules of other tables, which this one's references lead to: kept here, found from there weakly, since tables may
+    /// refer to each other in circles.
+    pub(crate) others: std::sync::OnceLock<Vec<Arc<TableRules>>>,
+}
+
+/// A foreign key, from the side of the referring table.
+#[derive(Debug)]
+pub(crate) struct ForeignKeyRule {
+    pub(crate) name: CompactString,
+    /// The referring columns.
+    pub(crate) columns: Vec<usize>,
+    pub(crate) target: Arc<Table>,
+    /// The columns referred to, in the same order.
+    pub(crate) target_columns: Vec<usize>,
+    /// Where they are unique, and for each column of that key which of `columns` it is compared with.
+    pub(crate) target_key: Arbiter,
+    pub(crate) key_order: Vec<usize>,
+}
+
+/// A foreign key, from the side of the table referred to.
+#[derive(Debug)]
+pub(crate) struct ReferenceRule {
+    pub(crate) name: CompactString,
+    /// This table's columns.
+    pub(crate) columns: Vec<usize>,
+    pub(crate) source: Arc<Table>,
+    /// The referring columns, in the same order.
+    pub(crate) source_columns: Vec<usize>,
+    /// The best way to find referring rows: ranges of the referring table's key or index whose prefix are slots 0, 1, …
+    /// (in the order of `columns`), and a filter over its row (all its columns) for what the access leaves open.
+    pub(crate) lookup: Access,
+    pub(crate) filter: Option<Expr>,
+    pub(crate) on_delete: ReferenceAction,
+    pub(crate) on_update: ReferenceAction,
+    /// Defaults of the referring columns, for SET DEFAULT.
+    pub(crate) defaults: Vec<Expr>,
+    /// The referring table's own rules, for rows that an action changes; see [`TableRules::others`].
+    pub(crate) source_rules: std::sync::OnceLock<std::sync::Weak<TableRules>>,
+}
+
+/// What happens to referring rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum ReferenceAction {
+    /// An error at the end of the statement.
+    NoAction,
+    /// An error.
+    Restrict,
+    /// They go, or change, too.
+    Cascade,
+    /// They refer to nothing.
+    SetNull,
+    /// They refer to what their columns' defaults say.
+    SetDefault,
+}
+
+/// A bound that a condition sets on a column, as the planner finds them.
+#[derive(Debug, Clone)]
+pub(crate) struct ColumnBound {
+    pub(crate) column: usize,
+    pub(crate) op: CompareOp,
+    pub(crate) value: Expr,
+}

@@ -1,0 +1,412 @@
+//! The way to a table's rows: which key or index, and which range of it.
+
+use std::sync::Arc;
+
+use colibri_txn::{ColumnSet, Direction};
+
+use super::{Layout, Ordered, Planned, Planner, filtered};
+use crate::bind::rewrite;
+use crate::catalog::{Index, Table};
+use crate::expr::{CompareOp, Expr};
+use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
+use crate::types::Type;
+use crate::value::Datum;
+
+/// What finding a key costs, in rows looked at.
+pub(super) const SEEK_COST: f64 = 4.0;
+/// What looking up an index entry's row costs.
+const LOOKUP_COST: f64 = 3.0;
+/// What part of the rows a condition leaves that no key helps with.
+const FILTER_SELECTIVITY: f64 = 0.3;
+/// What part of the rows a range on one side leaves.
+const RANGE_SELECTIVITY: f64 = 0.3;
+
+/// What a condition says about one column of a table.
+#[derive(Debug, Clone)]
+pub(super) enum Sarg {
+    Eq(Expr),
+    In(Vec<Expr>),
+    Null,
+    Low(Expr, Inclusive),
+    High(Expr, Inclusive),
+}
+
+/// A condition that a key can take over.
+#[derive(Debug, Clone)]
+pub(super) struct Sargable {
+    /// The table's column.
+    pub(super) column: usize,
+    pub(super) sarg: Sarg,
+    /// Which condition it is.
+    pub(super) condition: usize,
+}
+
+/// A way that was looked at.
+#[derive(Debug)]
+pub(super) struct Path {
+    /// `None`: the primary key, or all rows.
+    pub(super) index: Option<Arc<Index>>,
+    pub(super) ranges: KeyRanges,
+    /// Conditions that the ranges take over.
+    pub(super) taken: Vec<usize>,
+    /// Rows that the ranges hold.
+    pub(super) rows: f64,
+    pub(super) cost: f64,
+    /// Everything asked for is in the index.
+    pub(super) covering: bool,
+    /// What the rows are ordered by, as columns of the table, read forward.
+    pub(super) order: Vec<Ordered>,
+    /// At most one row is found.
+    pub(super) unique: bool,
+    /// Columns of the table that have one value in all rows found.
+    pub(super) fixed: Vec<usize>,
+}
+
+/// What is asked of a table.
+pub(super) struct Wanted<'w> {
+    pub(super) table: &'w Arc<Table>,
+    /// Where its columns begin in the wide row.
+    pub(super) base: usize,
+    /// Its columns that are needed above.
+    pub(super) columns: &'w [usize],
+    /// Conditions over the wide row, on this table's columns and on values known before.
+    pub(super) conditions: &'w [Expr],
+    /// Columns of the wide row that are known before: an outer side's.
+    pub(super) known: &'w dyn Fn(usize) -> bool,
+}
+
+/// Whether a column of a type is found by the bytes of another type's value: `varchar` by `text`, `integer` by `bigint`.
+fn same_keys(column: Type, value: Type) -> bool {
+    column == value
+        || (column.is_integer() && value.is_integer())
+        || (column.is_text() && value.is_text())
+}
+
+impl Wanted<'_> {
+    fn rows_of<'e>(&self, expr: &'e Expr) -> Option<(usize, &'e Expr)> {
+        let inner = match expr {
+            Expr::Cast { input, from, to, .. } if same_keys(*from, to.ty) && to.modifier.0 < 0 => &**input,
+            other => other,
+        };
+        let Expr::Column(place) = inner else { return None };
+        let column = place.checked_sub(self.base).filter(|&column| column < self.table.columns.len())?;
+        Some((column, inner))
+    }
+
+    /// Whether a value is known before the table is read.
+    fn is_known(&self, expr: &Expr) -> bool {
+        let mut known = !rewrite::is_volatile(expr) && rewrite::is_pure(expr);
+        rewrite::for_each_column(expr, &mut |column| known = known && (self.known)(column));
+        known
+    }
+
+    pub(super) fn sargable(&self) -> Vec<Sargable> {
+        let mut found = Vec::new();
+        for (condition, expr) in self.conditions.iter().enumerate() {
+            let mut add = |column, sarg| found.push(Sargable { column, sarg, condition });
+            match expr {
+                Expr::Compare { op, left, right } => {
+                    let sides = [(*op, left, right), (op.flipped(), right, left)];
+                    for (op, column, value) in sides {
+                        let Some((column, _)) = self.rows_of(column) else { continue };
+                        if !self.is_known(value) {
+                            continue;
+                        }
+                        let value = (**value).clone();
+                        match op {
+                            CompareOp::Eq => add(column, Sarg::Eq(value)),
+                            CompareOp::Lt => add(column, Sarg::High(value, Inclusive(false))),
+                            CompareOp::Le => add(column, Sarg::High(value, Inclusive(true))),
+                            CompareOp::Gt => add(column, Sarg::Low(value, Inclusive(false))),
+                            CompareOp::Ge => add(column, Sarg::Low(value, Inclusive(true))),
+                            CompareOp::Ne => {}
+                        }
+                        break;
+                    }
+                }
+                Expr::InList { input, list, negated: false } => {
+                    if let Some((column, _)) = self.rows_of(input)
+                        && list.iter().all(|item| self.is_known(item))
+                    {
+                        add(column, Sarg::In(list.clone()));
+                    }
+                }
+                // (a, b) IN ((1, 2), …) has become ORs of ANDs: only a common column's values are used.
+                Expr::IsNull { input, negated: false } => {
+                    if let Some((column, _)) = self.rows_of(input) {
+                        add(column, Sarg::Null);
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The path by a key's columns, or `None` if the conditions say nothing about the first one.
+    fn path(&self, index: Option<&Arc<Index>>, sargable: &[Sargable], rows: f64) -> Path {
+        let key: Vec<(usize, bool, bool)> = match index {
+            Some(index) => {
+                index.columns.iter().map(|column| (column.column, column.descending, column.nulls_first)).collect()
+            }
+            None => self.table.key_columns().iter().map(|&column| (column, false, false)).collect(),
+        };
+        let mut ranges = KeyRanges::default();
+        let mut taken = Vec::new();
+        let mut equal = 0;
+        let mut fan_out = 1.0;
+        for &(column, ..) in &key {
+            let of_column = || sargable.iter().filter(|sargable| sargable.column == column);
+            let part = of_column()
+                .find_map(|found| match &found.sarg {
+                    Sarg::Eq(value) => Some((found, KeyPart::Eq(value.clone()))),
+                    _ => None,
+                })
+                .or_else(|| {
+                    of_column().find_map(|found| match &found.sarg {
+                        Sarg::In(list) => Some((found, KeyPart::In(list.clone()))),
+                        Sarg::Null if index.is_some() => Some((found, KeyPart::Null)),
+                        _ => None,
+                    })
+                });
+            let Some((found, part)) = part else { break };
+            if let KeyPart::In(list) = &part {
+                fan_out *= list.len().max(1) as f64;
+            }
+            taken.push(found.condition);
+            ranges.prefix.push(part);
+            equal += 1;
+        }
+        let mut sides = 0;
+        if let Some(&(column, ..)) = key.get(equal) {
+            for found in sargable.iter().filter(|sargable| sargable.column == column) {
+                match &found.sarg {
+                    Sarg::Low(value, inclusive) if ranges.low.is_none() => ranges.low = Some((value.clone(), *inclusive)),
+                    Sarg::High(value, inclusive) if ranges.high.is_none() => {
+                        ranges.high = Some((value.clone(), *inclusive));
+                    }
+                    _ => continue,
+                }
+                sides += 1;
+                taken.push(found.condition);
+            }
+        }
+        let is_unique = index.is_none_or(|index| index.unique) && !key.is_empty();
+        let whole = equal == key.len() && !key.is_empty();
+        let mut found = if whole && is_unique {
+            fan_out
+        } else {
+            // Without statistics: each column of the key narrows alike, the last one of an index less.
+            let part = equal as f64 / (key.len() as f64 + if is_unique { 0.0 } else { 0.5 });
+            (rows.max(1.0).powf(1.0 - part) * fan_out).min(rows)
+        };
+        found *= RANGE_SELECTIVITY.powi(sides);
+        let has_in = ranges.prefix.iter().any(|part| matches!(part, KeyPart::In(_)));
+        let order = if has_in && !whole {
+            Vec::new()
+        } else {
+            key[equal..]
+                .iter()
+                .map(|&(column, descending, nulls_first)| Ordered {
+                    column,
+                    descending,
+                    nulls_first,
+                    not_null: index.is_none() || self.table.columns[column].not_null,
+                })
+                .collect()
+        };
+        let covering = index.is_some_and(|index| self.is_covered_by(index));
+        let lookups = if index.is_none() || covering { 0.0 } else { LOOKUP_COST };
+        let cost = SEEK_COST * fan_out + found * (1.0 + lookups);
+        taken.sort_unstable();
+        taken.dedup();
+        let fixed = key.iter().zip(&ranges.prefix);
+        let fixed = fixed.filter(|(_, part)| !matches!(part, KeyPart::In(_))).map(|(key, _)| key.0).collect();
+        Path {
+            fixed,
+            index: index.cloned(),
+            unique: whole && is_unique && !has_in,
+            ranges,
+            taken,
+            rows: found,
+            cost,
+            covering,
+            order,
+        }
+    }
+
+    /// Whether an index' entries give all columns asked for, exactly.
+    fn is_covered_by(&self, index: &Index) -> bool {
+        let in_entry = |column: usize| {
+            let ty = self.table.columns.get(column).map(|column| column.ty.ty);
+            let Some(ty) = ty else { return self.table.primary_key.is_none() };
+            let in_index = index.columns.iter().any(|of_index| of_index.column == column);
+            (in_index || self.table.key_columns().contains(&column)) && crate::key::is_exact(ty)
+        };
+        let mut covered = self.columns.iter().all(|&column| in_entry(column));
+        for condition in self.conditions {
+            rewrite::for_each_column(condition, &mut |place| {
+                if let Some(column) = place.checked_sub(self.base).filter(|&column| column <= self.table.columns.len()) {
+                    covered = covered && ((self.known)(place) || in_entry(column));
+                }
+            });
+        }
+        covered
+    }
+
+    /// All ways, with what each costs.
+    pub(super) fn paths(&self, rows: f64) -> Vec<Path> {
+        let sargable = self.sargable();
+        let mut paths = vec![self.path(None, &sargable, rows)];
+        for index in &self.table.indexes {
+            let path = self.path(Some(index), &sargable, rows);
+            paths.push(path);
+        }
+        paths
+    }
+}
+
+/// Whether rows ordered one way are ordered as wanted, perhaps read backward.
+pub(super) fn satisfies(order: &[Ordered], wanted: &[Ordered]) -> Option<Direction> {
+    if wanted.is_empty() {
+        return Some(Direction::Forward);
+    }
+    if wanted.len() > order.len() {
+        return None;
+    }
+    let matches = |flipped: bool| {
+        wanted.iter().zip(order).all(|(wanted, has)| {
+            wanted.column == has.column
+                && (wanted.descending != has.descending) == flipped
+                && (has.not_null || (wanted.nulls_first != has.nulls_first) == flipped)
+        })
+    };
+    if matches(false) {
+        Some(Direction::Forward)
+    } else if matches(true) {
+        Some(Direction::Backward)
+    } else {
+        None
+    }
+}
+
+impl Planner<'_> {
+    /// The cheapest way, given the order that would spare a sort and how many rows are taken at most.
+    pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &[Ordered], limit: Option<f64>) -> (Path, Direction) {
+        let rows = self.sizes.rows(wanted.table).max(1.0);
+        let mut best: Option<(f64, Path, Direction)> = None;
+        for path in wanted.paths(rows) {
+            // Reading all of an index is of use only for its order or if it holds all.
+            let whole = path.ranges.prefix.is_empty() && path.ranges.low.is_none() && path.ranges.high.is_none();
+            let order: Vec<Ordered> =
+                order.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
+            let direction = satisfies(&path.order, &order).or(path.unique.then_some(Direction::Forward));
+            if path.index.is_some() && whole && (direction.is_none() || order.is_empty()) {
+                continue;
+            }
+            let mut cost = path.cost;
+            match direction {
+                Some(_) => {
+                    let left = wanted.conditions.len().saturating_sub(path.taken.len());
+                    if let Some(limit) = limit.filter(|_| !order.is_empty()) {
+                        let needed = limit / FILTER_SELECTIVITY.powi(left.min(3) as i32);
+                        cost *= (needed / path.rows.max(1.0)).min(1.0);
+                        cost += SEEK_COST;
+                    }
+                }
+                None => cost += path.rows * path.rows.max(2.0).log2() * 0.3,
+            }
+            if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                best = Some((cost, path, direction.unwrap_or(Direction::Forward)));
+            }
+        }
+        let (_, path, direction) = best.expect("the primary key's path is always there");
+        (path, direction)
+    }
+
+    /// A scan of a table with its conditions. `bind` turns values over known columns into what the scan is given.
+    pub(super) fn scan(
+        &self,
+        wanted: &Wanted<'_>,
+        path: Path,
+        direction: Direction,
+        bind: &dyn Fn(Expr) -> Expr,
+    ) -> Planned {
+        let Wanted { table, base, .. } = *wanted;
+        let left: Vec<&Expr> =
+            wanted.conditions.iter().enumerate().filter(|(index, _)| !path.taken.contains(index)).map(|(_, expr)| expr).collect();
+        let mut columns: Vec<usize> = wanted.columns.to_vec();
+        for condition in &left {
+            rewrite::for_each_column(condition, &mut |place| {
+                if let Some(column) = place.checked_sub(base).filter(|&column| column <= table.columns.len())
+                    && !(wanted.known)(place)
+                    && !columns.contains(&column)
+                {
+                    columns.push(column);
+                }
+            });
+        }
+        columns.sort_unstable();
+        let layout = Layout(columns.iter().map(|column| base + column).collect());
+        let mut pure = Vec::new();
+        let mut impure = Vec::new();
+        for condition in left {
+            let mut condition = bind(condition.clone());
+            rewrite::map_columns(&mut condition, &|place| {
+                layout.place(place).expect("the condition's columns were added above")
+            });
+            if rewrite::is_pure(&condition) && !rewrite::is_volatile(&condition) {
+                pure.push(condition);
+            } else {
+                impure.push(condition);
+            }
+        }
+        let conditions = pure.len() + impure.len();
+        let rows = (path.rows * FILTER_SELECTIVITY.powi(conditions.min(3) as i32)).max(if path.unique { 0.5 } else { 1.0 });
+        let mut depends: ColumnSet = columns.iter().copied().filter(|&column| column < table.columns.len()).collect();
+        for sargable in wanted.sargable().iter().filter(|sargable| path.taken.contains(&sargable.condition)) {
+            depends.insert(sargable.column);
+        }
+        let order = path.order.iter().map(|ordered| Ordered { column: base + ordered.column, ..*ordered });
+        let order = match direction {
+            Direction::Forward => order.collect(),
+            Direction::Backward => order
+                .map(|ordered| Ordered {
+                    descending: !ordered.descending,
+                    nulls_first: !ordered.nulls_first,
+                    ..ordered
+                })
+                .collect(),
+        };
+        let mut ranges = path.ranges;
+        bind_ranges(&mut ranges, bind);
+        let access = match path.index {
+            None => Access::Key { ranges },
+            Some(index) => Access::Index { index, ranges, covering: path.covering },
+        };
+        let scan = Scan {
+            table: Arc::clone(table),
+            columns,
+            access,
+            direction,
+            filter: rewrite::conjunction(pure),
+            depends,
+            rows,
+        };
+        Planned { node: filtered(Node::Scan(scan), impure), layout, rows, order }
+    }
+}
+
+pub(super) fn bind_ranges(ranges: &mut KeyRanges, bind: &dyn Fn(Expr) -> Expr) {
+    let replace = |expr: &mut Expr| *expr = bind(std::mem::replace(expr, Expr::Const(Datum::Null)));
+    for part in &mut ranges.prefix {
+        match part {
+            KeyPart::Eq(value) => replace(value),
+            KeyPart::In(list) => list.iter_mut().for_each(replace),
+            KeyPart::Null => {}
+        }
+    }
+    for (value, _) in ranges.low.iter_mut().chain(&mut ranges.high) {
+        replace(value);
+    }
+}

@@ -1,0 +1,648 @@
+//! The order and kind of joins.
+//!
+//! Inner joins are taken apart into relations and conditions, and put together again greedily: the smallest relation
+//! first, then whichever makes the cheapest join. Outer joins keep their place.
+
+use std::sync::Arc;
+
+use colibri_txn::Direction;
+
+use super::access::{SEEK_COST, Wanted};
+use super::{Layout, Ordered, Planned, Planner, filtered};
+use crate::bind::logical::{From, Join, Relation, Source};
+use crate::bind::rewrite;
+use crate::error::{Error, Result, SqlState};
+use crate::expr::{CompareOp, Expr};
+use crate::plan::{JoinKind, Node};
+
+/// What putting a row into a hash table costs, in rows looked at.
+const HASH_COST: f64 = 1.5;
+/// What part of all pairs an equality leaves, by the larger side's rows, is guessed as one in so many rows.
+const JOIN_SELECTIVITY: f64 = 1.0;
+
+/// What is known about FROM as a whole.
+pub(super) struct Tables<'q> {
+    pub(super) relations: &'q [Relation],
+    /// For each relation, its columns that are needed above FROM.
+    pub(super) needed: &'q [Vec<usize>],
+    /// The order that would spare a sort, as columns of the wide row.
+    pub(super) order: &'q [Ordered],
+    /// How many rows are taken at most, if a LIMIT says so.
+    pub(super) limit: Option<f64>,
+}
+
+/// A part of FROM that inner joins put together.
+struct Item<'q> {
+    from: &'q From,
+    columns: Columns,
+    /// Conditions on this part alone.
+    conditions: Vec<Expr>,
+}
+
+/// Ranges of the wide row.
+#[derive(Clone, Default)]
+struct Columns(Vec<(usize, usize)>);
+
+impl Columns {
+    fn has(&self, column: usize) -> bool {
+        self.0.iter().any(|&(low, high)| (low..high).contains(&column))
+    }
+
+    fn has_all(&self, expr: &Expr) -> bool {
+        let mut all = true;
+        rewrite::for_each_column(expr, &mut |column| all = all && self.has(column));
+        all
+    }
+
+    fn has_any(&self, expr: &Expr) -> bool {
+        let mut any = false;
+        rewrite::for_each_column(expr, &mut |column| any = any || self.has(column));
+        any
+    }
+
+    fn with(&self, other: &Self) -> Self {
+        Self(self.0.iter().chain(&other.0).copied().collect())
+    }
+}
+
+fn columns_of(from: &From, relations: &[Relation]) -> Columns {
+    match from {
+        From::Relation(index) => {
+            let relation = &relations[*index];
+            Columns(vec![(relation.base, relation.base + relation.width)])
+        }
+        From::Join { left, right, .. } => columns_of(left, relations).with(&columns_of(right, relations)),
+    }
+}
+
+fn take_apart<'q>(from: &'q From, items: &mut Vec<&'q From>, conditions: &mut Vec<Expr>) {
+    match from {
+        From::Join { kind: Join::Inner, left, right, on } => {
+            take_apart(left, items, conditions);
+            take_apart(right, items, conditions);
+            conditions.extend(on.iter().cloned());
+        }
+        other => items.push(other),
+    }
+}
+
+/// The two sides of an equality between what is known on the left and what is known on the right.
+fn equality(condition: &Expr, left: &dyn Fn(&Expr) -> bool, right: &dyn Fn(&Expr) -> bool) -> Option<(Expr, Expr)> {
+    let Expr::Compare { op: CompareOp::Eq, left: a, right: b } = condition else { return None };
+    if !rewrite::is_pure(condition) || rewrite::is_volatile(condition) {
+        return None;
+    }
+    if left(a) && right(b) {
+        Some(((**a).clone(), (**b).clone()))
+    } else if left(b) && right(a) {
+        Some(((**b).clone(), (**a).clone()))
+    } else {
+        None
+    }
+}
+
+/// Whether a condition is not true when all of the columns are NULL: then an outer join whose NULLs it would see might as
+/// well be an inner join.
+fn refuses_nulls(condition: &Expr, columns: &Columns) -> bool {
+    let strict = |expr: &Expr| strict_in(expr, columns);
+    match condition {
+        Expr::Compare { left, right, .. } => strict(left) || strict(right),
+        Expr::InList { input, negated: false, .. } => strict(input),
+        Expr::IsNull { input, negated: true } => strict(input),
+        Expr::And(all) => all.iter().any(|condition| refuses_nulls(condition, columns)),
+        Expr::Or(any) => any.iter().all(|condition| refuses_nulls(condition, columns)),
+        other => strict_in(other, columns) && !matches!(other, Expr::Column(_)),
+    }
+}
+
+fn strict_in(expr: &Expr, columns: &Columns) -> bool {
+    match expr {
+        Expr::Column(column) => columns.has(*column),
+        Expr::Cast { input, .. } => strict_in(input, columns),
+        Expr::Call { function, args } => function.strict && args.iter().any(|arg| strict_in(arg, columns)),
+        _ => false,
+    }
+}
+
+impl Planner<'_> {
+    /// Plans FROM with the conditions of WHERE.
+    pub(super) fn from(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+        let mut parts = Vec::new();
+        let mut conditions: Vec<Expr> = conditions;
+        take_apart(from, &mut parts, &mut conditions);
+        let mut conditions: Vec<Expr> = conditions.into_iter().flat_map(rewrite::conjuncts).collect();
+        let mut items: Vec<Item<'_>> = parts
+            .into_iter()
+            .map(|from| Item { from, columns: columns_of(from, tables.relations), conditions: Vec::new() })
+            .collect();
+        // Equalities that follow from others: what equals a constant makes its equals equal to it.
+        add_implied(&mut conditions);
+        let mut across = Vec::new();
+        for condition in conditions {
+            let own = items.iter().position(|item| item.columns.has_all(&condition));
+            match own {
+                Some(item) if items[item].columns.has_any(&condition) => items[item].conditions.push(condition),
+                _ => across.push(condition),
+            }
+        }
+        if let [item] = &mut items[..] {
+            let conditions = std::mem::take(&mut item.conditions);
+            let planned = self.item(item.from, conditions, tables)?;
+            return Ok(self.finish(planned, across));
+        }
+        self.join_all(items, across, tables)
+    }
+
+    /// Conditions that are left, over a node that has all columns.
+    fn finish(&self, planned: Planned, conditions: Vec<Expr>) -> Planned {
+        if conditions.is_empty() {
+            return planned;
+        }
+        let rows = (planned.rows * 0.5).max(1.0);
+        let bound = conditions.into_iter().map(|condition| planned.layout.bind(condition)).collect();
+        Planned { node: filtered(planned.node, bound), rows, ..planned }
+    }
+
+    fn join_all(&mut self, items: Vec<Item<'_>>, mut across: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+        // What each part needs to give: what is needed above, and what conditions across parts look at.
+        let needed = needed_with(tables, &across);
+        let tables = &Tables { needed: &needed, ..*tables };
+        let single = Tables { order: &[], limit: None, ..*tables };
+        let mut estimates = Vec::with_capacity(items.len());
+        for item in &items {
+            estimates.push(self.estimate(item, tables));
+        }
+        let mut left: Vec<usize> = (0..items.len()).collect();
+        let first = *left
+            .iter()
+            .min_by(|&&a, &&b| estimates[a].total_cmp(&estimates[b]))
+            .expect("there is more than one part");
+        left.retain(|&item| item != first);
+        // Only the first one's order can last to the end.
+        let mut planned = self.item(items[first].from, items[first].conditions.clone(), tables)?;
+        let mut columns = items[first].columns.clone();
+        while !left.is_empty() {
+            let connected = |item: usize| {
+                across.iter().any(|condition| {
+                    columns.has_any(condition)
+                        && items[item].columns.has_any(condition)
+                        && columns.with(&items[item].columns).has_all(condition)
+                })
+            };
+            let candidates: Vec<usize> = match left.iter().copied().filter(|&item| connected(item)).collect::<Vec<_>>() {
+                connected if !connected.is_empty() => connected,
+                _ => left.clone(),
+            };
+            let mut best: Option<(f64, usize, Method)> = None;
+            for &candidate in &candidates {
+                let item = &items[candidate];
+                let (cost, method) = self.method(&planned, &columns, item, &across, estimates[candidate], tables);
+                if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                    best = Some((cost, candidate, method));
+                }
+            }
+            let (_, next, method) = best.expect("there is a candidate");
+            left.retain(|&item| item != next);
+            let joined = columns.with(&items[next].columns);
+            let (ready, rest): (Vec<Expr>, Vec<Expr>) =
+                across.into_iter().partition(|condition| joined.has_all(condition));
+            across = rest;
+            planned = self.join_inner(planned, &columns, &items[next], ready, method, &single)?;
+            columns = joined;
+        }
+        Ok(self.finish(planned, across))
+    }
+
+    /// About how many rows a part gives.
+    fn estimate(&self, item: &Item<'_>, tables: &Tables<'_>) -> f64 {
+        let From::Relation(index) = item.from else { return 10_000.0 };
+        let relation = &tables.relations[*index];
+        match &relation.source {
+            Source::Table(table) => {
+                let wanted = Wanted {
+                    table,
+                    base: relation.base,
+                    columns: &tables.needed[*index],
+                    conditions: &item.conditions,
+                    known: &|_| false,
+                };
+                let (path, _) = self.cheapest(&wanted, &[], None);
+                let left = item.conditions.len().saturating_sub(path.taken.len());
+                (path.rows * 0.3f64.powi(left.min(3) as i32)).max(1.0)
+            }
+            Source::Series(..) => 100.0,
+            Source::Query(query) if matches!(query.body, crate::bind::logical::Body::Values(_)) => 10.0,
+            Source::Query(_) | Source::Shared { .. } => 1_000.0,
+        }
+    }
+
+    /// How a part is best joined to what there is, and what that costs.
+    fn method(
+        &self,
+        planned: &Planned,
+        columns: &Columns,
+        item: &Item<'_>,
+        across: &[Expr],
+        estimate: f64,
+        tables: &Tables<'_>,
+    ) -> (f64, Method) {
+        let usable = |condition: &&Expr| columns.with(&item.columns).has_all(condition);
+        let equalities = across
+            .iter()
+            .filter(usable)
+            .filter(|condition| {
+                equality(condition, &|expr| columns.has_any(expr) && columns.has_all(expr), &|expr| {
+                    item.columns.has_any(expr) && item.columns.has_all(expr)
+                })
+                .is_some()
+            })
+            .count();
+        let mut best = if equalities > 0 {
+            let cost = estimate * HASH_COST + planned.rows * HASH_COST;
+            (cost, Method::Hash)
+        } else {
+            (planned.rows * estimate.max(1.0) + estimate, Method::Loop)
+        };
+        if let From::Relation(index) = item.from
+            && let Source::Table(table) = &tables.relations[*index].source
+        {
+            let mut conditions = item.conditions.clone();
+            conditions.extend(across.iter().filter(usable).cloned());
+            let wanted = Wanted {
+                table,
+                base: tables.relations[*index].base,
+                columns: &tables.needed[*index],
+                conditions: &conditions,
+                known: &|column| columns.has(column),
+            };
+            let rows = self.sizes.rows(table).max(1.0);
+            for path in wanted.paths(rows) {
+                let uses_outer = path.taken.iter().any(|&taken| columns.has_any(&conditions[taken]));
+                let cost = planned.rows * (SEEK_COST + path.cost);
+                if uses_outer && cost < best.0 {
+                    best = (cost, Method::Index);
+                }
+            }
+        }
+        best
+    }
+
+    fn join_inner(
+        &mut self,
+        outer: Planned,
+        columns: &Columns,
+        item: &Item<'_>,
+        conditions: Vec<Expr>,
+        method: Method,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        self.join(JoinKind::Inner, outer, columns, item.from, &item.columns, item.conditions.clone(), conditions, method, tables)
+    }
+
+    /// Joins a part to what there is.
+    #[expect(clippy::too_many_arguments, reason = "both sides, their columns and their conditions")]
+    fn join(
+        &mut self,
+        kind: JoinKind,
+        outer: Planned,
+        columns: &Columns,
+        inner: &From,
+        inner_columns: &Columns,
+        inner_conditions: Vec<Expr>,
+        on: Vec<Expr>,
+        method: Method,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        if let (Method::Index, From::Relation(index)) = (method, inner)
+            && let Source::Table(_) = &tables.relations[*index].source
+        {
+            return self.index_join(kind, outer, columns, *index, inner_conditions, on, tables);
+        }
+        let right = self.item(inner, inner_conditions, tables)?;
+        let layout = outer.layout.joined(&right.layout);
+        let mut left_keys = Vec::new();
+        let mut right_keys = Vec::new();
+        let mut rest = Vec::new();
+        for condition in on {
+            let sides = equality(
+                &condition,
+                &|expr| columns.has_any(expr) && columns.has_all(expr),
+                &|expr| inner_columns.has_any(expr) && inner_columns.has_all(expr),
+            );
+            match sides {
+                Some((left, right_side)) => {
+                    left_keys.push(outer.layout.bind(left));
+                    right_keys.push(right.layout.bind(right_side));
+                }
+                None => rest.push(layout.bind(condition)),
+            }
+        }
+        let (left_width, right_width) = (outer.layout.0.len(), right.layout.0.len());
+        let pairs = outer.rows * right.rows;
+        let rows = if left_keys.is_empty() {
+            pairs * 0.3f64.powi(rest.len().min(3) as i32)
+        } else {
+            pairs * JOIN_SELECTIVITY / outer.rows.max(right.rows).max(1.0)
+        };
+        let rows = if kind == JoinKind::Inner { rows.max(1.0) } else { rows.max(outer.rows) };
+        let order = if matches!(kind, JoinKind::Right | JoinKind::Full) { Vec::new() } else { outer.order };
+        let (left, right_node) = (Box::new(outer.node), Box::new(right.node));
+        let node = if !left_keys.is_empty() {
+            Node::HashJoin {
+                kind,
+                left,
+                right: right_node,
+                left_keys,
+                right_keys,
+                on: rewrite::conjunction(rest),
+                left_width,
+                right_width,
+            }
+        } else if kind == JoinKind::Full || kind == JoinKind::Right {
+            return Err(Error::new(
+                SqlState::FEATURE_NOT_SUPPORTED,
+                "FULL JOIN is only supported with merge-joinable or hash-joinable join conditions",
+            ));
+        } else {
+            Node::NestedLoop {
+                kind,
+                outer: left,
+                inner: right_node,
+                first_slot: self.slots,
+                args: Vec::new(),
+                on: rewrite::conjunction(rest),
+                inner_width: right_width,
+            }
+        };
+        Ok(Planned { node, layout, rows, order })
+    }
+
+    /// A nested loop whose inner side is found by values of the outer row.
+    #[expect(clippy::too_many_arguments, reason = "both sides, their columns and their conditions")]
+    fn index_join(
+        &mut self,
+        kind: JoinKind,
+        outer: Planned,
+        columns: &Columns,
+        inner: usize,
+        inner_conditions: Vec<Expr>,
+        on: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        let relation = &tables.relations[inner];
+        let Source::Table(table) = &relation.source else {
+            return Err(Error::internal("an index join needs a table"));
+        };
+        // All conditions go to the inner scan: a row that fails them is no partner, for outer joins too.
+        let inner_columns = Columns(vec![(relation.base, relation.base + relation.width)]);
+        let mut conditions = inner_conditions;
+        let mut late = Vec::new();
+        for condition in on {
+            if rewrite::is_pure(&condition) && inner_columns.has_any(&condition) {
+                conditions.push(condition);
+            } else {
+                late.push(condition);
+            }
+        }
+        let wanted = Wanted {
+            table,
+            base: relation.base,
+            columns: &tables.needed[inner],
+            conditions: &conditions,
+            known: &|column| columns.has(column),
+        };
+        let rows = self.sizes.rows(table).max(1.0);
+        let path = wanted
+            .paths(rows)
+            .into_iter()
+            .min_by(|a, b| a.cost.total_cmp(&b.cost))
+            .ok_or_else(|| Error::internal("a table has no path"))?;
+        // Values of the outer row go to slots.
+        let first_slot = self.slots;
+        let args = std::cell::RefCell::new(Vec::<Expr>::new());
+        let slots = |mut expr: Expr| {
+            rewrite::substitute(&mut expr, &|column| {
+                if !columns.has(column) {
+                    return Expr::Column(column);
+                }
+                let place = outer.layout.place(column).unwrap_or_default();
+                let mut args = args.borrow_mut();
+                let same = args.iter().position(|arg| matches!(arg, Expr::Column(other) if *other == place));
+                let slot = same.unwrap_or_else(|| {
+                    args.push(Expr::Column(place));
+                    args.len() - 1
+                });
+                Expr::Arg(first_slot + slot)
+            });
+            expr
+        };
+        let scanned = self.scan(&wanted, path, Direction::Forward, &slots);
+        let args = args.into_inner();
+        self.slots += args.len();
+        let layout = outer.layout.joined(&scanned.layout);
+        let on = late.into_iter().map(|condition| layout.bind(condition)).collect();
+        let rows = (outer.rows * scanned.rows).max(1.0);
+        let node = Node::NestedLoop {
+            kind,
+            outer: Box::new(outer.node),
+            inner_width: scanned.layout.0.len(),
+            inner: Box::new(scanned.node),
+            first_slot,
+            args,
+            on: rewrite::conjunction(on),
+        };
+        Ok(Planned { node, layout, rows, order: outer.order })
+    }
+
+    /// A part that is not an inner join: a relation, or an outer join.
+    fn item(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+        match from {
+            From::Relation(index) => self.relation(*index, conditions, tables),
+            From::Join { kind: Join::Inner, .. } => self.from(from, conditions, tables),
+            From::Join { kind, left, right, on } => self.outer_join(*kind, left, right, on, conditions, tables),
+        }
+    }
+
+    fn outer_join(
+        &mut self,
+        kind: Join,
+        left: &From,
+        right: &From,
+        on: &[Expr],
+        conditions: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        let (left, right, kind) = if kind == Join::Right { (right, left, Join::Left) } else { (left, right, kind) };
+        let left_columns = columns_of(left, tables.relations);
+        let right_columns = columns_of(right, tables.relations);
+        let on: Vec<Expr> = on.iter().cloned().flat_map(rewrite::conjuncts).collect();
+        let needed = needed_with(tables, on.iter().chain(&conditions));
+        let tables = &Tables { needed: &needed, order: tables.order, limit: None, ..*tables };
+        let inner_tables = &Tables { order: &[], ..*tables };
+        if kind == Join::Left && conditions.iter().any(|condition| refuses_nulls(condition, &right_columns)) {
+            let mut items = Vec::new();
+            let mut all = Vec::new();
+            take_apart(left, &mut items, &mut all);
+            take_apart(right, &mut items, &mut all);
+            all.extend(on);
+            all.extend(conditions);
+            let items = items
+                .into_iter()
+                .map(|from| Item { from, columns: columns_of(from, tables.relations), conditions: Vec::new() })
+                .collect::<Vec<_>>();
+            return self.join_parts(items, all, tables);
+        }
+        // WHERE may filter the side whose rows all stay before they are joined; ON may filter the other side.
+        let (pushed, above): (Vec<Expr>, Vec<Expr>) = conditions
+            .into_iter()
+            .partition(|condition| kind == Join::Left && left_columns.has_all(condition) && left_columns.has_any(condition));
+        let (inner_only, on): (Vec<Expr>, Vec<Expr>) = on
+            .into_iter()
+            .partition(|condition| kind == Join::Left && right_columns.has_all(condition) && right_columns.has_any(condition));
+        let outer = self.item(left, pushed, if kind == Join::Left { tables } else { inner_tables })?;
+        let item = Item { from: right, columns: right_columns.clone(), conditions: inner_only.clone() };
+        let estimate = self.estimate(&item, tables);
+        let method = match kind {
+            Join::Full => Method::Hash,
+            _ => self.method(&outer, &left_columns, &item, &on, estimate, tables).1,
+        };
+        let kind = if kind == Join::Full { JoinKind::Full } else { JoinKind::Left };
+        let planned =
+            self.join(kind, outer, &left_columns, right, &right_columns, inner_only, on, method, inner_tables)?;
+        Ok(self.finish(planned, above))
+    }
+
+    fn join_parts(&mut self, mut items: Vec<Item<'_>>, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+        let mut across = Vec::new();
+        for condition in conditions.into_iter().flat_map(rewrite::conjuncts) {
+            match items.iter_mut().find(|item| item.columns.has_all(&condition) && item.columns.has_any(&condition)) {
+                Some(item) => item.conditions.push(condition),
+                None => across.push(condition),
+            }
+        }
+        self.join_all(items, across, tables)
+    }
+
+    fn relation(&mut self, index: usize, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+        let relation = &tables.relations[index];
+        let base = relation.base;
+        let all = || Layout((base..base + relation.width).collect());
+        let (node, rows) = match &relation.source {
+            Source::Table(table) => {
+                let wanted = Wanted {
+                    table,
+                    base,
+                    columns: &tables.needed[index],
+                    conditions: &conditions,
+                    known: &|_| false,
+                };
+                let order: Vec<Ordered> = tables
+                    .order
+                    .iter()
+                    .map_while(|ordered| {
+                        let column = ordered.column.checked_sub(base).filter(|&column| column < relation.width)?;
+                        Some(Ordered { column, ..*ordered })
+                    })
+                    .collect();
+                let order = if order.len() == tables.order.len() { order } else { Vec::new() };
+                let (path, direction) = self.cheapest(&wanted, &order, tables.limit);
+                return Ok(self.scan(&wanted, path, direction, &|expr| expr));
+            }
+            Source::Query(query) => (self.query(query)?, 1_000.0),
+            Source::Shared { id, query } => {
+                let node = self.query(query)?;
+                if rewrite::query_uses_args(query) {
+                    (node, 1_000.0)
+                } else {
+                    (Node::Shared { id: *id, input: Arc::new(node) }, 1_000.0)
+                }
+            }
+            Source::Series(series, args) => (Node::Series { series: *series, args: args.clone() }, 100.0),
+        };
+        let node = self.cut(node, relation.width, &relation.source);
+        let layout = all();
+        let bound = conditions.into_iter().map(|condition| layout.bind(condition)).collect::<Vec<_>>();
+        let rows = (rows * 0.3f64.powi(bound.len().min(3) as i32)).max(1.0);
+        Ok(Planned { node: filtered(node, bound), layout, rows, order: Vec::new() })
+    }
+
+    /// Takes off columns that a query carried only for its own order.
+    fn cut(&self, node: Node, width: usize, source: &Source) -> Node {
+        let carried = match source {
+            Source::Query(query) => super::query::width(query),
+            Source::Shared { query, .. } => super::query::width(query),
+            _ => width,
+        };
+        if carried == width {
+            return node;
+        }
+        Node::Project { input: Box::new(node), exprs: (0..width).map(Expr::Column).collect() }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Hash,
+    Index,
+    Loop,
+}
+
+/// What each relation has to give, with the columns that conditions look at.
+fn needed_with<'e>(tables: &Tables<'_>, conditions: impl IntoIterator<Item = &'e Expr>) -> Vec<Vec<usize>> {
+    let mut needed = tables.needed.to_vec();
+    for condition in conditions {
+        rewrite::for_each_column(condition, &mut |place| add_needed(tables.relations, &mut needed, place));
+    }
+    needed
+}
+
+pub(super) fn add_needed(relations: &[Relation], needed: &mut [Vec<usize>], place: usize) {
+    for (relation, needed) in relations.iter().zip(needed) {
+        if let Some(column) = place.checked_sub(relation.base).filter(|&column| column < relation.width)
+            && !needed.contains(&column)
+        {
+            needed.push(column);
+            needed.sort_unstable();
+        }
+    }
+}
+
+/// `a = b AND a = 1` says `b = 1` as well: then each side can be found by its own key.
+fn add_implied(conditions: &mut Vec<Expr>) {
+    let is_value = |expr: &Expr| matches!(expr, Expr::Const(value) if !value.is_null()) || matches!(expr, Expr::Param(_) | Expr::Arg(_));
+    let mut constants: Vec<(usize, Expr)> = Vec::new();
+    let mut equal: Vec<(usize, usize)> = Vec::new();
+    for condition in conditions.iter() {
+        let Expr::Compare { op: CompareOp::Eq, left, right } = condition else { continue };
+        match (&**left, &**right) {
+            (Expr::Column(a), Expr::Column(b)) => equal.push((*a, *b)),
+            (Expr::Column(column), value) | (value, Expr::Column(column)) if is_value(value) => {
+                constants.push((*column, value.clone()));
+            }
+            _ => {}
+        }
+    }
+    let mut next = 0;
+    while next < constants.len() {
+        let (column, value) = constants[next].clone();
+        next += 1;
+        for &(a, b) in &equal {
+            let other = if a == column {
+                b
+            } else if b == column {
+                a
+            } else {
+                continue;
+            };
+            if constants.iter().any(|(known, _)| *known == other) {
+                continue;
+            }
+            constants.push((other, value.clone()));
+            conditions.push(Expr::Compare {
+                op: CompareOp::Eq,
+                left: Box::new(Expr::Column(other)),
+                right: Box::new(value.clone()),
+            });
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Planning a query above FROM.
+
+use colibri_txn::Direction;
+
+use super::access::{Path, Wanted, satisfies};
+use super::joins::{Tables, add_needed};
+use super::{Layout, Ordered, Planned, Planner, filtered};
+use crate::bind::logical::{Body, Distinct, Group, Query, Relation, Select, SetOperation, Source};
+use crate::bind::rewrite;
+use crate::error::Result;
+use crate::expr::Expr;
+use crate::plan::{Access, AggregateCall, LockTarget, Node, SetOp, SortKey};
+use crate::types::Type;
+use crate::value::Datum;
+
+/// How many columns a query's body gives, those for its order included.
+pub(super) fn width(query: &Query) -> usize {
+    match &query.body {
+        Body::Select(select) => select.output.len() + lock_columns(query, select).iter().map(Vec::len).sum::<usize>(),
+        _ => query.columns.len(),
+    }
+}
+
+/// For each relation whose rows are locked, the places of its key in the wide row.
+fn lock_columns(query: &Query, select: &Select) -> Vec<Vec<usize>> {
+    let locked = |relation: &Relation| {
+        query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name))
+    };
+    select
+        .relations
+        .iter()
+        .map(|relation| match &relation.source {
+            Source::Table(table) if locked(relation) => match table.key_columns() {
+                [] => vec![relation.base + table.columns.len()],
+                key => key.iter().map(|column| relation.base + column).collect(),
+            },
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+/// A LIMIT that is known.
+fn constant_limit(query: &Query) -> Option<f64> {
+    let value = |expr: &Option<Expr>| match expr {
+        None => Some(0.0),
+        Some(Expr::Const(Datum::Int(value))) => Some(*value as f64),
+        Some(_) => None,
+    };
+    query.limit.as_ref()?;
+    // A parameter is most often small.
+    Some(value(&query.limit).unwrap_or(100.0) + value(&query.offset).unwrap_or(100.0))
+}
+
+impl Planner<'_> {
+    pub(super) fn query(&mut self, query: &Query) -> Result<Node> {
+        let (node, sorted) = match &query.body {
+            Body::Values(rows) => (Node::Values { rows: rows.clone() }, false),
+            Body::Set { op, all, left, right } => (self.set(*op, *all, left, right)?, false),
+            Body::Select(select) => self.select(query, select)?,
+        };
+        let mut node = node;
+        if !query.order.is_empty() && !sorted {
+            let top = match (&query.limit, &query.offset) {
+                (None, _) => None,
+                (Some(limit), None) => Some(limit.clone()),
+                (Some(limit), Some(offset)) => sum(limit, offset),
+            };
+            // A row that another transaction has locked may be skipped: then more are needed than LIMIT says.
+            let top = if query.locks.is_empty() { top } else { None };
+            node = Node::Sort { input: Box::new(node), keys: query.order.clone(), top };
+        }
+        if let Body::Select(select) = &query.body {
+            if let Distinct::On(places) = &select.distinct {
+                node = distinct_on(node, places, select.output.len());
+            }
+            node = self.locks(query, select, node);
+        }
+        if query.limit.is_some() || query.offset.is_some() {
+            node = Node::Limit { input: Box::new(node), limit: query.limit.clone(), offset: query.offset.clone() };
+        }
+        Ok(node)
+    }
+
+    fn locks(&self, query: &Query, select: &Select, node: Node) -> Node {
+        let columns = lock_columns(query, select);
+        let mut node = node;
+        for lock in &query.locks {
+            let mut place = select.output.len();
+            let mut targets = Vec::new();
+            for (relation, key) in select.relations.iter().zip(&columns) {
+                if let Source::Table(table) = &relation.source
+                    && (lock.of.is_empty() || lock.of.contains(&relation.name))
+                {
+                    let key = (place..place + key.len()).collect();
+                    targets.push(LockTarget { table: std::sync::Arc::clone(table), key });
+                }
+                place += key.len();
+            }
+            node =
+                Node::LockRows { input: Box::new(node), targets, mode: lock.mode, if_locked: lock.if_locked };
+        }
+        node
+    }
+
+    fn set(&mut self, op: SetOperation, all: bool, left: &Query, right: &Query) -> Result<Node> {
+        let columns = left.columns.len();
+        let mut sides = Vec::with_capacity(2);
+        for side in [left, right] {
+            let node = self.query(side)?;
+            sides.push(if width(side) == columns {
+                node
+            } else {
+                Node::Project { input: Box::new(node), exprs: (0..columns).map(Expr::Column).collect() }
+            });
+        }
+        let op = match op {
+            SetOperation::Union => {
+                let append = Node::Append { inputs: sides };
+                return Ok(if all {
+                    append
+                } else {
+                    Node::Distinct { input: Box::new(append), columns, sorted: false }
+                });
+            }
+            SetOperation::Intersect => SetOp::Intersect,
+            SetOperation::Except => SetOp::Except,
+        };
+        let right = Box::new(sides.pop().expect("there are two sides"));
+        let left = Box::new(sides.pop().expect("there are two sides"));
+        Ok(Node::SetOp { op, all, left, right })
+    }
+
+    /// Plans a SELECT; whether its rows come in the query's order.
+    fn select(&mut self, query: &Query, select: &Select) -> Result<(Node, bool)> {
+        let locked = lock_columns(query, select);
+        let Some(from) = &select.from else {
+            let one = filtered(Node::Values { rows: vec![Vec::new()] }, select.filter.clone());
+            let node = match &select.group {
+                Some(group) => self.group(group, Planned { node: one, layout: Layout::default(), rows: 1.0, order: Vec::new() }),
+                None => one,
+            };
+            let node = Node::Project { input: Box::new(node), exprs: select.output.clone() };
+            return Ok((distinct(node, &select.distinct), false));
+        };
+        if let Some(group) = &select.group
+            && let Some(node) = self.shortcut(select, group)
+        {
+            let node = filtered(node, group.having.iter().cloned().collect());
+            let node = Node::Project { input: Box::new(node), exprs: select.output.clone() };
+            return Ok((distinct(node, &select.distinct), false));
+        }
+        // What is needed above FROM.
+        let mut needed = vec![Vec::new(); select.relations.len()];
+        let mut need = |expr: &Expr| {
+            rewrite::for_each_column(expr, &mut |place| add_needed(&select.relations, &mut needed, place));
+        };
+        match &select.group {
+            None => select.output.iter().for_each(&mut need),
+            Some(group) => {
+                group.keys.iter().for_each(&mut need);
+                for call in &group.calls {
+                    call.args.iter().chain(&call.filter).for_each(&mut need);
+                    call.order.iter().for_each(|key| need(&key.expr));
+                }
+            }
+        }
+        locked.iter().flatten().for_each(|&place| need(&Expr::Column(place)));
+        let wanted = self.wanted_order(query, select);
+        let order = wanted.clone().unwrap_or_default();
+        let tables = Tables {
+            relations: &select.relations,
+            needed: &needed,
+            order: &order,
+            limit: if select.group.is_none() && select.distinct == Distinct::No { constant_limit(query) } else { None },
+        };
+        let planned = self.from(from, select.filter.clone(), &tables)?;
+        let sorted = wanted.is_some_and(|wanted| self.is_ordered(&planned, &wanted, select));
+        if let Some(group) = &select.group {
+            let node = self.group(group, planned);
+            let node = Node::Project { input: Box::new(node), exprs: select.output.clone() };
+            return Ok((distinct(node, &select.distinct), false));
+        }
+        let mut exprs: Vec<Expr> = select.output.iter().map(|expr| planned.layout.bind(expr.clone())).collect();
+        exprs.extend(locked.iter().flatten().map(|&place| planned.layout.bind(Expr::Column(place))));
+        let same = exprs.len() == planned.layout.0.len()
+            && exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
+        let node = if same { planned.node } else { Node::Project { input: Box::new(planned.node), exprs } };
+        let sorted = sorted && !matches!(select.distinct, Distinct::All(_));
+        Ok((distinct(node, &select.distinct), sorted))
+    }
+
+    /// The query's order as columns of the wide row, if it consists of such.
+    fn wanted_order(&self, query: &Query, select: &Select) -> Option<Vec<Ordered>> {
+        if query.order.is_empty() || select.group.is_some() {
+            return None;
+        }
+        let ordered = |key: &SortKey| {
+            let Expr::Column(output) = key.expr else { return None };
+            match select.output.get(output)? {
+                Expr::Column(column) => Some(Ordered {
+                    column: *column,
+                    descending: key.descending,
+                    nulls_first: key.nulls_first,
+                    not_null: false,
+                }),
+                _ => None,
+            }
+        };
+        query.order.iter().map(ordered).collect()
+    }
+
+    /// Whether rows come in the order wanted; columns that a condition fixes to one value do not count.
+    fn is_ordered(&self, planned: &Planned, wanted: &[Ordered], select: &Select) -> bool {
+        let fixed = |column: usize| {
+            select.filter.iter().any(|condition| {
+                let Expr::Compare { op: crate::expr::CompareOp::Eq, left, right } = condition else { return false };
+                let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
+                let is_value = |expr: &Expr| matches!(expr, Expr::Const(_) | Expr::Param(_) | Expr::Arg(_));
+                (is_column(left) && is_value(right)) || (is_column(right) && is_value(left))
+            })
+        };
+        let wanted: Vec<Ordered> = wanted.iter().filter(|ordered| !fixed(ordered.column)).copied().collect();
+        if wanted.is_empty() {
+            return true;
+        }
+        satisfies(&planned.order, &wanted) == Some(Direction::Forward)
+    }
+
+    fn group(&mut self, group: &Group, input: Planned) -> Node {
+        let keys = group.keys.iter().map(|key| input.layout.bind(key.clone())).collect();
+        let calls = group
+            .calls
+            .iter()
+            .map(|call| AggregateCall {
+                aggregate: call.aggregate,
+                args: call.args.iter().map(|arg| input.layout.bind(arg.clone())).collect(),
+                distinct: call.distinct,
+                filter: call.filter.clone().map(|filter| input.layout.bind(filter)),
+                order: call
+                    .order
+                    .iter()
+                    .map(|key| SortKey { expr: input.layout.bind(key.expr.clone()), ..key.clone() })
+                    .collect(),
+            })
+            .collect();
+        let node = Node::Aggregate { input: Box::new(input.node), keys, calls };
+        filtered(node, group.having.iter().cloned().collect())
+    }
+
+    /// `count(*)` of a range of keys, and `min` or `max` at the end of one, without visiting the rows between.
+    fn shortcut(&mut self, select: &Select, group: &Group) -> Option<Node> {
+        let ([relation], [call], []) = (&select.relations[..], &group.calls[..], &group.keys[..]) else { return None };
+        let Source::Table(table) = &relation.source else { return None };
+        if call.distinct || call.filter.is_some() || !call.order.is_empty() {
+            return None;
+        }
+        let conditions: Vec<Expr> = select.filter.iter().cloned().flat_map(rewrite::conjuncts).collect();
+        let column = match &call.args[..] {
+            [] => None,
+            [Expr::Column(column)] => Some(*column),
+            _ => return None,
+        };
+        let needed: Vec<usize> = column.iter().copied().collect();
+        let wanted = Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
+        let rows = self.sizes.rows(table).max(1.0);
+        match (call.aggregate.name, column) {
+            ("count", None) => {
+                // Each range is counted once; a range of NULLs does not exist in the primary key.
+                let exact = |path: &Path| path.taken.len() == conditions.len();
+                let path = wanted.paths(rows).into_iter().find(exact)?;
+                let access = match path.index {
+                    None => Access::Key { ranges: path.ranges },
+                    Some(index) => Access::Index { index, ranges: path.ranges, covering: true },
+                };
+                Some(Node::CountRange { table: std::sync::Arc::clone(table), access })
+            }
+            ("min" | "max", Some(column)) => {
+                let descending = call.aggregate.name == "max";
+                let ends_there =
+                    |path: &Path| path.taken.len() == conditions.len() && path.order.first().is_some_and(|first| first.column == column);
+                let path = wanted.paths(rows).into_iter().find(ends_there)?;
+                let first = path.order[0];
+                let direction = if first.descending == descending { Direction::Forward } else { Direction::Backward };
+                let mut conditions = conditions.clone();
+                if !table.columns[column].not_null {
+                    conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
+                }
+                let wanted = Wanted { conditions: &conditions, ..wanted };
+                let scanned = self.scan(&wanted, path, direction, &|expr| expr);
+                let one = Node::Limit {
+                    input: Box::new(scanned.node),
+                    limit: Some(Expr::Const(Datum::Int(1))),
+                    offset: None,
+                };
+                let input = Planned { node: one, layout: scanned.layout, rows: 1.0, order: Vec::new() };
+                let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };
+                Some(self.group(&group, input))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn distinct(node: Node, distinct: &Distinct) -> Node {
+    match distinct {
+        Distinct::All(columns) => Node::Distinct { input: Box::new(node), columns: *columns, sorted: false },
+        Distinct::No | Distinct::On(_) => node,
+    }
+}
+
+/// The first of the rows that are equal in some columns: these are put in front, and taken off again.
+fn distinct_on(node: Node, places: &[usize], width: usize) -> Node {
+    let front = places.iter().copied().chain(0..width).map(Expr::Column).collect();
+    let node = Node::Project { input: Box::new(node), exprs: front };
+    let node = Node::Distinct { input: Box::new(node), columns: places.len(), sorted: true };
+    Node::Project { input: Box::new(node), exprs: (places.len()..places.len() + width).map(Expr::Column).collect() }
+}
+
+fn sum(limit: &Expr, offset: &Expr) -> Option<Expr> {
+    if let (Expr::Const(Datum::Int(limit)), Expr::Const(Datum::Int(offset))) = (limit, offset) {
+        return limit.checked_add(*offset).map(|sum| Expr::Const(Datum::Int(sum)));
+    }
+    let function = crate::resolve::resolve_operator("+", Some(Type::Int8), Type::Int8).ok()?;
+    Some(Expr::Call { function, args: vec![limit.clone(), offset.clone()] })
+}

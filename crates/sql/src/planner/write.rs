@@ -1,0 +1,221 @@
+//! Planning INSERT, UPDATE and DELETE.
+
+use std::sync::Arc;
+
+use super::access::Wanted;
+use super::joins::{Tables, add_needed};
+use super::{Planner, Sizes};
+use crate::bind::logical::{self, Relation};
+use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
+use crate::catalog::Table;
+use crate::error::Result;
+use crate::expr::Expr;
+use crate::plan::{
+    Access, AssignedValue, Assignment, Delete, Fragment, Insert, Node, TableRules, Update,
+};
+use crate::types::{Category, Type};
+use crate::value::Datum;
+
+fn fragment(root: Node, slots: usize, returning: Option<Vec<logical::Column>>) -> Fragment {
+    Fragment { root, slots, columns: super::output_columns(&returning.unwrap_or_default()) }
+}
+
+/// Plans INSERT.
+pub(crate) fn plan_insert(bound: BoundInsert, rules: Arc<TableRules>, sizes: &dyn Sizes) -> Result<Fragment> {
+    let mut planner = Planner { sizes, slots: 0 };
+    let input = match &bound.source {
+        Some(query) => planner.query(query)?,
+        None => Node::Values { rows: vec![Vec::new()] },
+    };
+    let source = Node::Project { input: Box::new(input), exprs: bound.values };
+    let (returning, columns) = bound.returning.unzip();
+    let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules };
+    Ok(fragment(Node::Insert(Box::new(insert)), planner.slots, columns))
+}
+
+/// Columns of a table that the checks, indexes and foreign keys touched by changes of some columns look at.
+fn touched_by(table: &Table, rules: &TableRules, changed: &[usize]) -> Vec<usize> {
+    let mut columns = table.key_columns().to_vec();
+    for index in &table.indexes {
+        let of_index = || index.columns.iter().map(|column| column.column);
+        if of_index().any(|column| changed.contains(&column)) {
+            columns.extend(of_index());
+        }
+    }
+    for (_, check) in &rules.checks {
+        let mut of_check = Vec::new();
+        rewrite::for_each_column(check, &mut |column| of_check.push(column));
+        if of_check.iter().any(|column| changed.contains(column)) {
+            columns.extend(of_check);
+        }
+    }
+    let keys = rules.foreign_keys.iter().map(|key| &key.columns);
+    for of_key in keys.chain(rules.referenced_by.iter().map(|rule| &rule.columns)) {
+        if of_key.iter().any(|column| changed.contains(column)) {
+            columns.extend(of_key);
+        }
+    }
+    // A row whose key changes moves: all of it is written anew.
+    if table.key_columns().iter().any(|column| changed.contains(column)) {
+        columns.extend(table.live_columns().map(|(column, _)| column));
+    }
+    columns
+}
+
+/// Whether an assignment adds to its own column: the amount, and the function that adds.
+fn addition(table: &Table, column: usize, expr: &Expr) -> Option<(Expr, &'static crate::functions::Function)> {
+    let inner = match expr {
+        // To the column's own type: the scale of numeric(p, s).
+        Expr::Cast { input, from, to, .. } if *from == to.ty && *to == table.columns[column].ty => input,
+        other => other,
+    };
+    let Expr::Call { function, args } = inner else { return None };
+    let ty = table.columns[column].ty.ty;
+    if ty.category() != Category::Number || ty == Type::Oid || function.result != ty || function.args != [ty, ty] {
+        return None;
+    }
+    let is_column = |expr: &Expr| matches!(expr, Expr::Column(other) if *other == column);
+    let amount = match (function.name, &args[..]) {
+        ("+" | "-", [target, amount]) if is_column(target) => amount,
+        ("+", [amount, target]) if is_column(target) => amount,
+        _ => return None,
+    };
+    let mut own = false;
+    rewrite::for_each_column(amount, &mut |other| own = own || other == column);
+    (!own && !rewrite::is_volatile(amount)).then(|| (amount.clone(), *function))
+}
+
+/// Plans UPDATE.
+pub(crate) fn plan_update(bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn Sizes) -> Result<Fragment> {
+    let table = bound.table;
+    let (returning, columns) = bound.returning.unzip();
+    let changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
+    let touched = touched_by(&table, &rules, &changed);
+    // How often each column is looked at, aside from an addition to itself.
+    let reads = |column: usize, except: Option<usize>| {
+        let mut found = touched.contains(&column);
+        let mut look = |expr: &Expr| rewrite::for_each_column(expr, &mut |other| found = found || other == column);
+        bound.filter.iter().for_each(&mut look);
+        returning.iter().flatten().for_each(&mut look);
+        for (index, (_, value)) in bound.assignments.iter().enumerate() {
+            if Some(index) != except {
+                look(&value.expr);
+            }
+        }
+        found || from_reads(&bound.from, column)
+    };
+    let mut assignments = Vec::with_capacity(bound.assignments.len());
+    for (index, (column, value)) in bound.assignments.iter().enumerate() {
+        let value = match addition(&table, *column, &value.expr) {
+            Some((amount, function)) if !reads(*column, Some(index)) => AssignedValue::Add { amount, function },
+            _ => AssignedValue::Expr(value.expr.clone()),
+        };
+        assignments.push(Assignment { column: *column, value });
+    }
+    let mut planner = Planner { sizes, slots: 0 };
+    let mut needed = vec![Vec::new(); bound.relations.len()];
+    {
+        let mut need = |expr: &Expr| {
+            rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
+        };
+        touched.iter().for_each(|&column| need(&Expr::Column(column)));
+        if table.primary_key.is_none() {
+            need(&Expr::Column(table.columns.len()));
+        }
+        for assignment in &assignments {
+            match &assignment.value {
+                AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. } => need(expr),
+            }
+        }
+        returning.iter().flatten().for_each(&mut need);
+    }
+    let read = (0..table.columns.len()).map(|column| needed[0].contains(&column)).collect();
+    let source = source(&mut planner, &bound.relations, &bound.from, bound.filter, &needed)?;
+    let update = Update { table, source, read, assignments, returning, rules };
+    Ok(fragment(Node::Update(Box::new(update)), planner.slots, columns))
+}
+
+fn from_reads(from: &logical::From, column: usize) -> bool {
+    match from {
+        logical::From::Relation(_) => false,
+        logical::From::Join { left, right, on, .. } => {
+            let mut found = false;
+            for condition in on {
+                rewrite::for_each_column(condition, &mut |other| found = found || other == column);
+            }
+            found || from_reads(left, column) || from_reads(right, column)
+        }
+    }
+}
+
+/// Rows of the wide row, NULL where nothing is needed.
+fn source(
+    planner: &mut Planner<'_>,
+    relations: &[Relation],
+    from: &logical::From,
+    filter: Vec<Expr>,
+    needed: &[Vec<usize>],
+) -> Result<Node> {
+    let tables = Tables { relations, needed, order: &[], limit: None };
+    let planned = planner.from(from, filter, &tables)?;
+    let width = relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
+    let exprs: Vec<Expr> = (0..width)
+        .map(|place| planned.layout.place(place).map_or(Expr::Const(Datum::Null), Expr::Column))
+        .collect();
+    let same = exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
+    if same && planned.layout.0.len() == width {
+        return Ok(planned.node);
+    }
+    Ok(Node::Project { input: Box::new(planned.node), exprs })
+}
+
+/// Plans DELETE.
+pub(crate) fn plan_delete(bound: BoundDelete, rules: Arc<TableRules>, sizes: &dyn Sizes) -> Result<Fragment> {
+    let table = bound.table;
+    let (returning, columns) = bound.returning.unzip();
+    let mut planner = Planner { sizes, slots: 0 };
+    let mut needed = vec![Vec::new(); bound.relations.len()];
+    {
+        let mut need = |expr: &Expr| {
+            rewrite::for_each_column(expr, &mut |place| add_needed(&bound.relations, &mut needed, place));
+        };
+        table.key_columns().iter().for_each(|&column| need(&Expr::Column(column)));
+        if table.primary_key.is_none() {
+            need(&Expr::Column(table.columns.len()));
+        }
+        for index in &table.indexes {
+            index.columns.iter().for_each(|column| need(&Expr::Column(column.column)));
+        }
+        for rule in &rules.referenced_by {
+            rule.columns.iter().for_each(|&column| need(&Expr::Column(column)));
+        }
+        returning.iter().flatten().for_each(&mut need);
+    }
+    let source = source(&mut planner, &bound.relations, &bound.from, bound.filter, &needed)?;
+    let delete = Delete { table, source, returning, rules };
+    Ok(fragment(Node::Delete(Box::new(delete)), planner.slots, columns))
+}
+
+/// The best way to rows whose columns equal slots 0, 1, …, and a condition for what it leaves open.
+pub(crate) fn reference_access(table: &Arc<Table>, columns: &[usize], sizes: &dyn Sizes) -> (Access, Option<Expr>) {
+    let conditions: Vec<Expr> = columns
+        .iter()
+        .enumerate()
+        .map(|(slot, &column)| Expr::Compare {
+            op: crate::expr::CompareOp::Eq,
+            left: Box::new(Expr::Column(column)),
+            right: Box::new(Expr::Arg(slot)),
+        })
+        .collect();
+    let all: Vec<usize> = (0..table.columns.len()).collect();
+    let wanted = Wanted { table, base: 0, columns: &all, conditions: &conditions, known: &|_| false };
+    let planner = Planner { sizes, slots: columns.len() };
+    let (path, _) = planner.cheapest(&wanted, &[], None);
+    let left = conditions.iter().enumerate().filter(|(index, _)| !path.taken.contains(index));
+    let filter = rewrite::conjunction(left.map(|(_, condition)| condition.clone()).collect());
+    let access = match path.index {
+        None => Access::Key { ranges: path.ranges },
+        Some(index) => Access::Index { index, ranges: path.ranges, covering: false },
+    };
+    (access, filter)
+}

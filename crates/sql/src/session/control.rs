@@ -1,0 +1,617 @@
+//! Statements that are not plans: transactions, settings, prepared statements, EXPLAIN, changes of the catalogue.
+
+use std::sync::Arc;
+
+use colibri_txn::{Isolation, Transaction};
+use sqlparser::ast::{self, Statement};
+
+use super::{Answer, Completion, NamedSavepoint, Prepared, ResultColumn, Rows, Session, TransactionState, isolation_of};
+use crate::bind::{fold, name_parts};
+use crate::cast::CastContext;
+use crate::ddl;
+use crate::error::{Error, Result, SqlState};
+use crate::exec::{Context, Execution, Step};
+use crate::explain::{self, ExplainOptions};
+use crate::text_io;
+use crate::types::Type;
+use crate::value::Datum;
+
+/// Whether a statement begins or ends transactions, or needs none.
+pub(super) fn is_control(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::StartTransaction { .. }
+            | Statement::Commit { .. }
+            | Statement::Rollback { .. }
+            | Statement::Savepoint { .. }
+            | Statement::ReleaseSavepoint { .. }
+            | Statement::Set(_)
+            | Statement::Reset(_)
+            | Statement::Deallocate { .. }
+            | Statement::Discard { .. }
+    )
+}
+
+/// Whether a statement runs within a transaction, but not as a plan.
+pub(super) fn is_utility(statement: &Statement) -> bool {
+    matches!(
+        statement,
+        Statement::Explain { .. }
+            | Statement::ShowVariable { .. }
+            | Statement::Prepare { .. }
+            | Statement::Execute { .. }
+            | Statement::Vacuum(_)
+            | Statement::Analyze(_)
+            | Statement::Comment { .. }
+    ) || ddl::is_ddl(statement)
+}
+
+/// Whether a utility changes something.
+pub(super) fn writes(statement: &Statement) -> bool {
+    match statement {
+        Statement::Explain { analyze, statement, .. } => {
+            *analyze && !matches!(**statement, Statement::Query(_))
+        }
+        Statement::Execute { .. } => true,
+        other => ddl::is_ddl(other),
+    }
+}
+
+/// Whether a statement may end a failed block.
+pub(super) fn ends_block(statement: &Statement) -> bool {
+    matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. })
+}
+
+/// PostgreSQL's command tag.
+pub(super) fn tag(statement: &Statement) -> &'static str {
+    match statement {
+        Statement::StartTransaction { begin: true, .. } => "BEGIN",
+        Statement::StartTransaction { .. } => "START TRANSACTION",
+        Statement::Commit { .. } => "COMMIT",
+        Statement::Rollback { .. } => "ROLLBACK",
+        Statement::Savepoint { .. } => "SAVEPOINT",
+        Statement::ReleaseSavepoint { .. } => "RELEASE",
+        Statement::Set(_) => "SET",
+        Statement::Reset(_) => "RESET",
+        Statement::Deallocate { .. } => "DEALLOCATE",
+        Statement::Discard { .. } => "DISCARD ALL",
+        Statement::Explain { .. } => "EXPLAIN",
+        Statement::ShowVariable { .. } => "SHOW",
+        Statement::Prepare { .. } => "PREPARE",
+        Statement::Execute { .. } => "EXECUTE",
+        Statement::Vacuum(_) => "VACUUM",
+        Statement::Analyze(_) => "ANALYZE",
+        Statement::Comment { .. } => "COMMENT",
+        other => ddl::tag(other),
+    }
+}
+
+fn done(tag: &str) -> Completion {
+    Completion { tag: tag.to_owned(), ticket: None }
+}
+
+fn no_block() -> Error {
+    Error::new(SqlState::NO_ACTIVE_TRANSACTION, "there is no transaction in progress")
+}
+
+fn only_in_block(what: &str) -> Error {
+    Error::new(SqlState::NO_ACTIVE_TRANSACTION, format!("{what} can only be used in transaction blocks"))
+}
+
+fn text_rows(lines: impl IntoIterator<Item = String>) -> Rows {
+    let mut rows = Rows::default();
+    for line in lines {
+        rows.push(std::iter::once(Datum::text(&line)));
+    }
+    rows
+}
+
+fn text_column(name: &str) -> ResultColumn {
+    ResultColumn { name: name.into(), ty: Type::Text.into(), origin: None }
+}
+
+impl Session {
+    pub(super) fn control(&mut self, statement: &Statement) -> Result<Completion> {
+        match statement {
+            Statement::StartTransaction { modes, .. } => self.begin(modes).map(|()| done(tag(statement))),
+            Statement::Commit { chain, .. } => self.commit(*chain),
+            Statement::Rollback { chain, savepoint: None } => {
+                let (isolation, read_only) = (self.block.isolation, self.block.read_only);
+                let was_open = self.state != TransactionState::Idle;
+                let ticket = self.abort_txn();
+                self.end_block(false);
+                if *chain && was_open {
+                    self.open_block(isolation, read_only);
+                }
+                Ok(Completion { tag: "ROLLBACK".to_owned(), ticket })
+            }
+            Statement::Rollback { savepoint: Some(name), .. } => {
+                self.rollback_to(&fold(name))?;
+                Ok(done("ROLLBACK"))
+            }
+            Statement::Savepoint { name } => {
+                if self.state != TransactionState::Open {
+                    return Err(only_in_block("SAVEPOINT"));
+                }
+                self.ensure_block_txn()?;
+                let Some(txn) = &self.txn else { return Err(only_in_block("SAVEPOINT")) };
+                let savepoint = NamedSavepoint {
+                    name: fold(name),
+                    savepoint: txn.savepoint(),
+                    catalog: Arc::clone(&self.own.catalog),
+                    catalog_changed: self.block.catalog_changed,
+                };
+                self.block.savepoints.push(savepoint);
+                Ok(done("SAVEPOINT"))
+            }
+            Statement::ReleaseSavepoint { name } => {
+                if self.state != TransactionState::Open {
+                    return Err(only_in_block("RELEASE SAVEPOINT"));
+                }
+                let at = self.find_savepoint(&fold(name))?;
+                self.block.savepoints.truncate(at);
+                Ok(done("RELEASE"))
+            }
+            Statement::Set(set) => self.set(set).map(|()| done("SET")),
+            Statement::Reset(reset) => {
+                self.save_settings();
+                match &reset.reset {
+                    ast::Reset::ALL => self.own.settings.reset_all(),
+                    ast::Reset::SessionAuthorization => {}
+                    ast::Reset::ConfigurationParameter(name) => {
+                        self.own.settings.set(&name.to_string(), None)?;
+                    }
+                }
+                self.settings_set();
+                Ok(done("RESET"))
+            }
+            Statement::Deallocate { name, .. } => {
+                let name = fold(name);
+                if name == "all" {
+                    self.named.clear();
+                } else if self.named.remove(&name).is_none() {
+                    let message = format!("prepared statement \"{name}\" does not exist");
+                    return Err(Error::new(SqlState::NO_SUCH_PREPARED, message));
+                }
+                Ok(done("DEALLOCATE"))
+            }
+            Statement::Discard { .. } => {
+                if self.state != TransactionState::Idle {
+                    let message = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
+                }
+                self.named.clear();
+                self.own.settings.reset_all();
+                self.own.current.clear();
+                self.own.last = None;
+                self.settings_set();
+                Ok(done("DISCARD ALL"))
+            }
+            _ => Err(Error::internal("not a statement about transactions")),
+        }
+    }
+
+    fn open_block(&mut self, isolation: Isolation, read_only: bool) {
+        self.block.isolation = isolation;
+        self.block.read_only = read_only;
+        self.block.settings_before = Some(self.own.settings.clone());
+        self.state = TransactionState::Open;
+    }
+
+    fn begin(&mut self, modes: &[ast::TransactionMode]) -> Result<()> {
+        if self.state != TransactionState::Idle {
+            // PostgreSQL warns; the block goes on.
+            return Ok(());
+        }
+        let read_only = self.own.settings.is_on("default_transaction_read_only");
+        self.open_block(self.default_isolation(), read_only);
+        self.modes(modes)
+    }
+
+    fn modes(&mut self, modes: &[ast::TransactionMode]) -> Result<()> {
+        for mode in modes {
+            match mode {
+                ast::TransactionMode::AccessMode(access) => {
+                    let read_only = *access == ast::TransactionAccessMode::ReadOnly;
+                    if !read_only && self.block.read_only && self.block.used {
+                        let message = "transaction read-write mode must be set before any query";
+                        return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
+                    }
+                    self.block.read_only = read_only;
+                    if let Some(txn) = &mut self.txn {
+                        txn.set_read_only(read_only);
+                    }
+                }
+                ast::TransactionMode::IsolationLevel(level) => {
+                    let level = level.to_string().to_ascii_lowercase();
+                    let isolation = isolation_of(&level);
+                    if self.block.used && isolation != self.block.isolation {
+                        let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+                        return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
+                    }
+                    self.block.isolation = isolation;
+                    self.own.settings.set("transaction_isolation", Some(&level))?;
+                    self.block.local.push("transaction_isolation".into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn ensure_block_txn(&mut self) -> Result<()> {
+        let begin = colibri_txn::Begin {
+            isolation: self.block.isolation,
+            read_only: self.block.read_only,
+            newest: false,
+        };
+        self.block.used = true;
+        self.ensure_txn(begin)
+    }
+
+    fn commit(&mut self, chain: bool) -> Result<Completion> {
+        match self.state {
+            TransactionState::Idle => Ok(done("COMMIT")),
+            TransactionState::Failed => {
+                let ticket = self.abort_txn();
+                self.end_block(false);
+                Ok(Completion { tag: "ROLLBACK".to_owned(), ticket })
+            }
+            TransactionState::Open => {
+                let (isolation, read_only) = (self.block.isolation, self.block.read_only);
+                let committed = self.commit_txn();
+                self.end_block(committed.is_ok());
+                let ticket = committed?;
+                if chain {
+                    self.open_block(isolation, read_only);
+                }
+                Ok(Completion { tag: "COMMIT".to_owned(), ticket })
+            }
+        }
+    }
+
+    fn find_savepoint(&self, name: &str) -> Result<usize> {
+        self.block.savepoints.iter().rposition(|savepoint| savepoint.name == name).ok_or_else(|| {
+            Error::new(SqlState::NO_SUCH_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
+        })
+    }
+
+    fn rollback_to(&mut self, name: &str) -> Result<()> {
+        if self.state == TransactionState::Idle {
+            return Err(only_in_block("ROLLBACK TO SAVEPOINT"));
+        }
+        let at = self.find_savepoint(name)?;
+        self.block.savepoints.truncate(at + 1);
+        let savepoint = &self.block.savepoints[at];
+        let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
+        let txn = self.txn.as_mut().ok_or_else(no_block)?;
+        txn.rollback_to(to)?;
+        self.own.catalog = catalog;
+        self.block.catalog_changed = changed;
+        self.state = TransactionState::Open;
+        Ok(())
+    }
+
+    // ---- settings ----
+
+    /// Keeps settings as they were, for a block that is taken back.
+    fn save_settings(&mut self) {
+        if self.state != TransactionState::Idle && self.block.settings_before.is_none() {
+            self.block.settings_before = Some(self.own.settings.clone());
+        }
+    }
+
+    fn set(&mut self, set: &ast::Set) -> Result<()> {
+        self.save_settings();
+        match set {
+            ast::Set::SingleAssignment { scope, variable, values, .. } => {
+                let local = *scope == Some(ast::ContextModifier::Local);
+                self.set_one(&variable.to_string().replace('"', ""), values, local)
+            }
+            ast::Set::SetTimeZone { local, value } => self.set_one("timezone", std::slice::from_ref(value), *local),
+            ast::Set::SetNames { charset_name, .. } => self.set_value("client_encoding", Some(&charset_name.value), false),
+            ast::Set::SetNamesDefault {} => self.set_value("client_encoding", None, false),
+            ast::Set::SetTransaction { modes, session: true, .. } => {
+                for mode in modes {
+                    match mode {
+                        ast::TransactionMode::AccessMode(access) => {
+                            let value = if *access == ast::TransactionAccessMode::ReadOnly { "on" } else { "off" };
+                            self.set_value("default_transaction_read_only", Some(value), false)?;
+                        }
+                        ast::TransactionMode::IsolationLevel(level) => {
+                            let level = level.to_string().to_ascii_lowercase();
+                            self.set_value("default_transaction_isolation", Some(&level), false)?;
+                        }
+                    }
+                }
+                Ok(())
+            }
+            ast::Set::SetTransaction { modes, session: false, .. } => {
+                // Outside a block PostgreSQL warns, and nothing happens.
+                if self.state == TransactionState::Open { self.modes(modes) } else { Ok(()) }
+            }
+            ast::Set::SetRole { .. } | ast::Set::SetSessionAuthorization(_) => Ok(()),
+            other => Err(Error::unsupported(format_args!("{other}"))),
+        }
+    }
+
+    fn set_one(&mut self, name: &str, values: &[ast::Expr], local: bool) -> Result<()> {
+        let mut text = String::new();
+        for (index, value) in values.iter().enumerate() {
+            if index > 0 {
+                text.push_str(", ");
+            }
+            match value {
+                ast::Expr::Value(value) => match &value.value {
+                    ast::Value::SingleQuotedString(value) => text.push_str(value),
+                    ast::Value::Number(value, _) => text.push_str(value),
+                    other => text.push_str(&other.to_string()),
+                },
+                ast::Expr::Identifier(ident) if ident.quote_style.is_none() => {
+                    if ident.value.eq_ignore_ascii_case("default") {
+                        return self.set_value(name, None, local);
+                    }
+                    text.push_str(&ident.value.to_ascii_lowercase());
+                }
+                other => text.push_str(&other.to_string()),
+            }
+        }
+        self.set_value(name, Some(&text), local)
+    }
+
+    fn set_value(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
+        if local && self.state == TransactionState::Idle {
+            return Ok(());
+        }
+        if name.eq_ignore_ascii_case("transaction_isolation") || name.eq_ignore_ascii_case("transaction_read_only") {
+            if self.state != TransactionState::Open {
+                return Ok(());
+            }
+            if let (true, Some(value)) = (name.eq_ignore_ascii_case("transaction_isolation"), value) {
+                self.block.isolation = isolation_of(value);
+            }
+        }
+        self.own.settings.set(name, value)?;
+        if local {
+            self.block.local.push(name.to_ascii_lowercase().into());
+        } else {
+            // A value that is to stay is not taken back with what was local.
+            self.block.local.retain(|other| !other.eq_ignore_ascii_case(name));
+        }
+        self.settings_set();
+        Ok(())
+    }
+
+    // ---- within a transaction ----
+
+    /// The columns of what a utility gives.
+    pub(super) fn utility_columns(&mut self, statement: &Statement) -> Result<Vec<ResultColumn>> {
+        Ok(match statement {
+            Statement::Explain { .. } => vec![text_column("QUERY PLAN")],
+            Statement::ShowVariable { variable } => {
+                let name = setting_name(variable);
+                if name == "all" {
+                    vec![text_column("name"), text_column("setting")]
+                } else {
+                    vec![text_column(&name)]
+                }
+            }
+            Statement::Execute { name: Some(name), .. } => self.named_statement(name)?.columns.clone(),
+            _ => Vec::new(),
+        })
+    }
+
+    fn named_statement(&self, name: &ast::ObjectName) -> Result<Arc<Prepared>> {
+        let name = fold(name_parts(name)?.last().ok_or_else(|| Error::internal("a name has no parts"))?);
+        self.named.get(&name).cloned().ok_or_else(|| {
+            Error::new(SqlState::NO_SUCH_PREPARED, format!("prepared statement \"{name}\" does not exist"))
+        })
+    }
+
+    pub(super) fn utility(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, String)> {
+        match statement {
+            Statement::Explain { .. } => self.explain(statement, params),
+            Statement::ShowVariable { variable } => {
+                let name = setting_name(variable);
+                if name == "all" {
+                    let mut rows = Rows::default();
+                    for (name, value) in self.own.settings.all() {
+                        rows.push([Datum::text(&name), Datum::text(&value)].into_iter());
+                    }
+                    return Ok((rows, "SHOW".to_owned()));
+                }
+                let value = match name.as_str() {
+                    "transaction_isolation" => match self.block.isolation {
+                        Isolation::Serializable if self.state != TransactionState::Idle => {
+                            self.own.settings.show(&name)?
+                        }
+                        Isolation::ReadCommitted => "read committed".to_owned(),
+                        Isolation::Serializable => self.own.settings.show("default_transaction_isolation")?,
+                    },
+                    "transaction_read_only" => if self.block.read_only { "on" } else { "off" }.to_owned(),
+                    other => self.own.settings.show(other)?,
+                };
+                Ok((text_rows([value]), "SHOW".to_owned()))
+            }
+            Statement::Prepare { name, data_types, statement } => {
+                let name = fold(name);
+                if self.named.contains_key(&name) {
+                    let message = format!("prepared statement \"{name}\" already exists");
+                    return Err(Error::new(SqlState::DUPLICATE_PREPARED, message));
+                }
+                let mut types = Vec::with_capacity(data_types.len());
+                for data_type in data_types {
+                    types.push(Some(crate::bind::bind_type(data_type)?.ty));
+                }
+                let text = statement.to_string();
+                let prepared = self.prepare_in_txn(&text, &types)?;
+                self.named.insert(name, prepared);
+                Ok((Rows::default(), "PREPARE".to_owned()))
+            }
+            Statement::Execute { name: Some(name), parameters, using, .. } => {
+                let prepared = self.named_statement(name)?;
+                let exprs: Vec<&ast::Expr> = parameters.iter().chain(using.iter().map(|using| &using.expr)).collect();
+                self.execute_named(&prepared, &exprs)
+            }
+            // Nothing is ever left over to clean, and sizes are exact.
+            Statement::Vacuum(_) | Statement::Analyze(_) | Statement::Comment { .. } => {
+                Ok((Rows::default(), tag(statement).to_owned()))
+            }
+            ddl => {
+                let tag = self.ddl(ddl)?;
+                Ok((Rows::default(), tag))
+            }
+        }
+    }
+
+    /// EXECUTE: within the statement at hand.
+    fn execute_named(&mut self, prepared: &Arc<Prepared>, exprs: &[&ast::Expr]) -> Result<(Rows, String)> {
+        if exprs.len() != prepared.params.len() {
+            let message = format!("wrong number of parameters for prepared statement \"{}\"", prepared.text());
+            let detail = format!("Expected {} parameters but got {}.", prepared.params.len(), exprs.len());
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message).detail(detail));
+        }
+        let mut params = Vec::with_capacity(exprs.len());
+        for (expr, &ty) in exprs.iter().zip(&prepared.params) {
+            let bound = self.with_binder("", |binder| {
+                let bound = binder.expr(expr)?;
+                binder.coerce(bound, ty.into(), CastContext::Assignment, sqlparser::tokenizer::Span::empty())
+            })?;
+            params.push(self.evaluate(bound)?);
+        }
+        let prepared = self.renewed(prepared)?;
+        match &prepared.command {
+            super::Command::Plan { fragment, .. } => {
+                self.depend(&prepared)?;
+                let mut execution = Execution::new(Arc::clone(fragment));
+                let (rows, count) = self.run_to_end(&mut execution, &params)?;
+                let affected = execution.affected().unwrap_or(count);
+                Ok((rows, prepared.completed(affected)))
+            }
+            super::Command::Utility(statement) => self.utility(&statement.clone(), &params),
+            _ => Err(Error::unsupported("a prepared statement about transactions")),
+        }
+    }
+
+    /// Evaluates an expression that takes nothing from a row.
+    pub(crate) fn evaluate(&mut self, expr: crate::expr::Expr) -> Result<Datum> {
+        let fragment = crate::plan::Fragment {
+            root: crate::plan::Node::Values { rows: vec![vec![expr]] },
+            slots: 0,
+            columns: vec![crate::plan::OutputColumn { name: "value".into(), ty: Type::Text.into(), origin: None }],
+        };
+        let mut execution = Execution::new(Arc::new(fragment));
+        let (rows, _) = self.run_to_end(&mut execution, &[])?;
+        Ok(rows.iter().next().and_then(|row| row.first().cloned()).unwrap_or_default())
+    }
+
+    /// Runs operators within the statement at hand.
+    fn run_to_end(&mut self, execution: &mut Execution, params: &[Datum]) -> Result<(Rows, u64)> {
+        let mut rows = Rows::default();
+        let mut count = 0;
+        let mut batch = crate::exec::Batch::default();
+        loop {
+            let memory_bytes_max = self.own.settings.work_bytes();
+            let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
+            let mut cx = Context {
+                env: &self.env,
+                params,
+                session: &mut self.own,
+                cancel: &self.cancel,
+                memory_bytes_max,
+                budget_rows: super::BUDGET_ROWS,
+            };
+            match execution.step(txn, &mut cx, &mut batch)? {
+                Step::Rows => {
+                    for index in 0..batch.rows() {
+                        rows.push(batch.row_mut(index).iter_mut().map(std::mem::take));
+                    }
+                    count += batch.rows() as u64;
+                }
+                Step::Yield => {}
+                Step::Done => return Ok((rows, count)),
+            }
+        }
+    }
+
+    /// INSERT INTO a table what a query gives; how many rows those were.
+    pub(crate) fn insert_query(&mut self, table: &ast::ObjectName, query: &ast::Query) -> Result<u64> {
+        let text = format!("INSERT INTO {table} {query}");
+        let statement = crate::statement::parse(&text)?.pop().ok_or_else(|| Error::internal("no statement"))?;
+        let (fragment, _) = self.plan_inner(&text, &statement, &[])?;
+        let mut execution = Execution::new(Arc::new(fragment));
+        self.run_to_end(&mut execution, &[])?;
+        Ok(execution.affected().unwrap_or(0))
+    }
+
+    fn explain(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, String)> {
+        let Statement::Explain { analyze, verbose, statement, options, format, .. } = statement else {
+            return Err(Error::internal("not EXPLAIN"));
+        };
+        if format.is_some() {
+            return Err(Error::unsupported("EXPLAIN with a format other than text"));
+        }
+        let mut explain = ExplainOptions { verbose: *verbose, ..ExplainOptions::default() };
+        let mut analyze = *analyze;
+        for option in options.iter().flatten() {
+            let is_on = match &option.arg {
+                None => true,
+                Some(arg) => !["off", "false", "0"].contains(&arg.to_string().to_ascii_lowercase().as_str()),
+            };
+            match fold(&option.name).as_str() {
+                "analyze" => analyze = is_on,
+                "verbose" => explain.verbose = is_on,
+                "costs" => explain.costs = is_on,
+                "timing" => explain.timing = is_on,
+                "summary" | "buffers" | "settings" | "wal" => {}
+                other => {
+                    let message = format!("unrecognized EXPLAIN option \"{other}\"");
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+                }
+            }
+        }
+        let inner = match &**statement {
+            Statement::Execute { name: Some(name), .. } => crate::statement::parse(self.named_statement(name)?.text())?.pop(),
+            _ => None,
+        };
+        let (fragment, _) = self.plan_inner("", inner.as_ref().unwrap_or(statement), &[])?;
+        let fragment = Arc::new(fragment);
+        let lines = if analyze {
+            let started = std::time::Instant::now();
+            let mut execution = Execution::new_watched(Arc::clone(&fragment));
+            self.run_to_end(&mut execution, params)?;
+            let took = started.elapsed();
+            let mut lines = explain::explain(&fragment, Some(&execution), explain);
+            lines.push(format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3));
+            lines
+        } else {
+            explain::explain(&fragment, None, explain)
+        };
+        Ok((text_rows(lines), "EXPLAIN".to_owned()))
+    }
+}
+
+fn setting_name(variable: &[ast::Ident]) -> String {
+    let words: Vec<String> = variable.iter().map(|ident| ident.value.to_ascii_lowercase()).collect();
+    match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["time", "zone"] => "timezone".to_owned(),
+        ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
+        _ => words.join("."),
+    }
+}
+
+impl Answer {
+    /// The rows as text, in PostgreSQL's output format; NULL is `None`.
+    #[must_use]
+    pub fn text_rows(&self, session: &Session) -> Vec<Vec<Option<String>>> {
+        let text = |value: &Datum, column: &ResultColumn| {
+            (!value.is_null()).then(|| {
+                let mut out = String::new();
+                let padded = crate::cast::pad_char(value, column.ty.modifier);
+                let value = if column.ty.ty == Type::Char { &padded } else { value };
+                text_io::write(column.ty.ty, value, session.env(), &mut out);
+                out
+            })
+        };
+        self.rows.iter().map(|row| row.iter().zip(&self.columns).map(|(value, column)| text(value, column)).collect()).collect()
+    }
+}

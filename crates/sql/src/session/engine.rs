@@ -1,0 +1,225 @@
+//! What all sessions of a database share: the store, the newest catalogue, sequences and row numbers.
+//!
+//! Sequences and row numbers are counters in memory. A sequence's state on disk is ahead of the counter by a block of
+//! values, written by a transaction of its own that nobody waits for: a transaction that uses a value comes behind it in
+//! the log, so what is durable of the one is durable of the other. After a crash the rest of a block is skipped.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use colibri_storage::Database;
+use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
+use parking_lot::{Mutex, RwLock};
+
+use crate::catalog::{Catalog, ObjectId, Sequence, Table, catalog_space, sequence_state_key};
+use crate::error::{Error, Result, SqlState};
+use crate::record;
+use crate::value::Datum;
+
+/// Values of a sequence that one write sets aside.
+const SEQUENCE_BLOCK: i64 = 32;
+
+/// A database that sessions work on.
+pub struct Engine {
+    pub(crate) store: LocalStore,
+    /// The newest catalogue that a session has met.
+    catalog: RwLock<Arc<Catalog>>,
+    sequences: Mutex<HashMap<ObjectId, Counter>>,
+    /// For each space, the last row number given.
+    row_numbers: Mutex<HashMap<u32, i64>>,
+    next_session: AtomicI32,
+    name: String,
+}
+
+/// A sequence's counter.
+#[derive(Debug, Clone, Copy)]
+struct Counter {
+    /// The value that `nextval` gave last, or the one it will give if `called` is not set.
+    value: i64,
+    called: bool,
+    /// Values that the state on disk is ahead.
+    left: i64,
+}
+
+impl Engine {
+    /// Makes a database ready for sessions; a new one gets an empty catalogue.
+    ///
+    /// # Errors
+    /// Those of the storage; a damaged catalogue.
+    pub fn open(database: Database) -> Result<Arc<Self>> {
+        let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
+        let store = LocalStore::new(database);
+        let mut txn = store.begin(Begin { newest: true, ..Begin::default() })?;
+        let catalog = if Catalog::exists(&mut txn) {
+            Catalog::load(&mut txn)?
+        } else {
+            drop(txn);
+            let mut txn = store.begin(Begin { newest: true, ..Begin::default() })?;
+            let catalog = Catalog::create(&mut txn)?;
+            txn.commit()?.wait()?;
+            catalog
+        };
+        Ok(Arc::new(Self {
+            store,
+            catalog: RwLock::new(Arc::new(catalog)),
+            sequences: Mutex::default(),
+            row_numbers: Mutex::default(),
+            next_session: AtomicI32::new(1),
+            name,
+        }))
+    }
+
+    /// The database's name, for clients that ask.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The store underneath.
+    #[must_use]
+    pub fn store(&self) -> &LocalStore {
+        &self.store
+    }
+
+    pub(crate) fn new_session_number(&self) -> i32 {
+        self.next_session.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The catalogue of a version, if it is the newest one known.
+    pub(crate) fn catalog(&self, version: u64) -> Option<Arc<Catalog>> {
+        let catalog = self.catalog.read();
+        (catalog.version == version).then(|| Arc::clone(&catalog))
+    }
+
+    /// Keeps a committed catalogue if it is newer than the one known.
+    pub(crate) fn keep_catalog(&self, catalog: &Arc<Catalog>) {
+        let mut newest = self.catalog.write();
+        if newest.version < catalog.version {
+            *newest = Arc::clone(catalog);
+        }
+    }
+
+    fn read_state(&self, sequence: &Sequence) -> Result<Option<(i64, bool)>> {
+        let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() })?;
+        match txn.peek(&catalog_space(), &sequence_state_key(sequence.id))? {
+            None => Ok(None),
+            Some(bytes) => match <[u8; 9]>::try_from(bytes) {
+                Ok([value @ .., called]) => Ok(Some((i64::from_le_bytes(value), called != 0))),
+                Err(_) => Err(Error::new(SqlState::DATA_CORRUPTED, "a sequence's state has a wrong length")),
+            },
+        }
+    }
+
+    fn write_state(&self, id: ObjectId, value: i64, called: bool) -> Result<()> {
+        let mut bytes = [0; 9];
+        bytes[..8].copy_from_slice(&value.to_le_bytes());
+        bytes[8] = called.into();
+        let mut txn = self.store.begin(Begin { newest: true, ..Begin::default() })?;
+        txn.put(&catalog_space(), &sequence_state_key(id), &bytes)?;
+        // Nobody waits: whatever uses the values is behind this in the log.
+        drop(txn.commit()?);
+        Ok(())
+    }
+
+    fn counter<'c>(
+        &self,
+        counters: &'c mut HashMap<ObjectId, Counter>,
+        sequence: &Sequence,
+    ) -> Result<&'c mut Counter> {
+        use std::collections::hash_map::Entry;
+        Ok(match counters.entry(sequence.id) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let (value, called) = self.read_state(sequence)?.unwrap_or((sequence.start, false));
+                entry.insert(Counter { value, called, left: 0 })
+            }
+        })
+    }
+
+    /// `nextval`
+    pub(crate) fn next_value(&self, sequence: &Sequence) -> Result<i64> {
+        let mut counters = self.sequences.lock();
+        let counter = self.counter(&mut counters, sequence)?;
+        let next = if counter.called { after(sequence, counter.value)? } else { counter.value };
+        let mut left = counter.left;
+        if left == 0 {
+            // As many values ahead as there are before the sequence's end.
+            let mut ahead = next;
+            for _ in 1..SEQUENCE_BLOCK {
+                match ahead.checked_add(sequence.increment) {
+                    Some(value) if (sequence.min..=sequence.max).contains(&value) => ahead = value,
+                    _ => break,
+                }
+                left += 1;
+            }
+            self.write_state(sequence.id, ahead, true)?;
+        } else {
+            left -= 1;
+        }
+        *counter = Counter { value: next, called: true, left };
+        Ok(next)
+    }
+
+    /// `setval`
+    pub(crate) fn set_value(&self, sequence: &Sequence, value: i64, called: bool) -> Result<()> {
+        if !(sequence.min..=sequence.max).contains(&value) {
+            let message = format!(
+                "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
+                sequence.name, sequence.min, sequence.max
+            );
+            return Err(Error::new(SqlState::OUT_OF_RANGE, message));
+        }
+        let mut counters = self.sequences.lock();
+        self.write_state(sequence.id, value, called)?;
+        counters.insert(sequence.id, Counter { value, called, left: 0 });
+        Ok(())
+    }
+
+    /// A number for a new row of a table that has no primary key.
+    pub(crate) fn next_row_number(&self, txn: &mut dyn Transaction, table: &Table) -> Result<i64> {
+        let mut numbers = self.row_numbers.lock();
+        if let Some(last) = numbers.get_mut(&table.space) {
+            *last += 1;
+            return Ok(*last);
+        }
+        // The first row since the database was opened: behind the last one there is. A table that this transaction made
+        // is not in the newest state; nobody else writes to it.
+        let mut last = 0;
+        let look = |txn: &mut dyn Transaction, last: &mut i64| -> Result<()> {
+            let mut found = None;
+            txn.scan(&table.space(), &record::whole_range(), Direction::Backward, ColumnSet::NONE, &mut |key, _| {
+                found = Some(key.to_vec());
+                std::ops::ControlFlow::Break(())
+            })?;
+            if let Some(key) = found {
+                let mut number = [Datum::Null];
+                record::read_row(table, &key, &[], &[table.columns.len()], &mut number)?;
+                if let [Datum::Int(number)] = number {
+                    *last = (*last).max(number);
+                }
+            }
+            Ok(())
+        };
+        let mut newest = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() })?;
+        if look(&mut newest, &mut last).is_err() {
+            look(txn, &mut last)?;
+        }
+        numbers.insert(table.space, last + 1);
+        Ok(last + 1)
+    }
+}
+
+/// The value behind another.
+pub(super) fn after(sequence: &Sequence, value: i64) -> Result<i64> {
+    match value.checked_add(sequence.increment) {
+        Some(next) if (sequence.min..=sequence.max).contains(&next) => Ok(next),
+        _ if sequence.cycle => Ok(if sequence.increment > 0 { sequence.min } else { sequence.max }),
+        _ => {
+            let (end, bound) =
+                if sequence.increment > 0 { ("maximum", sequence.max) } else { ("minimum", sequence.min) };
+            let message = format!("nextval: reached {end} value of sequence \"{}\" ({bound})", sequence.name);
+            Err(Error::new(SqlState("2200H"), message))
+        }
+    }
+}

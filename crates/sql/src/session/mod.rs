@@ -1,0 +1,823 @@
+//! Sessions: statements one after the other, in transactions.
+//!
+//! A statement is *prepared* (parsed, bound, planned; the plan is kept by its text) and *run* in steps, so that whoever
+//! drives the session decides where it waits: [`Session::step`] never blocks, but says what it waits for. The blocking
+//! drivers are here as well ([`Session::execute`], [`Session::run`]).
+//!
+//! How a statement that has to wait goes on: its operators have broken off with an error that names a lock; the
+//! transaction takes the statement back; the driver waits for the lock; the next step moves the snapshot forward and runs
+//! the statement from its start. So that nobody sees rows twice, statements that may break off keep their rows until the
+//! end. A statement outside a transaction block that conflicts at its commit runs again as a whole.
+//!
+//! Invariants: after an error in a block every statement but its end is refused (25P02); rows leave a statement that
+//! changed something, or saw what is not durable, only together with a ticket that says when they may be told.
+
+mod calls;
+mod control;
+mod engine;
+mod plans;
+mod rows;
+mod settings;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use colibri_storage::TxnId;
+use colibri_txn::{
+    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, Store,
+    Transaction,
+};
+use compact_str::CompactString;
+
+use crate::catalog::{self, Catalog, catalog_space, table_key};
+use crate::env::{self, Env};
+use crate::error::{Error, Pause, Result, SqlState};
+use crate::exec::{Batch, Context, Execution, Step};
+use crate::types::Type;
+use crate::value::Datum;
+
+use calls::Own;
+pub use engine::Engine;
+pub use plans::{Prepared, ResultColumn};
+use plans::{Command, Plans};
+pub use rows::Rows;
+
+/// The version that clients are told: that of the PostgreSQL whose SQL this follows.
+pub(crate) const SERVER_VERSION: &str = "15.0";
+/// What `version()` says.
+pub(crate) const VERSION: &str =
+    concat!("PostgreSQL 15.0 (Colibri ", env!("CARGO_PKG_VERSION"), ")");
+
+/// Rows that a blocking driver lets a step look at.
+const BUDGET_ROWS: i64 = 1 << 20;
+
+/// Where a session stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionState {
+    /// Between transactions.
+    Idle,
+    /// In a transaction block.
+    Open,
+    /// In a transaction block in which a statement has failed.
+    Failed,
+}
+
+/// A session: one statement at a time.
+pub struct Session {
+    own: Own,
+    env: Env,
+    txn: Option<LocalTransaction>,
+    state: TransactionState,
+    /// The transaction's own, while it has one.
+    block: Block,
+    plans: Plans,
+    named: HashMap<CompactString, Arc<Prepared>>,
+    cancel: Arc<AtomicBool>,
+    /// The newest state that this session's transactions saw or made: later ones see at least that.
+    seen: TxnId,
+}
+
+/// What belongs to a transaction block.
+struct Block {
+    isolation: Isolation,
+    read_only: bool,
+    savepoints: Vec<NamedSavepoint>,
+    /// Settings as they were before the block.
+    settings_before: Option<settings::Settings>,
+    /// Settings made by SET LOCAL.
+    local: Vec<CompactString>,
+    /// The catalogue was changed by the block.
+    catalog_changed: bool,
+    /// Something was read or written already: the isolation can no more be chosen.
+    used: bool,
+}
+
+struct NamedSavepoint {
+    name: CompactString,
+    savepoint: Savepoint,
+    catalog: Arc<Catalog>,
+    catalog_changed: bool,
+}
+
+/// What a step came to.
+pub enum Progress {
+    /// There are rows; take them, and step on.
+    Rows,
+    /// The budget is used up.
+    Yield,
+    /// Wait for this, then step on.
+    Wait(LockWait),
+    /// The statement is done. What it did, and what it gave, may be told outside when the ticket says so.
+    Done(Completion),
+}
+
+/// How a statement ended.
+pub struct Completion {
+    /// As PostgreSQL's command tags: `SELECT 3`, `INSERT 0 1`.
+    pub tag: String,
+    /// For what ended a transaction; `None` within a block.
+    pub ticket: Option<CommitTicket>,
+}
+
+/// A statement at work.
+pub struct Running {
+    prepared: Arc<Prepared>,
+    params: Vec<Datum>,
+    /// Begun outside a transaction block: it commits at its end.
+    implicit: bool,
+    stage: Stage,
+    /// Its rows are kept until its end.
+    keeps: bool,
+    kept: Rows,
+    rows: u64,
+    batch: Batch,
+}
+
+enum Stage {
+    Begin,
+    Running { execution: Box<Execution>, savepoint: Savepoint },
+    /// It has broken off: its transaction is to go back to here.
+    Restart(Savepoint),
+    Giving(Option<Completion>),
+    Over,
+}
+
+/// What a statement gave, all of it.
+#[derive(Debug)]
+pub struct Answer {
+    /// Names and types of the columns; empty if it gives no rows.
+    pub columns: Vec<ResultColumn>,
+    /// The rows.
+    pub rows: Rows,
+    /// As PostgreSQL's command tags.
+    pub tag: String,
+}
+
+impl Session {
+    /// A session of a user.
+    #[must_use]
+    pub fn new(engine: &Arc<Engine>, user: &str) -> Self {
+        let settings = settings::Settings::default();
+        let own = Own {
+            number: engine.new_session_number(),
+            user: user.into(),
+            search_path: settings.search_path(user),
+            settings,
+            catalog: Arc::default(),
+            current: HashMap::new(),
+            last: None,
+            settings_changed: false,
+            restarted: HashMap::new(),
+            engine: Arc::clone(engine),
+        };
+        let mut session = Self {
+            env: Env { user: user.into(), database: engine.name().into(), ..Env::default() },
+            own,
+            txn: None,
+            state: TransactionState::Idle,
+            block: Block::default(),
+            plans: Plans::default(),
+            named: HashMap::new(),
+            cancel: Arc::default(),
+            seen: TxnId(0),
+        };
+        session.settings_set();
+        session
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn state(&self) -> TransactionState {
+        self.state
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(&self) -> i32 {
+        self.own.number
+    }
+
+    /// The database it works on.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.own.engine
+    }
+
+    /// Set this to true to end the statement at work (57014). It is taken back by the next statement.
+    #[must_use]
+    pub fn cancel_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.cancel)
+    }
+
+    /// A setting's value, as SHOW gives it.
+    ///
+    /// # Errors
+    /// If there is no such setting.
+    pub fn setting(&self, name: &str) -> Result<String> {
+        self.own.settings.show(name)
+    }
+
+    /// What values are turned to text with: the time zone, above all.
+    #[must_use]
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// The catalogue as the session saw it last.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.own.catalog
+    }
+
+    fn settings_set(&mut self) {
+        let settings = &self.own.settings;
+        if let Ok(zone) = crate::datetime::Zone::parse(settings.text("timezone")) {
+            self.env.zone = zone;
+        }
+        self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
+        self.own.search_path = settings.search_path(&self.own.user);
+        if let Some(schema) = self.own.search_path.iter().find(|schema| self.own.catalog.schema(schema).is_some()) {
+            self.env.schema = schema.clone();
+        }
+        self.own.settings_changed = false;
+    }
+
+    // ---- transactions ----
+
+    fn default_isolation(&self) -> Isolation {
+        isolation_of(self.own.settings.text("default_transaction_isolation"))
+    }
+
+    /// Makes sure that there is a transaction, and that the catalogue is the one it sees.
+    fn ensure_txn(&mut self, begin: Begin) -> Result<()> {
+        if self.txn.is_none() {
+            self.env.transaction_us = env::clock_us();
+            self.txn = Some(self.own.engine.store.begin_after(begin, self.seen)?);
+        }
+        self.see_catalog()
+    }
+
+    fn see_catalog(&mut self) -> Result<()> {
+        let Some(txn) = &mut self.txn else { return Ok(()) };
+        if self.block.catalog_changed {
+            return Ok(());
+        }
+        let version = Catalog::version_seen_by(txn)?;
+        if self.own.catalog.version != version {
+            self.own.catalog = match self.own.engine.catalog(version) {
+                Some(catalog) => catalog,
+                None => {
+                    let catalog = Arc::new(Catalog::load(txn)?);
+                    self.own.engine.keep_catalog(&catalog);
+                    catalog
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Commits, and tells when it is durable.
+    fn commit_txn(&mut self) -> Result<Option<CommitTicket>> {
+        let catalog_changed = self.block.catalog_changed;
+        let Some(txn) = self.txn.take() else { return Ok(None) };
+        match txn.commit() {
+            Ok(ticket) => {
+                self.seen = self.seen.max(ticket.seen());
+                if catalog_changed {
+                    self.own.engine.keep_catalog(&self.own.catalog);
+                }
+                for restarted in std::mem::take(&mut self.own.restarted).into_values() {
+                    restarted.keep(&self.own.engine)?;
+                }
+                Ok(Some(ticket))
+            }
+            Err(error) => {
+                self.forget_catalog();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes the transaction back. What it saw may have been told: the ticket says when that is durable.
+    fn abort_txn(&mut self) -> Option<CommitTicket> {
+        let txn = self.txn.take()?;
+        let ticket = txn.ticket_of_reads();
+        drop(txn);
+        self.forget_catalog();
+        Some(ticket)
+    }
+
+    fn forget_catalog(&mut self) {
+        self.own.restarted.clear();
+        if std::mem::take(&mut self.block.catalog_changed) {
+            // The version's number will be given to somebody else's.
+            self.own.catalog = Arc::default();
+        }
+    }
+
+    /// Ends a block: what was set for it alone is taken back, all if it did not commit.
+    fn end_block(&mut self, committed: bool) {
+        if let Some(before) = self.block.settings_before.take() {
+            if committed {
+                for name in std::mem::take(&mut self.block.local) {
+                    self.own.settings.restore(&before, &name);
+                }
+            } else {
+                self.own.settings = before;
+            }
+            self.settings_set();
+        }
+        self.block = Block::default();
+        self.state = TransactionState::Idle;
+    }
+
+    // ---- for statements that change the catalogue ----
+
+    /// The catalogue, to be changed together with the transaction.
+    pub(crate) fn catalog_and_txn(&mut self) -> Result<(&mut Arc<Catalog>, &mut LocalTransaction)> {
+        match &mut self.txn {
+            Some(txn) => Ok((&mut self.own.catalog, txn)),
+            None => Err(Error::internal("a statement has no transaction")),
+        }
+    }
+
+    pub(crate) fn catalog_changed(&mut self) {
+        self.block.catalog_changed = true;
+    }
+
+    pub(crate) fn search_path(&self) -> &[CompactString] {
+        &self.own.search_path
+    }
+
+    /// Runs something that needs what operators need.
+    pub(crate) fn with_context<T>(
+        &mut self,
+        run: impl FnOnce(&mut dyn Transaction, &mut Context<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let memory_bytes_max = self.own.settings.work_bytes();
+        let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
+        let mut cx = Context {
+            env: &self.env,
+            params: &[],
+            session: &mut self.own,
+            cancel: &self.cancel,
+            memory_bytes_max,
+            budget_rows: i64::MAX,
+        };
+        run(txn, &mut cx)
+    }
+
+    /// A sequence goes back to its start if the transaction commits.
+    pub(crate) fn restart_sequence(&mut self, sequence: &Arc<catalog::Sequence>) {
+        self.own.restarted.insert(sequence.id, calls::Restarted::new(sequence));
+    }
+
+    // ---- statements ----
+
+    /// Prepares a statement; its text holds no more than one. Types of parameters may be given, or left to be found.
+    ///
+    /// # Errors
+    /// Syntax, names, types: whatever can be said of a statement before it runs.
+    pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
+        if self.state == TransactionState::Failed {
+            let parsed = crate::statement::parse(text)?;
+            if !parsed.iter().all(control::ends_block) {
+                return Err(in_failed_block());
+            }
+        }
+        let had_txn = self.txn.is_some();
+        if !had_txn {
+            self.ensure_txn(Begin { read_only: true, ..Begin::default() })?;
+        } else {
+            self.see_catalog()?;
+        }
+        let prepared = self.prepare_in_txn(text, types);
+        if !had_txn {
+            self.txn = None;
+        }
+        if prepared.is_err() && self.state == TransactionState::Open {
+            self.state = TransactionState::Failed;
+        }
+        prepared
+    }
+
+    /// Begins to run a statement.
+    ///
+    /// # Errors
+    /// If a failed block has to be ended first, or the parameters do not fit.
+    pub fn start(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Running> {
+        self.cancel.store(false, Ordering::Relaxed);
+        if self.state == TransactionState::Failed && !prepared.ends_block() {
+            return Err(in_failed_block());
+        }
+        if params.len() != prepared.params.len() {
+            let message = format!(
+                "bind message supplies {} parameters, but prepared statement requires {}",
+                params.len(),
+                prepared.params.len()
+            );
+            return Err(Error::new(SqlState("08P01"), message));
+        }
+        self.env.statement_us = env::clock_us();
+        Ok(Running {
+            prepared: Arc::clone(prepared),
+            params,
+            implicit: self.state == TransactionState::Idle,
+            stage: Stage::Begin,
+            keeps: false,
+            kept: Rows::default(),
+            rows: 0,
+            batch: Batch::default(),
+        })
+    }
+
+    /// Goes on with a statement, for about as many rows looked at as the budget says. Puts rows into `out`.
+    ///
+    /// # Errors
+    /// The statement's. It is over then, and taken back.
+    pub fn step(&mut self, running: &mut Running, out: &mut Rows, budget_rows: i64) -> Result<Progress> {
+        match self.advance(running, out, budget_rows) {
+            Ok(progress) => Ok(progress),
+            Err(error) => {
+                self.statement_failed(running);
+                Err(error)
+            }
+        }
+    }
+
+    fn statement_failed(&mut self, running: &mut Running) {
+        running.stage = Stage::Over;
+        if running.implicit {
+            self.abort_txn();
+            self.end_block(false);
+        } else if self.state != TransactionState::Idle {
+            self.state = TransactionState::Failed;
+        }
+    }
+
+    fn advance(&mut self, running: &mut Running, out: &mut Rows, mut budget_rows: i64) -> Result<Progress> {
+        loop {
+            match &mut running.stage {
+                Stage::Begin => {
+                    if let Some(completion) = self.begin_statement(running)? {
+                        running.stage = Stage::Over;
+                        return Ok(Progress::Done(completion));
+                    }
+                }
+                Stage::Restart(savepoint) => {
+                    let savepoint = *savepoint;
+                    self.take_back(savepoint)?;
+                    if let Some(completion) = self.begin_again(running, savepoint)? {
+                        running.stage = Stage::Over;
+                        return Ok(Progress::Done(completion));
+                    }
+                }
+                Stage::Running { .. } => match self.run_statement(running, out, &mut budget_rows) {
+                    Ok(Some(progress)) => return Ok(progress),
+                    Ok(None) => {}
+                    Err(error) => {
+                        if let Some(wait) = self.pause(running, error)? {
+                            return Ok(Progress::Wait(wait));
+                        }
+                    }
+                },
+                Stage::Giving(completion) => {
+                    if !running.kept.is_empty() {
+                        out.append(&mut running.kept);
+                        return Ok(Progress::Rows);
+                    }
+                    let completion = completion.take();
+                    running.stage = Stage::Over;
+                    return Ok(Progress::Done(completion.ok_or_else(|| Error::internal("a statement ended twice"))?));
+                }
+                Stage::Over => return Err(Error::internal("the statement is over")),
+            }
+        }
+    }
+
+    /// What an error that says to wait or to run again leads to. Others are handed on.
+    fn pause(&mut self, running: &mut Running, error: Error) -> Result<Option<LockWait>> {
+        let savepoint = match &running.stage {
+            Stage::Running { savepoint, .. } | Stage::Restart(savepoint) => *savepoint,
+            _ => return Err(error),
+        };
+        let pause = match error.pause() {
+            Some(pause) if running.rows == 0 || running.keeps => pause.clone(),
+            // Rows are out already: the statement cannot run again.
+            Some(_) => {
+                return Err(Error::new(
+                    SqlState::SERIALIZATION_FAILURE,
+                    "could not serialize access due to concurrent update",
+                )
+                .hint("The transaction might succeed if retried."));
+            }
+            None => {
+                // What failed is taken back, so that a block can go on behind a savepoint.
+                if let (Some(txn), false) = (&mut self.txn, running.implicit) {
+                    txn.rollback_to(savepoint)?;
+                }
+                return Err(error);
+            }
+        };
+        running.kept.clear();
+        running.rows = 0;
+        running.stage = Stage::Restart(savepoint);
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
+        }
+        match pause {
+            Pause::Stale => Ok(None),
+            Pause::Wait(wait) => Ok(wait.lock().take()),
+        }
+    }
+
+    fn take_back(&mut self, savepoint: Savepoint) -> Result<()> {
+        if let Some(txn) = &mut self.txn {
+            txn.restart(savepoint)?;
+        }
+        self.see_catalog()
+    }
+
+    /// Begins a statement; gives its completion if that is all there is to do.
+    fn begin_statement(&mut self, running: &mut Running) -> Result<Option<Completion>> {
+        let prepared = Arc::clone(&running.prepared);
+        if let Command::Control(statement) = &prepared.command {
+            return self.control(statement).map(Some);
+        }
+        let begin = if running.implicit {
+            let writes = prepared.writes || prepared.locks;
+            let read_only = self.own.settings.is_on("default_transaction_read_only");
+            Begin {
+                isolation: self.default_isolation(),
+                // What only reads is serializable as of its snapshot: nothing needs to be remembered.
+                read_only: read_only || !writes,
+                newest: writes,
+            }
+        } else {
+            Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: false }
+        };
+        self.block.used = true;
+        self.ensure_txn(begin)?;
+        if begin.read_only && prepared.writes {
+            let message = format!("cannot execute {} in a read-only transaction", prepared.tag());
+            return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
+        }
+        let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
+        let savepoint = txn.begin_statement()?;
+        self.see_catalog()?;
+        self.begin_again(running, savepoint)
+    }
+
+    fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Option<Completion>> {
+        running.stage = Stage::Restart(savepoint);
+        running.prepared = self.renewed(&running.prepared)?;
+        let prepared = Arc::clone(&running.prepared);
+        let result = self.begin_command(running, &prepared, savepoint);
+        match result {
+            Err(error) => match self.pause(running, error)? {
+                // A lock that could not be had at the very start.
+                Some(wait) => {
+                    running.stage = Stage::Restart(savepoint);
+                    wait_now(wait, &self.own.settings, &self.cancel)?;
+                    self.take_back(savepoint)?;
+                    self.begin_again(running, savepoint)
+                }
+                None => {
+                    self.take_back(savepoint)?;
+                    self.begin_again(running, savepoint)
+                }
+            },
+            done => done,
+        }
+    }
+
+    fn begin_command(
+        &mut self,
+        running: &mut Running,
+        prepared: &Arc<Prepared>,
+        savepoint: Savepoint,
+    ) -> Result<Option<Completion>> {
+        match &prepared.command {
+            Command::Plan { fragment, .. } => {
+                self.depend(prepared)?;
+                let txn = self.txn.as_ref().ok_or_else(|| Error::internal("a statement has no transaction"))?;
+                running.keeps = prepared.writes || prepared.locks || txn.has_writes();
+                let execution = Box::new(Execution::new(Arc::clone(fragment)));
+                running.stage = Stage::Running { execution, savepoint };
+                Ok(None)
+            }
+            Command::Utility(statement) => {
+                let (rows, tag) = self.utility(statement, &running.params)?;
+                running.kept = rows;
+                running.rows = 0;
+                let ticket = self.finish_implicit(running)?;
+                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                Ok(None)
+            }
+            Command::Empty => {
+                let ticket = self.finish_implicit(running)?;
+                running.stage = Stage::Giving(Some(Completion { tag: String::new(), ticket }));
+                Ok(None)
+            }
+            Command::Control(_) => Err(Error::internal("what ends a transaction runs within one")),
+        }
+    }
+
+    /// Makes the transaction depend on the tables of a plan being what the plan takes them for.
+    fn depend(&mut self, prepared: &Prepared) -> Result<()> {
+        let Some(txn) = &mut self.txn else { return Ok(()) };
+        if txn.begun().read_only {
+            return Ok(());
+        }
+        let space = catalog_space();
+        for &id in &prepared.used {
+            if Some(id) == prepared.target {
+                // Changes of the table wait until this transaction has ended.
+                txn.lock(&space, &table_key(id), LockMode::Add, IfLocked::Wait)?;
+            } else {
+                txn.get(&space, &catalog::table_key(id), ColumnSet::ALL)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_statement(
+        &mut self,
+        running: &mut Running,
+        out: &mut Rows,
+        budget_rows: &mut i64,
+    ) -> Result<Option<Progress>> {
+        let Stage::Running { execution, .. } = &mut running.stage else { return Ok(None) };
+        let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
+        let memory_bytes_max = self.own.settings.work_bytes();
+        let mut cx = Context {
+            env: &self.env,
+            params: &running.params,
+            session: &mut self.own,
+            cancel: &self.cancel,
+            memory_bytes_max,
+            budget_rows: *budget_rows,
+        };
+        let step = execution.step(txn, &mut cx, &mut running.batch)?;
+        *budget_rows = cx.budget_rows;
+        match step {
+            Step::Rows => {
+                let width = running.prepared.columns.len();
+                let rows = if running.keeps { &mut running.kept } else { out };
+                for index in 0..running.batch.rows() {
+                    let row = running.batch.row_mut(index);
+                    rows.push(row.iter_mut().take(width).map(std::mem::take));
+                }
+                running.rows += running.batch.rows() as u64;
+                Ok(if running.keeps { None } else { Some(Progress::Rows) })
+            }
+            Step::Yield => Ok(Some(Progress::Yield)),
+            Step::Done => {
+                let affected = execution.affected().unwrap_or(running.rows);
+                let tag = running.prepared.completed(affected);
+                if self.own.settings_changed {
+                    self.settings_set();
+                }
+                match self.finish_implicit(running) {
+                    Ok(ticket) => {
+                        running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                        Ok(None)
+                    }
+                    // Somebody was faster: nobody has seen anything of this statement yet.
+                    Err(error) if error.is_retryable() && running.implicit && running.keeps => {
+                        if self.cancel.load(Ordering::Relaxed) {
+                            return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
+                        }
+                        running.kept.clear();
+                        running.rows = 0;
+                        running.stage = Stage::Begin;
+                        Ok(None)
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Commits what was begun for one statement.
+    fn finish_implicit(&mut self, running: &Running) -> Result<Option<CommitTicket>> {
+        if !running.implicit || self.state != TransactionState::Idle {
+            return Ok(None);
+        }
+        let ticket = self.commit_txn()?;
+        self.block = Block::default();
+        Ok(ticket)
+    }
+
+    // ---- blocking drivers ----
+
+    /// Runs a prepared statement to its end, and waits until what it did is durable.
+    ///
+    /// # Errors
+    /// The statement's; `55P03` after `lock_timeout`, `57014` after `statement_timeout`.
+    pub fn execute(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Answer> {
+        let mut rows = Rows::default();
+        let (columns, tag) = self.drive(prepared, params, &mut rows, &mut |_| Ok(()))?;
+        Ok(Answer { columns, rows, tag })
+    }
+
+    /// As [`Session::execute`], handing rows on as they come.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub fn drive(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        params: Vec<Datum>,
+        rows: &mut Rows,
+        take: &mut dyn FnMut(&mut Rows) -> Result<()>,
+    ) -> Result<(Vec<ResultColumn>, String)> {
+        let deadline = self.own.settings.duration("statement_timeout").map(|limit| Instant::now() + limit);
+        let mut running = self.start(prepared, params)?;
+        loop {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.statement_failed(&mut running);
+                return Err(Error::new(SqlState::CANCELED, "canceling statement due to statement timeout"));
+            }
+            match self.step(&mut running, rows, if deadline.is_some() { BUDGET_ROWS >> 4 } else { BUDGET_ROWS })? {
+                Progress::Rows => take(rows)?,
+                Progress::Yield => {}
+                Progress::Wait(wait) => {
+                    if let Err(error) = wait_now(wait, &self.own.settings, &self.cancel) {
+                        self.statement_failed(&mut running);
+                        return Err(error);
+                    }
+                }
+                Progress::Done(completion) => {
+                    if let Some(ticket) = completion.ticket {
+                        self.seen = self.seen.max(ticket.wait()?);
+                    }
+                    return Ok((running.prepared.columns.clone(), completion.tag));
+                }
+            }
+        }
+    }
+
+    /// Runs all statements of a text, one after the other, each in a transaction of its own unless the text says
+    /// otherwise.
+    ///
+    /// # Errors
+    /// The first that fails; those before it stay.
+    pub fn run(&mut self, text: &str) -> Result<Vec<Answer>> {
+        let mut answers = Vec::new();
+        for part in crate::statement::split(text)? {
+            let prepared = self.prepare(part, &[])?;
+            answers.push(self.execute(&prepared, Vec::new())?);
+        }
+        Ok(answers)
+    }
+}
+
+/// Waits for a lock, as long as the settings allow.
+fn wait_now(wait: LockWait, settings: &settings::Settings, cancel: &AtomicBool) -> Result<()> {
+    /// How often a waiting thread looks whether it was cancelled.
+    const LOOK_AGAIN: Duration = Duration::from_millis(100);
+    let deadline = settings.duration("lock_timeout").map(|limit| Instant::now() + limit);
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if wait.wait_for(left.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN)) {
+            return Ok(());
+        }
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
+        }
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"));
+        }
+    }
+}
+
+fn isolation_of(name: &str) -> Isolation {
+    match name {
+        "read committed" | "read uncommitted" => Isolation::ReadCommitted,
+        _ => Isolation::Serializable,
+    }
+}
+
+fn in_failed_block() -> Error {
+    Error::new(
+        SqlState::FAILED_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self {
+            isolation: Isolation::Serializable,
+            read_only: false,
+            savepoints: Vec::new(),
+            settings_before: None,
+            local: Vec::new(),
+            catalog_changed: false,
+            used: false,
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Prepared statements: what is known of a statement before it runs, and the plans kept by their text.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use colibri_txn::{LocalTransaction, Transaction};
+use sqlparser::ast;
+
+use super::{Session, control};
+use crate::bind::Binder;
+use crate::catalog::Table;
+use crate::error::{Error, Result, SqlState};
+use crate::plan::{Fragment, Node};
+use crate::planner::{self, Sizes};
+use crate::record;
+use crate::types::{ColumnType, Type};
+
+/// Texts whose plans a session keeps.
+const PLANS_MAX: usize = 512;
+/// How many runs of a plan go by between looks at the sizes of its tables.
+const RUNS_BETWEEN_LOOKS: u32 = 32;
+/// A table that has grown or shrunk by this factor may deserve another plan.
+const SIZE_FACTOR: f64 = 4.0;
+/// Below this many rows a table's size does not matter.
+const ROWS_SMALL: f64 = 200.0;
+
+/// A column of a statement's rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResultColumn {
+    /// Its name.
+    pub name: compact_str::CompactString,
+    /// Its type.
+    pub ty: ColumnType,
+    /// The table and the number of its column that it comes from unchanged.
+    pub origin: Option<(u32, i16)>,
+}
+
+/// A statement, ready to run again and again.
+pub struct Prepared {
+    text: String,
+    pub(super) command: Command,
+    pub(super) params: Vec<Type>,
+    pub(super) columns: Vec<ResultColumn>,
+    /// Objects of the catalogue that it was made from.
+    pub(super) used: Vec<u32>,
+    /// The table that it writes to.
+    pub(super) target: Option<u32>,
+    /// It changes something.
+    pub(super) writes: bool,
+    /// It locks rows.
+    pub(super) locks: bool,
+    version: u64,
+    search_path: Vec<compact_str::CompactString>,
+    /// Sizes of tables that the plan was made for.
+    sizes: Vec<(Arc<Table>, f64)>,
+    runs: AtomicU32,
+    param_hints: Vec<Option<Type>>,
+}
+
+pub(super) enum Command {
+    /// Nothing but blanks and comments.
+    Empty,
+    Plan { fragment: Arc<Fragment>, kind: Kind },
+    /// Runs within a transaction.
+    Utility(Box<ast::Statement>),
+    /// Begins or ends a transaction, or needs none.
+    Control(Box<ast::Statement>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Select,
+    Insert,
+    Update,
+    Delete,
+}
+
+/// Plans by text.
+#[derive(Default)]
+pub(super) struct Plans {
+    by_text: HashMap<(String, Vec<Option<Type>>), Arc<Prepared>>,
+}
+
+/// Sizes of tables, as a transaction sees them.
+struct TxnSizes<'t> {
+    txn: &'t LocalTransaction,
+    asked: RefCell<Vec<(Arc<Table>, f64)>>,
+    tables: &'t crate::catalog::Catalog,
+}
+
+impl Sizes for TxnSizes<'_> {
+    fn rows(&self, table: &Table) -> f64 {
+        let mut asked = self.asked.borrow_mut();
+        if let Some((_, rows)) = asked.iter().find(|(known, _)| known.id == table.id) {
+            return *rows;
+        }
+        let rows = rows_of(self.txn, table);
+        if let Some(table) = self.tables.table(table.id) {
+            asked.push((Arc::clone(table), rows));
+        }
+        rows
+    }
+}
+
+fn rows_of(txn: &LocalTransaction, table: &Table) -> f64 {
+    txn.estimate(&table.space(), &record::whole_range()).map_or(1_000.0, |rows| rows as f64)
+}
+
+impl Prepared {
+    /// The statement.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Types of its parameters.
+    #[must_use]
+    pub fn params(&self) -> &[Type] {
+        &self.params
+    }
+
+    /// The columns of its rows; `None` if it gives no rows.
+    #[must_use]
+    pub fn columns(&self) -> Option<&[ResultColumn]> {
+        match &self.command {
+            Command::Plan { kind: Kind::Select, .. } => Some(&self.columns),
+            _ => (!self.columns.is_empty()).then_some(&self.columns),
+        }
+    }
+
+    /// Whether it changes something.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.writes
+    }
+
+    /// Whether it is nothing but blanks and comments.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(self.command, Command::Empty)
+    }
+
+    /// Whether it may end a failed block.
+    pub(super) fn ends_block(&self) -> bool {
+        match &self.command {
+            Command::Control(statement) => control::ends_block(statement),
+            Command::Empty => true,
+            _ => false,
+        }
+    }
+
+    pub(super) fn tag(&self) -> &'static str {
+        match &self.command {
+            Command::Empty => "",
+            Command::Plan { kind, .. } => match kind {
+                Kind::Select => "SELECT",
+                Kind::Insert => "INSERT",
+                Kind::Update => "UPDATE",
+                Kind::Delete => "DELETE",
+            },
+            Command::Utility(statement) | Command::Control(statement) => control::tag(statement),
+        }
+    }
+
+    /// The command tag for so many rows.
+    pub(super) fn completed(&self, rows: u64) -> String {
+        match &self.command {
+            Command::Plan { kind: Kind::Insert, .. } => format!("INSERT 0 {rows}"),
+            Command::Plan { .. } => format!("{} {rows}", self.tag()),
+            _ => self.tag().to_owned(),
+        }
+    }
+}
+
+fn locks_rows(node: &Node) -> bool {
+    match node {
+        Node::LockRows { .. } => true,
+        Node::Limit { input, .. } | Node::Project { input, .. } | Node::Sort { input, .. } => locks_rows(input),
+        _ => false,
+    }
+}
+
+impl Session {
+    /// Finds or makes the plan of a statement, in the transaction at hand.
+    pub(super) fn prepare_in_txn(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
+        let key = (text.to_owned(), types.to_vec());
+        if let Some(prepared) = self.plans.by_text.get(&key).filter(|prepared| self.is_current(prepared)) {
+            return Ok(Arc::clone(prepared));
+        }
+        let mut statements = crate::statement::parse(text)?;
+        if statements.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let prepared = match statements.pop() {
+            None => self.bare(text, Command::Empty),
+            Some(statement) => self.prepare_statement(text, statement, types)?,
+        };
+        let prepared = Arc::new(prepared);
+        // What a block's own changes of the catalogue led to is right for nobody else.
+        let is_plan = matches!(prepared.command, Command::Plan { .. });
+        if is_plan && !self.block.catalog_changed {
+            if self.plans.by_text.len() >= PLANS_MAX {
+                self.plans.by_text.clear();
+            }
+            self.plans.by_text.insert(key, Arc::clone(&prepared));
+        }
+        Ok(prepared)
+    }
+
+    fn bare(&self, text: &str, command: Command) -> Prepared {
+        Prepared {
+            text: text.to_owned(),
+            command,
+            params: Vec::new(),
+            columns: Vec::new(),
+            used: Vec::new(),
+            target: None,
+            writes: false,
+            locks: false,
+            version: self.own.catalog.version,
+            search_path: self.own.search_path.clone(),
+            sizes: Vec::new(),
+            runs: AtomicU32::new(0),
+            param_hints: Vec::new(),
+        }
+    }
+
+    fn is_current(&self, prepared: &Prepared) -> bool {
+        prepared.version == self.own.catalog.version
+            && !self.block.catalog_changed
+            && prepared.search_path == self.own.search_path
+    }
+
+    /// A plan that is right for the catalogue that the transaction sees, and for the sizes of tables.
+    pub(super) fn renewed(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
+        if !matches!(prepared.command, Command::Plan { .. }) {
+            return Ok(Arc::clone(prepared));
+        }
+        let current = self.is_current(prepared);
+        if current {
+            let runs = prepared.runs.fetch_add(1, Ordering::Relaxed);
+            let look = prepared.sizes.len() > 1 || runs % RUNS_BETWEEN_LOOKS == 0;
+            let (true, Some(txn)) = (look, &self.txn) else { return Ok(Arc::clone(prepared)) };
+            let outgrown = prepared.sizes.iter().any(|(table, before)| {
+                let now = rows_of(txn, table);
+                let (small, large) = (now.min(*before), now.max(*before));
+                large > ROWS_SMALL && large > small.max(1.0) * SIZE_FACTOR
+            });
+            if !outgrown {
+                return Ok(Arc::clone(prepared));
+            }
+        }
+        let (text, hints) = (prepared.text.clone(), prepared.param_hints.clone());
+        self.plans.by_text.remove(&(text.clone(), hints.clone()));
+        let renewed = self.prepare_in_txn(&text, &hints)?;
+        let same_columns = renewed.columns.len() == prepared.columns.len()
+            && renewed.columns.iter().zip(&prepared.columns).all(|(new, old)| new.ty == old.ty);
+        if !same_columns || renewed.params != prepared.params {
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+        }
+        Ok(renewed)
+    }
+
+    pub(super) fn prepare_statement(
+        &mut self,
+        text: &str,
+        statement: ast::Statement,
+        types: &[Option<Type>],
+    ) -> Result<Prepared> {
+        if control::is_control(&statement) {
+            return Ok(self.bare(text, Command::Control(Box::new(statement))));
+        }
+        if control::is_utility(&statement) {
+            let mut prepared = self.bare(text, Command::Utility(Box::new(statement)));
+            if let Command::Utility(statement) = &prepared.command {
+                prepared.writes = control::writes(statement);
+                prepared.columns = self.utility_columns(statement)?;
+            }
+            return Ok(prepared);
+        }
+        let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
+        let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
+        let mut binder =
+            Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
+        let (fragment, kind, target) = plan(&mut binder, &statement)?;
+        let params: Vec<Type> = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
+        let (mut used, side_effects) = (std::mem::take(&mut binder.used), binder.has_side_effects);
+        used.sort_unstable();
+        used.dedup();
+        let columns = fragment
+            .columns
+            .iter()
+            .map(|column| ResultColumn { name: column.name.clone(), ty: column.ty, origin: column.origin })
+            .collect();
+        let mut prepared = self.bare(text, Command::Empty);
+        prepared.locks = locks_rows(&fragment.root);
+        prepared.writes = kind != Kind::Select;
+        // A sequence's next value is taken even by a statement that only reads: it runs once.
+        prepared.locks |= side_effects && kind == Kind::Select;
+        prepared.command = Command::Plan { fragment: Arc::new(fragment), kind };
+        prepared.params = params;
+        prepared.columns = columns;
+        prepared.used = used;
+        prepared.target = target;
+        prepared.sizes = sizes.asked.into_inner();
+        prepared.param_hints = types.to_vec();
+        Ok(prepared)
+    }
+
+    /// Plans a statement that EXPLAIN, COPY or PREPARE holds.
+    pub(crate) fn plan_inner(
+        &self,
+        text: &str,
+        statement: &ast::Statement,
+        types: &[Option<Type>],
+    ) -> Result<(Fragment, Vec<Type>)> {
+        let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
+        let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
+        let mut binder =
+            Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
+        let (fragment, ..) = plan(&mut binder, statement)?;
+        let params = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
+        Ok((fragment, params))
+    }
+
+    /// Binds with the session's names, in the transaction at hand.
+    pub(crate) fn with_binder<T>(
+        &self,
+        text: &str,
+        bind: impl FnOnce(&mut Binder<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let Some(txn) = &self.txn else { return Err(Error::internal("names are looked up within a transaction")) };
+        let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
+        let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, Vec::new());
+        bind(&mut binder)
+    }
+}
+
+/// Plans a statement that reads or writes rows.
+fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment, Kind, Option<u32>)> {
+    match statement {
+        ast::Statement::Query(query) => {
+            let mut bound = binder.query(query)?;
+            binder.settle(&mut bound)?;
+            Ok((planner::plan_query(&bound, 0, binder.sizes)?, Kind::Select, None))
+        }
+        ast::Statement::Insert(insert) => {
+            let bound = binder.insert(insert)?;
+            let (rules, id) = (binder.rules(&bound.table)?, bound.table.id);
+            Ok((planner::plan_insert(bound, rules, binder.sizes)?, Kind::Insert, Some(id)))
+        }
+        ast::Statement::Update(update) => {
+            let bound = binder.update(update)?;
+            let (rules, id) = (binder.rules(&bound.table)?, bound.table.id);
+            Ok((planner::plan_update(bound, rules, binder.sizes)?, Kind::Update, Some(id)))
+        }
+        ast::Statement::Delete(delete) => {
+            let bound = binder.delete(delete)?;
+            let (rules, id) = (binder.rules(&bound.table)?, bound.table.id);
+            Ok((planner::plan_delete(bound, rules, binder.sizes)?, Kind::Delete, Some(id)))
+        }
+        other => Err(Error::unsupported(format_args!("the statement {}", first_words(&other.to_string())))),
+    }
+}
+
+fn first_words(text: &str) -> String {
+    text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+}
+
+impl Binder<'_> {
+    /// Gives columns and parameters that nothing told the type of the type text.
+    fn settle(&mut self, query: &mut crate::bind::Query) -> Result<()> {
+        let types: Vec<Type> = query
+            .columns
+            .iter()
+            .map(|column| if column.ty.ty == Type::Unknown { Type::Text } else { column.ty.ty })
+            .collect();
+        self.retype(query, &types)
+    }
+}

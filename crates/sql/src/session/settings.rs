@@ -1,0 +1,300 @@
+//! Settings of a session: SET, SHOW, RESET.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use compact_str::CompactString;
+
+use crate::error::{Error, Result, SqlState};
+
+/// A setting that there is.
+struct Known {
+    name: &'static str,
+    default: &'static str,
+    /// How a value is checked and brought into its usual form.
+    kind: Kind,
+}
+
+enum Kind {
+    Text,
+    Bool,
+    /// In milliseconds.
+    Duration,
+    Integer(i64, i64),
+    /// In kilobytes.
+    Memory,
+    OneOf(&'static [&'static str]),
+    Zone,
+    /// Cannot be set.
+    Fixed,
+}
+
+const ISOLATIONS: &[&str] = &["serializable", "repeatable read", "read committed", "read uncommitted"];
+
+const KNOWN: &[Known] = &[
+    Known { name: "application_name", default: "", kind: Kind::Text },
+    Known { name: "bytea_output", default: "hex", kind: Kind::OneOf(&["hex"]) },
+    Known { name: "client_encoding", default: "UTF8", kind: Kind::OneOf(&["UTF8", "UTF-8", "utf8", "unicode", "SQL_ASCII"]) },
+    Known { name: "client_min_messages", default: "notice", kind: Kind::Text },
+    Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Text },
+    Known { name: "default_transaction_deferrable", default: "off", kind: Kind::Bool },
+    Known { name: "default_transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
+    Known { name: "default_transaction_read_only", default: "off", kind: Kind::Bool },
+    Known { name: "extra_float_digits", default: "1", kind: Kind::Integer(-15, 3) },
+    Known { name: "idle_in_transaction_session_timeout", default: "0", kind: Kind::Duration },
+    Known { name: "integer_datetimes", default: "on", kind: Kind::Fixed },
+    Known { name: "intervalstyle", default: "postgres", kind: Kind::OneOf(&["postgres"]) },
+    Known { name: "is_superuser", default: "on", kind: Kind::Fixed },
+    Known { name: "lc_collate", default: "C", kind: Kind::Fixed },
+    Known { name: "lc_ctype", default: "C.UTF-8", kind: Kind::Fixed },
+    Known { name: "lock_timeout", default: "0", kind: Kind::Duration },
+    Known { name: "max_identifier_length", default: "63", kind: Kind::Fixed },
+    Known { name: "row_security", default: "on", kind: Kind::Bool },
+    Known { name: "search_path", default: "\"$user\", public", kind: Kind::Text },
+    Known { name: "server_encoding", default: "UTF8", kind: Kind::Fixed },
+    Known { name: "server_version", default: crate::session::SERVER_VERSION, kind: Kind::Fixed },
+    Known { name: "server_version_num", default: "150000", kind: Kind::Fixed },
+    Known { name: "standard_conforming_strings", default: "on", kind: Kind::OneOf(&["on"]) },
+    Known { name: "statement_timeout", default: "0", kind: Kind::Duration },
+    Known { name: "synchronous_commit", default: "on", kind: Kind::Text },
+    Known { name: "timezone", default: "UTC", kind: Kind::Zone },
+    Known { name: "transaction_deferrable", default: "off", kind: Kind::Bool },
+    Known { name: "transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
+    Known { name: "transaction_read_only", default: "off", kind: Kind::Bool },
+    Known { name: "work_mem", default: "262144", kind: Kind::Memory },
+];
+
+/// The values of all settings that are not at their defaults.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    values: BTreeMap<CompactString, String>,
+}
+
+fn known(name: &str) -> Option<&'static Known> {
+    KNOWN.binary_search_by(|known| known.name.cmp(name)).ok().map(|at| &KNOWN[at])
+}
+
+fn no_such(name: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+}
+
+fn invalid(name: &str, value: &str) -> Error {
+    Error::new(SqlState::BAD_PARAMETER, format!("invalid value for parameter \"{name}\": \"{value}\""))
+}
+
+fn parse_bool(text: &str) -> Option<bool> {
+    let lower = text.to_ascii_lowercase();
+    match lower.as_str() {
+        "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
+        "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// A number with a unit, in the smallest unit.
+fn parse_with_unit(text: &str, units: &[(&str, f64)], base: f64) -> Option<i64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-')).unwrap_or(text.len());
+    let number: f64 = text[..digits].parse().ok()?;
+    let unit = text[digits..].trim();
+    let factor = if unit.is_empty() { base } else { units.iter().find(|(name, _)| *name == unit)?.1 };
+    let value = (number * factor / base).round();
+    (value >= 0.0 && value <= f64::from(i32::MAX)).then_some(value as i64)
+}
+
+const TIMES: &[(&str, f64)] =
+    &[("us", 0.001), ("ms", 1.0), ("s", 1_000.0), ("min", 60_000.0), ("h", 3_600_000.0), ("d", 86_400_000.0)];
+const SIZES: &[(&str, f64)] =
+    &[("B", 1.0 / 1024.0), ("kB", 1.0), ("MB", 1024.0), ("GB", 1024.0 * 1024.0), ("TB", 1024.0 * 1024.0 * 1024.0)];
+
+fn show_time(ms: i64) -> String {
+    match ms {
+        0 => "0".to_owned(),
+        ms if ms % 86_400_000 == 0 => format!("{}d", ms / 86_400_000),
+        ms if ms % 3_600_000 == 0 => format!("{}h", ms / 3_600_000),
+        ms if ms % 60_000 == 0 => format!("{}min", ms / 60_000),
+        ms if ms % 1_000 == 0 => format!("{}s", ms / 1_000),
+        ms => format!("{ms}ms"),
+    }
+}
+
+fn show_size(kilobytes: i64) -> String {
+    match kilobytes {
+        kb if kb % (1 << 20) == 0 && kb > 0 => format!("{}GB", kb >> 20),
+        kb if kb % (1 << 10) == 0 && kb > 0 => format!("{}MB", kb >> 10),
+        kb => format!("{kb}kB"),
+    }
+}
+
+impl Settings {
+    fn raw(&self, name: &str) -> Option<&str> {
+        match self.values.get(name) {
+            Some(value) => Some(value),
+            None => known(name).map(|known| known.default),
+        }
+    }
+
+    /// As SHOW gives it.
+    pub(crate) fn show(&self, name: &str) -> Result<String> {
+        let name = name.to_ascii_lowercase();
+        let raw = self.raw(&name).ok_or_else(|| no_such(&name))?;
+        Ok(match known(&name).map(|known| &known.kind) {
+            Some(Kind::Duration) => show_time(raw.parse().unwrap_or(0)),
+            Some(Kind::Memory) => show_size(raw.parse().unwrap_or(0)),
+            _ => raw.to_owned(),
+        })
+    }
+
+    /// All settings, as SHOW ALL gives them.
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        let mut all: Vec<(String, String)> =
+            KNOWN.iter().map(|known| (known.name.to_owned(), self.show(known.name).unwrap_or_default())).collect();
+        let custom = self.values.iter().filter(|(name, _)| known(name).is_none());
+        all.extend(custom.map(|(name, value)| (name.to_string(), value.clone())));
+        all
+    }
+
+    /// Sets a value; `None` for the default.
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) -> Result<()> {
+        let name = name.to_ascii_lowercase();
+        let Some(known) = known(&name) else {
+            // A name with a dot is a program's own.
+            if !name.contains('.') {
+                return Err(no_such(&name));
+            }
+            match value {
+                Some(value) => _ = self.values.insert(name.into(), value.to_owned()),
+                None => _ = self.values.remove(name.as_str()),
+            }
+            return Ok(());
+        };
+        let Some(value) = value else {
+            self.values.remove(known.name);
+            return Ok(());
+        };
+        let usual = match &known.kind {
+            Kind::Text => value.to_owned(),
+            Kind::Bool => match parse_bool(value) {
+                Some(true) => "on".to_owned(),
+                Some(false) => "off".to_owned(),
+                None => {
+                    let message = format!("parameter \"{}\" requires a Boolean value", known.name);
+                    return Err(Error::new(SqlState::BAD_PARAMETER, message));
+                }
+            },
+            Kind::Duration => {
+                parse_with_unit(value, TIMES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string()
+            }
+            Kind::Memory => parse_with_unit(value, SIZES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
+            Kind::Integer(min, max) => {
+                let number: i64 = value.trim().parse().map_err(|_| invalid(known.name, value))?;
+                if !(*min..=*max).contains(&number) {
+                    let message = format!(
+                        "{number} is outside the valid range for parameter \"{}\" ({min} .. {max})",
+                        known.name
+                    );
+                    return Err(Error::new(SqlState::BAD_PARAMETER, message));
+                }
+                number.to_string()
+            }
+            Kind::OneOf(choices) => choices
+                .iter()
+                .find(|choice| choice.eq_ignore_ascii_case(value))
+                .map(|choice| if known.name == "client_encoding" { "UTF8".to_owned() } else { (*choice).to_owned() })
+                .ok_or_else(|| invalid(known.name, value))?,
+            Kind::Zone => {
+                crate::datetime::Zone::parse(value).map_err(|_| invalid("TimeZone", value))?;
+                value.to_owned()
+            }
+            Kind::Fixed => {
+                let message = format!("parameter \"{}\" cannot be changed", known.name);
+                return Err(Error::new(SqlState("55P02"), message));
+            }
+        };
+        self.values.insert(known.name.into(), usual);
+        Ok(())
+    }
+
+    /// Sets all to their defaults.
+    pub(crate) fn reset_all(&mut self) {
+        self.values.clear();
+    }
+
+    /// Whether two sets of values agree on one setting.
+    pub(crate) fn same(&self, other: &Self, name: &str) -> bool {
+        self.raw(name) == other.raw(name)
+    }
+
+    /// Takes one setting's value from elsewhere.
+    pub(crate) fn restore(&mut self, from: &Self, name: &str) {
+        match from.values.get(name) {
+            Some(value) => _ = self.values.insert(name.into(), value.clone()),
+            None => _ = self.values.remove(name),
+        }
+    }
+
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.raw(name) == Some("on")
+    }
+
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.raw(name).unwrap_or_default()
+    }
+
+    /// A time limit; `None` if there is none.
+    pub(crate) fn duration(&self, name: &str) -> Option<Duration> {
+        match self.raw(name).and_then(|raw| raw.parse().ok()) {
+            None | Some(0) => None,
+            Some(ms) => Some(Duration::from_millis(ms)),
+        }
+    }
+
+    /// Bytes that a statement may keep in memory.
+    pub(crate) fn work_bytes(&self) -> usize {
+        self.raw("work_mem").and_then(|raw| raw.parse::<usize>().ok()).unwrap_or(262_144) << 10
+    }
+
+    /// The schemas looked through, for a user.
+    pub(crate) fn search_path(&self, user: &str) -> Vec<CompactString> {
+        let mut path = Vec::new();
+        for part in self.text("search_path").split(',') {
+            let part = part.trim();
+            let name = match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
+                Some(quoted) => CompactString::new(quoted),
+                None => CompactString::new(part.trim_matches('\'').to_lowercase()),
+            };
+            let name = if name == "$user" { user.into() } else { name };
+            if !name.is_empty() && !path.contains(&name) {
+                path.push(name);
+            }
+        }
+        path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn settings_are_listed_in_order() {
+        assert!(KNOWN.is_sorted_by_key(|known| known.name));
+    }
+
+    #[test]
+    fn values_take_their_usual_form() {
+        let mut settings = Settings::default();
+        settings.set("statement_timeout", Some("2min")).unwrap();
+        assert_eq!(settings.show("Statement_Timeout").unwrap(), "2min");
+        assert_eq!(settings.duration("statement_timeout"), Some(Duration::from_secs(120)));
+        settings.set("row_security", Some("FALSE")).unwrap();
+        assert_eq!(settings.show("row_security").unwrap(), "off");
+        settings.set("search_path", Some("a, \"B\", $user")).unwrap();
+        assert_eq!(settings.search_path("me"), ["a", "B", "me"]);
+        assert!(settings.set("no_such_thing", Some("1")).is_err());
+        assert!(settings.set("server_version", Some("1")).is_err());
+        assert!(settings.set("extra_float_digits", Some("9")).is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! From text to the parser's tree, with PostgreSQL's errors.
+
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use crate::error::{Error, Result, SqlState};
+
+/// Bytes of a text of statements at most.
+const TEXT_BYTES_MAX: usize = 64 << 20;
+/// Levels of nesting that the parser follows.
+const NESTING_MAX: usize = 100;
+/// Operators in a statement: each may be a level of the tree that the parser makes of them.
+const OPERATORS_MAX: usize = 20_000;
+
+const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
+
+/// The statements of a text, each with its place.
+pub(crate) fn parse(text: &str) -> Result<Vec<ast::Statement>> {
+    let tokens = tokenize(text)?;
+    let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+    parser.parse_statements().map_err(|error| syntax_error(text, &error))
+}
+
+/// The statements of a text as texts.
+pub(crate) fn split(text: &str) -> Result<Vec<&str>> {
+    let tokens = tokenize(text)?;
+    let mut parts = Vec::new();
+    let mut start: Option<usize> = None;
+    let mut end = 0;
+    let mut walker = Walker { text, line: 1, column: 1, byte: 0 };
+    for token in &tokens {
+        let at = walker.byte_of(token.span.start);
+        match &token.token {
+            Token::Whitespace(_) | Token::EOF => {}
+            Token::SemiColon => {
+                if let Some(start) = start.take() {
+                    parts.push(&text[start..end]);
+                }
+            }
+            _ => {
+                start.get_or_insert(at);
+                end = walker.byte_of(token.span.end);
+            }
+        }
+    }
+    if let Some(start) = start {
+        parts.push(&text[start..end]);
+    }
+    Ok(parts)
+}
+
+/// Finds bytes by line and column, going forward only.
+struct Walker<'t> {
+    text: &'t str,
+    line: u64,
+    column: u64,
+    byte: usize,
+}
+
+impl Walker<'_> {
+    fn byte_of(&mut self, place: Location) -> usize {
+        while (self.line, self.column) < (place.line, place.column) {
+            let Some(next) = self.text[self.byte..].chars().next() else { break };
+            self.byte += next.len_utf8();
+            if next == '\n' {
+                self.line += 1;
+                self.column = 1;
+            } else {
+                self.column += 1;
+            }
+        }
+        self.byte
+    }
+}
+
+/// One expression, as the catalogue stores it.
+pub(crate) fn parse_expr(text: &str) -> Result<ast::Expr> {
+    let tokens = tokenize(text)?;
+    let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+    let expr = parser.parse_expr().map_err(|error| syntax_error(text, &error))?;
+    match parser.peek_token().token {
+        Token::EOF => Ok(expr),
+        other => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),
+    }
+}
+
+/// One query, as the catalogue stores it.
+pub(crate) fn parse_query(text: &str) -> Result<ast::Query> {
+    match parse(text)?.pop() {
+        Some(ast::Statement::Query(query)) => Ok(*query),
+        _ => Err(Error::new(SqlState::SYNTAX_ERROR, "a query was expected")),
+    }
+}
+
+fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(Error::new(SqlState::PROGRAM_LIMIT, format!("a statement of {} bytes is too long", text.len())));
+    }
+    if text.contains('\0') {
+        return Err(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\": 0x00"));
+    }
+    let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(|error| {
+        let (message, near) = unterminated(&error.message, text, error.location);
+        Error::new(SqlState::SYNTAX_ERROR, message).at(near)
+    })?;
+    let mut operators = 0;
+    for token in &tokens {
+        match &token.token {
+            Token::Whitespace(_)
+            | Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::Comma
+            | Token::LParen
+            | Token::RParen
+            | Token::SemiColon
+            | Token::Period => {}
+            Token::Word(word) => {
+                use sqlparser::keywords::Keyword;
+                operators += usize::from(matches!(word.keyword, Keyword::AND | Keyword::OR | Keyword::NOT));
+            }
+            _ => operators += 1,
+        }
+    }
+    if operators > OPERATORS_MAX {
+        return Err(Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
+            .hint("The statement has too many operators."));
+    }
+    Ok(tokens)
+}
+
+fn unterminated(message: &str, text: &str, place: Location) -> (String, u32) {
+    let position = position(text, place);
+    let rest: String = text.chars().skip(position.saturating_sub(1) as usize).take(40).collect();
+    let lower = message.to_ascii_lowercase();
+    let what = if lower.contains("unterminated string") || lower.contains("unterminated encoded string") {
+        "unterminated quoted string"
+    } else if lower.contains("multi-line comment") {
+        "unterminated /* comment"
+    } else if lower.contains("dollar") {
+        "unterminated dollar-quoted string"
+    } else if lower.contains("quoted identifier") || lower.contains("close delimiter") {
+        "unterminated quoted identifier"
+    } else {
+        "syntax error"
+    };
+    (format!("{what} at or near \"{rest}\""), position)
+}
+
+fn position(text: &str, place: Location) -> u32 {
+    let lines = text.split_inclusive('\n').take((place.line.max(1) - 1) as usize);
+    (lines.map(|line| line.chars().count()).sum::<usize>() as u64 + place.column) as u32
+}
+
+/// PostgreSQL's words for what the parser says: `Expected: …, found: x at Line: 1, Column: 8`.
+fn syntax_error(text: &str, error: &ParserError) -> Error {
+    let message = match error {
+        ParserError::RecursionLimitExceeded => {
+            return Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
+                .hint("The statement has too many levels of parentheses or queries inside each other.");
+        }
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
+    };
+    let (said, place) = match message.rfind(" at Line: ") {
+        Some(at) => (&message[..at], place_of(&message[at..])),
+        None => (&**message, None),
+    };
+    let found = said.rfind("found: ").map(|at| &said[at + "found: ".len()..]);
+    let expected = said.strip_prefix("Expected: ").and_then(|said| said.split(", found").next());
+    let mut error = match found {
+        Some("EOF") => Error::new(SqlState::SYNTAX_ERROR, "syntax error at end of input"),
+        Some(found) => Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{found}\"")),
+        None => Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: {said}")),
+    };
+    if let Some(expected) = expected {
+        error = error.detail(format!("Expected {expected}."));
+    }
+    match place {
+        Some(place) => error.at(position(text, place)),
+        None if found == Some("EOF") => error.at(text.chars().count() as u32 + 1),
+        None => error,
+    }
+}
+
+fn place_of(text: &str) -> Option<Location> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    let line = numbers.next()?.parse().ok()?;
+    let column = numbers.next()?.parse().ok()?;
+    Some(Location { line, column })
+}

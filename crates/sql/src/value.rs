@@ -1,0 +1,140 @@
+//! Values: one enum for all types, 32 bytes each.
+//!
+//! A value does not know its exact type (an `Int` may be a smallint or a bigint): expressions are typed before they
+//! run, so the type is always at hand where it matters.
+
+use compact_str::CompactString;
+
+use crate::interval::Interval;
+use crate::numeric::Numeric;
+
+/// A value of any type, or NULL.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Datum {
+    /// NULL.
+    #[default]
+    Null,
+    /// `boolean`
+    Bool(bool),
+    /// `smallint`, `integer`, `bigint`, `oid`
+    Int(i64),
+    /// `double precision`; `real`, with a value that an `f32` has
+    Float(f64),
+    /// `numeric`
+    Numeric(Numeric),
+    /// `text`, `varchar`, `name`; `char(n)`, without the blanks at its end
+    Text(CompactString),
+    /// `bytea`
+    Bytes(Box<[u8]>),
+    /// `date`: days since 2000-01-01; `i32::MIN` and `i32::MAX` are the infinities
+    Date(i32),
+    /// `time`: microseconds since midnight, 86,400,000,000 for 24:00
+    Time(i64),
+    /// `timestamp`, `timestamptz`: microseconds since 2000-01-01 00:00 (UTC); `i64::MIN` and `MAX` are the infinities
+    Timestamp(i64),
+    /// `interval`
+    Interval(Interval),
+    /// `uuid`
+    Uuid([u8; 16]),
+}
+
+const _: () = assert!(size_of::<Datum>() == 32);
+
+impl Datum {
+    /// Whether it is NULL.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// A text value.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        Self::Text(CompactString::new(text))
+    }
+
+    /// What a condition says: true, or false for false and NULL.
+    #[must_use]
+    pub fn is_true(&self) -> bool {
+        matches!(self, Self::Bool(true))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::types::Type;
+
+    /// Whether two values are the same in value and form (1.0 and 1.00 are not).
+    pub(crate) fn same(a: &Datum, b: &Datum) -> bool {
+        match (a, b) {
+            (Datum::Float(a), Datum::Float(b)) => a.to_bits() == b.to_bits(),
+            (Datum::Numeric(a), Datum::Numeric(b)) => (a.mantissa(), a.scale()) == (b.mantissa(), b.scale()),
+            (Datum::Interval(a), Datum::Interval(b)) => (a.months, a.days, a.micros) == (b.months, b.days, b.micros),
+            _ => a == b,
+        }
+    }
+
+    /// A value of a type, not NULL, often one at some limit or close to others.
+    pub(crate) fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
+        let int = |random: &mut fastrand::Rng, bits: u32| -> i64 {
+            let wide = match random.u8(..4) {
+                0 => random.i64(-3..=3),
+                1 => i64::MAX.wrapping_add(random.i64(-1..=2)) >> (64 - bits),
+                2 => 1i64 << random.u32(..bits),
+                _ => random.i64(..),
+            };
+            (wide << (64 - bits)) >> (64 - bits)
+        };
+        let bytes = |random: &mut fastrand::Rng| -> Vec<u8> {
+            (0..random.usize(..6)).map(|_| *random.choice(b"\0\x01\x02ab\xfe\xff").unwrap()).collect()
+        };
+        match ty {
+            Type::Bool => Datum::Bool(random.bool()),
+            Type::Int2 => Datum::Int(int(random, 16)),
+            Type::Int4 => Datum::Int(int(random, 32)),
+            Type::Int8 => Datum::Int(int(random, 64)),
+            Type::Oid => Datum::Int(int(random, 32) & 0xffff_ffff),
+            Type::Float4 => Datum::Float(f64::from(f32::from_bits(
+                random.u32(..) & random.choice([!0, 0xff80_0000, 1 << 31]).unwrap(),
+            ))),
+            Type::Float8 => Datum::Float(match random.u8(..3) {
+                0 => random.i64(-2..=2) as f64 / 2.0,
+                1 => {
+                    *random.choice(&[0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 5e-324, f64::MAX]).unwrap()
+                }
+                _ => f64::from_bits(random.u64(..)),
+            }),
+            Type::Numeric => {
+                let digits = random.u32(..=38);
+                let mantissa = (random.u128(..) % 10u128.pow(digits)) as i128;
+                let mantissa =
+                    if random.bool() { mantissa } else { mantissa / 10i128.pow(digits / 2) * 10i128.pow(digits / 2) };
+                let scale = if random.bool() { random.u8(..6) } else { random.u8(..=100) };
+                Datum::Numeric(Numeric::new(if random.bool() { -mantissa } else { mantissa }, scale))
+            }
+            Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void => {
+                let text: String = (0..random.usize(..5))
+                    .map(|_| *random.choice(&['a', 'b', 'A', ' ', '\u{1}', '\u{e9}', '\u{10000}', '\0']).unwrap())
+                    .collect();
+                Datum::text(&text)
+            }
+            Type::Bytea => Datum::Bytes(bytes(random).into()),
+            Type::Date => Datum::Date(int(random, 32) as i32),
+            Type::Time => Datum::Time(random.i64(..=86_400_000_000).rem_euclid(86_400_000_001)),
+            Type::Timestamp | Type::TimestampTz => Datum::Timestamp(int(random, 64)),
+            Type::Interval => Datum::Interval(Interval {
+                months: int(random, 32) as i32,
+                days: int(random, 32) as i32,
+                micros: int(random, 64),
+            }),
+            Type::Uuid => {
+                let mut uuid = [0; 16];
+                for byte in &mut uuid {
+                    *byte = *random.choice(&[0, 1, 255]).unwrap();
+                }
+                Datum::Uuid(uuid)
+            }
+        }
+    }
+}

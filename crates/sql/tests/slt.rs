@@ -1,0 +1,110 @@
+//! Runs the sqllogictest files in `tests/slt` against a database in a temporary directory; see `slt/README.md` for how
+//! values and errors are written. `tests/against-postgres` runs the same files against PostgreSQL.
+//!
+//! `COLIBRI_SLT=joins,casts` runs only these files.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use colibri_sql::{Engine, Session};
+use colibri_storage::{Database, Durability, Options};
+use sqllogictest::{DBOutput, DefaultColumnType, Runner};
+
+/// An error as the files expect it: its code first.
+#[derive(Debug)]
+struct Failure(String);
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+struct Connection(Session);
+
+fn shown(value: Option<String>) -> String {
+    match value {
+        None => "NULL".to_owned(),
+        Some(text) if text.is_empty() => "(empty)".to_owned(),
+        Some(text) => text.replace('\n', "\\n").replace('\t', "\\t"),
+    }
+}
+
+impl sqllogictest::DB for Connection {
+    type Error = Failure;
+    type ColumnType = DefaultColumnType;
+
+    fn run(&mut self, sql: &str) -> Result<DBOutput<Self::ColumnType>, Self::Error> {
+        let answers = self.0.run(sql).map_err(|error| Failure(format!("{}: {error}", error.state().0)))?;
+        let Some(answer) = answers.last() else { return Ok(DBOutput::StatementComplete(0)) };
+        if answer.columns.is_empty() && answer.rows.is_empty() {
+            let count = answer.tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
+            return Ok(DBOutput::StatementComplete(count));
+        }
+        let rows = answer.text_rows(&self.0);
+        Ok(DBOutput::Rows {
+            types: vec![DefaultColumnType::Any; answer.columns.len()],
+            rows: rows.into_iter().map(|row| row.into_iter().map(shown).collect()).collect(),
+        })
+    }
+}
+
+/// Runs one file; gives what did not agree.
+fn run_file(path: &std::path::Path) -> (usize, Vec<String>) {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::NoSync);
+    let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
+    let connect = Arc::clone(&engine);
+    let mut runner = Runner::new(move || {
+        let engine = Arc::clone(&connect);
+        async move { Ok(Connection(Session::new(&engine, "postgres"))) }
+    });
+    runner.with_column_validator(|_, _| true);
+    runner.with_normalizer(|text| text.clone());
+    runner.with_validator(|_, actual, expected| {
+        actual.iter().map(|row| row.join("\t")).eq(expected.iter().map(String::as_str))
+    });
+    let mut failures = Vec::new();
+    let records = sqllogictest::parse_file::<DefaultColumnType>(path).unwrap();
+    let count = records
+        .iter()
+        .filter(|record| matches!(record, sqllogictest::Record::Query { .. } | sqllogictest::Record::Statement { .. }))
+        .count();
+    for record in records {
+        if let Err(error) = runner.run(record) {
+            failures.push(error.to_string());
+        }
+    }
+    (count, failures)
+}
+
+fn main() {
+    let chosen = std::env::var("COLIBRI_SLT").ok();
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt");
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "slt"))
+        .filter(|path| {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            chosen.as_ref().is_none_or(|chosen| chosen.split(',').any(|chosen| chosen == name))
+        })
+        .collect();
+    files.sort();
+    let (mut records, mut failed) = (0, 0);
+    for path in files {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let (count, failures) = run_file(&path);
+        println!("{name}: {} of {count} records agree", count - failures.len());
+        for failure in &failures {
+            println!("---- {name}\n{failure}");
+        }
+        records += count;
+        failed += failures.len();
+    }
+    println!("{} of {records} records agree", records - failed);
+    assert!(failed == 0, "{failed} records do not agree");
+}

@@ -1,0 +1,264 @@
+//! What differs between two states of a table: both trees walked together, shared pages skipped.
+//!
+//! Trees are copied on write, so a page that both refer to holds the same in both, with everything below it. Each tree
+//! has a *walk*, which stands on a subtree or on an entry. One step looks at the two places:
+//! - the same page on both sides: both go on behind it;
+//! - two entries: merged by key;
+//! - otherwise a subtree is opened: the one that starts lower, since what lies before the other's start can only be in
+//!   it; the higher one if they start together; both if they are also of one height.
+//!
+//! So what splits, merges and a growing root did to the boundaries costs a few pages more, and the walks fall in step
+//! again at the next page that they share.
+//!
+//! Invariants: everything before a walk's place has been compared; a walk's key is not above any key of its subtree.
+
+use std::cmp::Ordering;
+use std::ops::{Bound, ControlFlow};
+
+use smallvec::SmallVec;
+
+use crate::catalog::TableKind;
+use crate::node::{Node, Payload};
+use crate::page::PageId;
+use crate::pager::{Bounds, Pager, corrupted};
+use crate::tree::Tree;
+use crate::view::{View, value_bytes};
+use crate::{Error, Result};
+
+/// Told of a key whose entry differs, and of its value before and after; `None` where the key is not there.
+pub type DiffVisit<'v> = dyn FnMut(&[u8], Option<&[u8]>, Option<&[u8]>) -> ControlFlow<()> + 'v;
+
+impl View<'_> {
+    /// Whether the other view, of the same table, has the very same tree. Two trees may hold the same entries and not be
+    /// the same.
+    ///
+    /// Both views must be held: a page that nobody holds may be used again for something else.
+    #[must_use]
+    pub fn is_same_tree(&self, other: &View<'_>) -> bool {
+        self.tree.root == other.tree.root && self.tree.depth == other.tree.depth
+    }
+
+    /// Visits the keys of a range whose entries differ between this state of a table and another, `newer`, in order, until
+    /// the visitor breaks off: with the value here and the value there. Costs about as many pages as differ.
+    /// Not for tables with many values a key.
+    pub fn diff(
+        &self,
+        newer: &View<'_>,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        visit: &mut DiffVisit<'_>,
+    ) -> Result<()> {
+        self.diff_counting(newer, low, high, visit).map(|_| ())
+    }
+
+    /// As [`View::diff`]; how many pages were looked at.
+    fn diff_counting(
+        &self,
+        newer: &View<'_>,
+        low: Bound<&[u8]>,
+        high: Bound<&[u8]>,
+        visit: &mut DiffVisit<'_>,
+    ) -> Result<u64> {
+        for view in [self, newer] {
+            view.table.expect_kind(&[TableKind::Plain, TableKind::Integer], "diff")?;
+        }
+        let mut old = Walk::new(self, low, high)?;
+        let mut new = Walk::new(newer, low, high)?;
+        while step(&mut old, &mut new, visit)?.is_continue() {}
+        Ok(old.pages + new.pages)
+    }
+}
+
+/// Compares what stands on both sides and goes on; breaks off at the end of both, or when the visitor does.
+fn step(old: &mut Walk<'_>, new: &mut Walk<'_>, visit: &mut DiffVisit<'_>) -> Result<ControlFlow<()>> {
+    match (old.place(), new.place()) {
+        (Place::End, Place::End) => return Ok(ControlFlow::Break(())),
+        (Place::Subtree(..), Place::End) => old.open()?,
+        (Place::End, Place::Subtree(..)) => new.open()?,
+        (Place::Subtree(a, ..), Place::Subtree(b, ..)) if a == b => {
+            old.skip();
+            new.skip();
+        }
+        (Place::Subtree(_, old_level), Place::Subtree(_, new_level)) => {
+            match old.key.cmp(&new.key).then(new_level.cmp(&old_level)) {
+                Ordering::Less => old.open()?,
+                Ordering::Greater => new.open()?,
+                Ordering::Equal => {
+                    old.open()?;
+                    new.open()?;
+                }
+            }
+        }
+        // An entry before the subtree is not in it.
+        (Place::Subtree(..), Place::Entry) if old.key <= new.key => old.open()?,
+        (Place::Entry, Place::Subtree(..)) if new.key <= old.key => new.open()?,
+        (Place::Entry, Place::Subtree(..) | Place::End) => return old.give(|key, value| visit(key, Some(value), None)),
+        (Place::Subtree(..) | Place::End, Place::Entry) => return new.give(|key, value| visit(key, None, Some(value))),
+        (Place::Entry, Place::Entry) => match old.key.cmp(&new.key) {
+            Ordering::Less => return old.give(|key, value| visit(key, Some(value), None)),
+            Ordering::Greater => return new.give(|key, value| visit(key, None, Some(value))),
+            Ordering::Equal => {
+                if !old.has_value_of(new) {
+                    let (before, after) = (old.value()?, new.value()?);
+                    if before != after && visit(&old.key, Some(before), Some(after)).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                old.skip();
+                new.skip();
+            }
+        },
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// Where a walk stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// On a page not opened, with its level.
+    Subtree(PageId, u8),
+    Entry,
+    End,
+}
+
+/// A page that was opened, and which child or entry of it the walk stands on.
+struct Frame<'a> {
+    node: Node<'a>,
+    index: usize,
+    /// No key below the page is lower; empty for the lowest there is.
+    low: SmallVec<[u8; 32]>,
+}
+
+/// A way through a tree, in order, that opens only the pages it is told to.
+struct Walk<'a> {
+    pager: &'a Pager,
+    bounds: Bounds,
+    low: Bound<&'a [u8]>,
+    high: Bound<&'a [u8]>,
+    /// The root while it is not opened, with its level.
+    root: Option<(PageId, u8)>,
+    stack: SmallVec<[Frame<'a>; 6]>,
+    /// The key of the entry, or the start of the subtree, that the walk stands on.
+    key: Vec<u8>,
+    pages: u64,
+}
+
+impl<'a> Walk<'a> {
+    fn new(view: &'a View<'_>, low: Bound<&'a [u8]>, high: Bound<&'a [u8]>) -> Result<Self> {
+        let Tree { root, depth, .. } = view.tree;
+        let root = match depth {
+            0 => None,
+            _ => Some((root, u8::try_from(depth - 1).map_err(|_| corrupted(root, "its tree is too deep"))?)),
+        };
+        let (stack, key) = (SmallVec::new(), Vec::new());
+        let mut walk = Self { pager: view.pager, bounds: view.bounds, low, high, root, stack, key, pages: 0 };
+        walk.arrive();
+        Ok(walk)
+    }
+
+    fn place(&self) -> Place {
+        if let Some((root, level)) = self.root {
+            return Place::Subtree(root, level);
+        }
+        match self.stack.last() {
+            None => Place::End,
+            Some(frame) if frame.node.is_leaf() => Place::Entry,
+            Some(frame) => Place::Subtree(frame.node.child(frame.index), frame.node.level() - 1),
+        }
+    }
+
+    /// Opens the subtree that the walk stands on, and goes to the first part of it that may be in the range.
+    fn open(&mut self) -> Result<()> {
+        let Place::Subtree(id, level) = self.place() else { return Ok(()) };
+        self.root = None;
+        let node = self.pager.node(id, self.bounds)?;
+        self.pages += 1;
+        if node.level() != level {
+            return Err(Error::Corrupted { page: id, reason: "it is at another level than its tree says" });
+        }
+        let index = match self.low {
+            // A page that starts behind the bound is in the range from its first entry on.
+            Bound::Included(low) | Bound::Excluded(low) if self.key.as_slice() < low => match node.is_leaf() {
+                true => node.search(low).unwrap_or_else(|index| index),
+                false => node.child_index(low),
+            },
+            _ => 0,
+        };
+        self.stack.push(Frame { node, index, low: SmallVec::from_slice(&self.key) });
+        self.arrive();
+        if let (Bound::Excluded(low), Place::Entry) = (self.low, self.place())
+            && self.key == low
+        {
+            self.skip();
+        }
+        Ok(())
+    }
+
+    /// Goes on behind what the walk stands on.
+    fn skip(&mut self) {
+        self.root = None;
+        if let Some(frame) = self.stack.last_mut() {
+            frame.index += 1;
+        }
+        self.arrive();
+    }
+
+    /// Leaves the pages that are done, learns the key, and ends the walk if that is out of the range.
+    fn arrive(&mut self) {
+        while self.stack.last().is_some_and(|frame| frame.index >= frame.node.count()) {
+            self.stack.pop();
+            if let Some(frame) = self.stack.last_mut() {
+                frame.index += 1;
+            }
+        }
+        match self.stack.last() {
+            None => self.key.clear(),
+            Some(frame) if frame.index == 0 && !frame.node.is_leaf() => {
+                self.key.clear();
+                self.key.extend_from_slice(&frame.low);
+            }
+            Some(frame) => frame.node.key_into(frame.index, &mut self.key),
+        }
+        let done = match self.high {
+            Bound::Unbounded => false,
+            Bound::Included(high) => self.key.as_slice() > high,
+            Bound::Excluded(high) => self.key.as_slice() >= high,
+        };
+        if done {
+            self.root = None;
+            self.stack.clear();
+        }
+    }
+
+    fn payload(&self) -> Option<(&Frame<'a>, Payload<'a>)> {
+        self.stack.last().map(|frame| (frame, frame.node.payload(frame.index)))
+    }
+
+    fn value(&self) -> Result<&'a [u8]> {
+        match self.payload() {
+            Some((_, payload)) => value_bytes(self.pager, self.bounds, payload),
+            None => Ok(&[]),
+        }
+    }
+
+    /// Whether the value is the other's for the asking: a large one in the same pages.
+    fn has_value_of(&self, other: &Walk<'_>) -> bool {
+        match (self.payload(), other.payload()) {
+            (Some((_, Payload::Large { page: a, bytes: m })), Some((_, Payload::Large { page: b, bytes: n }))) => {
+                (a, m) == (b, n)
+            }
+            _ => false,
+        }
+    }
+
+    /// Tells of the entry and goes on.
+    fn give(&mut self, tell: impl FnOnce(&[u8], &[u8]) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        let value = self.value()?;
+        let flow = tell(&self.key, value);
+        self.skip();
+        Ok(flow)
+    }
+}
+
+#[cfg(test)]
+mod tests;

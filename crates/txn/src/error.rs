@@ -1,0 +1,64 @@
+//! What can go wrong, told apart by what the caller does about it.
+
+use crate::locks::LockWait;
+use crate::store::{PatchError, SpaceId};
+
+/// The result of an operation of a transaction.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An error of a store or a transaction.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Take the statement back, wait for this, and run it again.
+    #[error("the statement has to wait for another transaction")]
+    Wait(LockWait),
+    /// A row that the statement locks has changed since its snapshot: take the statement back and run it again.
+    #[error("the statement has to run again on a newer snapshot")]
+    Stale,
+    /// The lock is held by others, and the caller did not want to wait.
+    #[error("another transaction holds the lock")]
+    NotAvailable,
+    /// What the transaction read has changed: roll back and run the whole transaction again.
+    #[error("something that the transaction read in space {space} was changed by a transaction that committed since", space = space.0)]
+    Conflict {
+        /// Where.
+        space: SpaceId,
+    },
+    /// Transactions wait for each other in a circle, and this one closed it: roll back and run it again.
+    #[error("transactions wait for each other in a circle")]
+    Deadlock,
+    /// Nobody knows whether the transaction was committed.
+    #[error("nobody knows whether the transaction was committed: {reason}")]
+    Unknown {
+        /// What happened.
+        reason: String,
+    },
+    /// The transaction's writes need more memory than they may take.
+    #[error("the transaction writes more than {bytes_max} bytes, the most that one may write")]
+    TooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The transaction, or the store, is read-only.
+    #[error("the transaction is read-only")]
+    ReadOnly,
+    /// A patch was made for a key that is not there.
+    #[error("there is no such key in space {space}", space = space.0)]
+    NoSuchKey {
+        /// Where.
+        space: SpaceId,
+    },
+    /// Loading needs a space that was made in this transaction and is empty.
+    #[error("space {space} has entries already", space = space.0)]
+    NotEmpty {
+        /// Where.
+        space: SpaceId,
+    },
+    /// A patch does not apply; its maker knows the type inside.
+    #[error("{0}")]
+    Patch(PatchError),
+    /// The storage underneath.
+    #[error(transparent)]
+    Storage(#[from] colibri_storage::Error),
+}

@@ -1,0 +1,58 @@
+//! Serializable transactions for many sessions, over a store of ordered keys.
+//!
+//! A session begins a transaction, reads from its snapshot, keeps its writes to itself and commits. Nobody waits for a
+//! reader, and no call waits: see [`store`] for what is promised. `ls` is the architecture:
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `store`, `columns`, `error` | the interface: [`Store`], [`Transaction`], what goes wrong |
+//! | `local` | the store on the storage engine of this process |
+//! | `transaction` | its transactions: reads merged with own writes, savepoints, snapshots that move forward |
+//! | `merge` | scans over stored entries and own writes |
+//! | `reads`, `validate` | what a transaction has read, and whether it still holds |
+//! | `writes` | what it is going to write, and the way back |
+//! | `locks` | row locks in arrival order, and circles of those who wait |
+//! | `queue` | commits, many at a time |
+//! | `ticket` | waiting for a commit to become durable |
+//! | `sync` | mutexes, or those of a test's scheduler |
+//!
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! use colibri_txn::{Begin, ColumnSet, LocalStore, Space, SpaceId, Store, Transaction};
+//! let db = colibri_storage::Database::open(dir.path(), &colibri_storage::Options::new())?;
+//! let store = LocalStore::new(db);
+//! let birds = Space::new(SpaceId(1));
+//! let mut txn = store.begin(Begin::default())?;
+//! txn.create_space(birds.id)?;
+//! txn.put(&birds, b"colibri", b"80 beats a second")?;
+//! txn.commit()?.wait()?;
+//!
+//! let mut txn = store.begin(Begin { read_only: true, ..Begin::default() })?;
+//! assert_eq!(txn.get(&birds, b"colibri", ColumnSet::ALL)?, Some(&b"80 beats a second"[..]));
+//! # Ok::<(), colibri_txn::Error>(())
+//! ```
+
+mod columns;
+mod error;
+mod local;
+mod locks;
+mod merge;
+mod queue;
+mod reads;
+pub mod store;
+mod sync;
+mod ticket;
+mod transaction;
+mod validate;
+mod writes;
+
+pub use columns::ColumnSet;
+pub use error::{Error, Result};
+pub use local::{Counters, LocalStore};
+pub use locks::{LockInfo, LockName, LockWait, OwnerId};
+pub use store::{
+    Begin, Capabilities, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError, RowLayout,
+    Savepoint, Space, SpaceId, Store, Transaction, Visit,
+};
+pub use ticket::{CommitTicket, Committed};
+pub use transaction::LocalTransaction;

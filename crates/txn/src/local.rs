@@ -1,0 +1,190 @@
+//! The store on the storage engine of this process: what its transactions share.
+//!
+//! A space is a plain table named after its number. Several processes may have the database open at the same time:
+//! what a transaction read is checked under the writer's lock that they share, so they are serializable together. Row
+//! locks are each process's own and only spare conflicts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use colibri_storage::{Database, Snapshot, Table, TxnId, VALUE_BYTES_MAX};
+use parking_lot::RwLock;
+
+use crate::error::Result;
+use crate::locks::{LockInfo, LockTable};
+use crate::queue::CommitQueue;
+use crate::store::{Begin, Capabilities, SpaceId, Store};
+use crate::transaction::LocalTransaction;
+
+/// A store on a database of this machine. Clones are the same store.
+#[derive(Clone)]
+pub struct LocalStore(Arc<Shared>);
+
+/// What the transactions of a store share.
+pub(crate) struct Shared {
+    pub(crate) database: Database,
+    /// Handles of tables that were used. They are good for every state of the database; a transaction keeps those it uses.
+    tables: RwLock<HashMap<SpaceId, Table>>,
+    pub(crate) locks: Arc<LockTable>,
+    pub(crate) queue: CommitQueue,
+    pub(crate) counts: Counts,
+    pub(crate) write_bytes_max: Option<usize>,
+}
+
+/// Counted where it happens.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) commits: AtomicU64,
+    pub(crate) batches: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+    pub(crate) restarts: AtomicU64,
+}
+
+pub(crate) fn count(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+/// What has happened since the store was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Transactions that changed something and committed.
+    pub commits: u64,
+    /// Transactions of the storage that brought them: together with others' as long as there are fewer of these.
+    pub batches: u64,
+    /// Times that something read did not hold any more.
+    pub conflicts: u64,
+    /// Times that a lock had to be waited for.
+    pub lock_waits: u64,
+    /// Circles of waiting that were broken.
+    pub deadlocks: u64,
+    /// Statements taken back to run again.
+    pub restarts: u64,
+}
+
+impl LocalStore {
+    /// A store on an open database. There should be one for each, since sessions of two stores do not see each other's
+    /// row locks, and have conflicts instead.
+    #[must_use]
+    pub fn new(database: Database) -> Self {
+        Self::with_write_bytes_max(database, None)
+    }
+
+    /// As [`LocalStore::new`]; a transaction whose writes take more memory than this, in bytes, is refused.
+    #[must_use]
+    pub fn with_write_bytes_max(database: Database, write_bytes_max: Option<usize>) -> Self {
+        Self(Arc::new(Shared {
+            database,
+            tables: RwLock::default(),
+            locks: Arc::new(LockTable::new()),
+            queue: CommitQueue::default(),
+            counts: Counts::default(),
+            write_bytes_max,
+        }))
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.0.database
+    }
+
+    /// The newest committed transaction of the storage, be it durable or not.
+    #[must_use]
+    pub fn newest_txn(&self) -> TxnId {
+        self.0.database.newest_txn()
+    }
+
+    /// Begins a transaction that sees at least this commit, though it may not be durable yet: for a session that goes on
+    /// before its last commit is.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn begin_after(&self, how: Begin, seen: TxnId) -> Result<LocalTransaction> {
+        LocalTransaction::begin(&self.0, how, seen)
+    }
+
+    /// What has happened so far. Counters are read one by one.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let Shared { counts, locks, .. } = &*self.0;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            commits: read(&counts.commits),
+            batches: read(&counts.batches),
+            conflicts: read(&counts.conflicts),
+            lock_waits: read(&locks.waits_count),
+            deadlocks: read(&locks.deadlocks_count),
+            restarts: read(&counts.restarts),
+        }
+    }
+
+    /// The locks that are held or waited for.
+    #[must_use]
+    pub fn locks(&self) -> Vec<LockInfo> {
+        self.0.locks.list()
+    }
+}
+
+impl Store for LocalStore {
+    type Transaction = LocalTransaction;
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            key_bytes_max: self.0.database.key_bytes_max(),
+            value_bytes_max: VALUE_BYTES_MAX as usize,
+            txn_bytes_max: self.0.write_bytes_max,
+            txn_age_max: None,
+            locks: true,
+            patches_at_commit: true,
+            counts: true,
+        }
+    }
+
+    fn begin(&self, how: Begin) -> Result<LocalTransaction> {
+        LocalTransaction::begin(&self.0, how, TxnId(0))
+    }
+}
+
+impl std::fmt::Debug for LocalStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalStore").field("database", &self.0.database).finish()
+    }
+}
+
+/// The table that holds a space.
+pub(crate) fn table_name(space: SpaceId) -> String {
+    format!("s{}", space.0)
+}
+
+impl Shared {
+    /// A handle of a space's table, found with `find` if nobody has used it yet.
+    pub(crate) fn table(
+        &self,
+        space: SpaceId,
+        find: impl FnOnce(&str) -> colibri_storage::Result<Table>,
+    ) -> colibri_storage::Result<Table> {
+        if let Some(table) = self.tables.read().get(&space) {
+            return Ok(table.clone());
+        }
+        let table = find(&table_name(space))?;
+        Ok(self.tables.write().entry(space).or_insert(table).clone())
+    }
+
+    /// Forgets the table of a space that was removed.
+    pub(crate) fn forget(&self, space: SpaceId) {
+        self.tables.write().remove(&space);
+    }
+
+    /// The newest durable state, or, if asked for or if that is older than what was seen before, the newest of all. Whether
+    /// it is the latter.
+    pub(crate) fn snapshot(&self, newest: bool, seen: TxnId) -> Result<(Snapshot<'static>, bool)> {
+        if !newest {
+            let durable = self.database.read_owned()?;
+            if durable.txn() >= seen {
+                return Ok((durable, false));
+            }
+        }
+        Ok((self.database.read_newest_owned()?, true))
+    }
+}

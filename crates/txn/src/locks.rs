@@ -1,0 +1,566 @@
+//! Row locks: who holds which, who waits, and in which order they get it.
+//!
+//! A lock is named by a hash of its space and key, seeded at random: two rows of one name would only wait for each other
+//! without need. Locks exist while somebody holds one or waits; they live in shards, each behind a mutex that is held
+//! for a few instructions.
+//!
+//! | wanted \ held | Share | Add | Exclusive |
+//! | --- | --- | --- | --- |
+//! | Share | yes | no | no |
+//! | Add | no | yes | no |
+//! | Exclusive | no | no | no |
+//!
+//! Invariants:
+//! - Who waits stands in the lock's queue, and gets the lock from whoever lets go of it, in the order of arrival: nobody
+//!   who comes later passes, not even in a mode that would go with the holders'. A holder that wants more stands in front.
+//! - The first of a queue does not go with some holder (other than itself).
+//! - An owner waits for one lock at a time, and `waits` says for which; it may say so of one who waits no more.
+//! - The order of mutexes: `waits`, a shard, a waiter's state.
+//!
+//! Circles: an owner is only ever added to a queue with `waits` held, and looks, before it lets go of that, whether it
+//! waits for itself, over any number of others. All other changes only take waiting away or turn waiting for one who
+//! waits into waiting for one who holds. So every circle is found by the one who closes it, and what is found was one.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::Future;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use crate::error::{Error, Result};
+use crate::store::{IfLocked, LockMode, SpaceId};
+use crate::sync::{Condvar, Mutex};
+
+const SHARDS: usize = 64;
+
+/// Who holds or waits for locks: the number of a transaction, never used twice while a store is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerId(pub u64);
+
+/// The name of a lock: a hash of space and key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockName(pub u64);
+
+/// A lock that somebody holds or waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockInfo {
+    /// The space of the row.
+    pub space: SpaceId,
+    /// The lock.
+    pub name: LockName,
+    /// The transaction.
+    pub owner: OwnerId,
+    /// The mode held or wanted.
+    pub mode: LockMode,
+    /// Whether it is held; else the transaction waits for it.
+    pub granted: bool,
+}
+
+/// Lock names are hashes already.
+#[derive(Default)]
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("names are hashed as words")
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+}
+
+type ByName<V> = HashMap<LockName, V, BuildHasherDefault<NameHasher>>;
+
+fn goes_with(a: LockMode, b: LockMode) -> bool {
+    a == b && a != LockMode::Exclusive
+}
+
+fn covers(held: LockMode, wanted: LockMode) -> bool {
+    held == wanted || held == LockMode::Exclusive
+}
+
+/// The weakest mode that is both.
+fn join(a: LockMode, b: LockMode) -> LockMode {
+    if a == b { a } else { LockMode::Exclusive }
+}
+
+struct Holder {
+    owner: OwnerId,
+    mode: LockMode,
+}
+
+struct Lock {
+    space: SpaceId,
+    holders: SmallVec<[Holder; 1]>,
+    queue: VecDeque<Arc<Waiter>>,
+}
+
+impl Lock {
+    /// Whether an owner could hold the lock in a mode beside those who hold it.
+    fn admits(&self, owner: OwnerId, mode: LockMode) -> bool {
+        self.holders.iter().all(|holder| holder.owner == owner || goes_with(holder.mode, mode))
+    }
+
+    fn hold(&mut self, owner: OwnerId, mode: LockMode) {
+        match self.holders.iter_mut().find(|holder| holder.owner == owner) {
+            Some(holder) => holder.mode = join(holder.mode, mode),
+            None => self.holders.push(Holder { owner, mode }),
+        }
+    }
+
+    /// Gives the lock if nobody has to be waited for.
+    fn try_hold(&mut self, owner: OwnerId, mode: LockMode, holds: bool) -> bool {
+        let now = (holds || self.queue.is_empty()) && self.admits(owner, mode);
+        if now {
+            self.hold(owner, mode);
+        }
+        now
+    }
+
+    /// Gives the lock to those in front who can have it now.
+    fn promote(&mut self, woken: &mut Woken) {
+        while let Some(first) = self.queue.front()
+            && self.admits(first.owner, first.mode)
+        {
+            let Some(first) = self.queue.pop_front() else { return };
+            self.hold(first.owner, first.mode);
+            first.granted.store(true, Ordering::Release);
+            woken.push(first);
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        self.holders.is_empty() && self.queue.is_empty()
+    }
+}
+
+/// Those who got a lock and have to be told, when no mutex is held any more.
+type Woken = SmallVec<[Arc<Waiter>; 4]>;
+
+type Shard = Mutex<ByName<Lock>>;
+
+/// Somebody in the queue of a lock.
+struct Waiter {
+    owner: OwnerId,
+    name: LockName,
+    /// The mode it will hold.
+    mode: LockMode,
+    /// Set with the shard locked.
+    granted: AtomicBool,
+    state: Mutex<WaiterState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct WaiterState {
+    /// It has the lock, or does not want it any more.
+    over: bool,
+    waker: Option<Waker>,
+}
+
+impl Waiter {
+    fn end(&self) {
+        let waker = {
+            let mut state = self.state.lock();
+            state.over = true;
+            state.waker.take()
+        };
+        self.changed.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// All row locks of a store.
+pub(crate) struct LockTable {
+    hasher: ahash::RandomState,
+    shards: Box<[Shard]>,
+    waits: Mutex<HashMap<OwnerId, LockName>>,
+    next_owner: AtomicU64,
+    pub(crate) waits_count: AtomicU64,
+    pub(crate) deadlocks_count: AtomicU64,
+}
+
+/// What came of asking for a lock.
+enum Asked {
+    Held,
+    Refused,
+    Queued(Arc<Waiter>),
+    Deadlock,
+}
+
+impl LockTable {
+    pub(crate) fn new() -> Self {
+        Self {
+            hasher: ahash::RandomState::new(),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            waits: Mutex::default(),
+            next_owner: AtomicU64::new(1),
+            waits_count: AtomicU64::new(0),
+            deadlocks_count: AtomicU64::new(0),
+        }
+    }
+
+    fn name(&self, space: SpaceId, key: &[u8]) -> LockName {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write_u32(space.0);
+        hasher.write(key);
+        LockName(hasher.finish())
+    }
+
+    fn shard(&self, name: LockName) -> &Shard {
+        // Hash maps use the low bits and the seven highest.
+        &self.shards[(name.0 >> 40) as usize % SHARDS]
+    }
+
+    fn ask(
+        &self,
+        owner: OwnerId,
+        name: LockName,
+        space: SpaceId,
+        mode: LockMode,
+        holds: bool,
+        wait: IfLocked,
+    ) -> Asked {
+        let free = || Lock { space, holders: SmallVec::new(), queue: VecDeque::new() };
+        if self.shard(name).lock().entry(name).or_insert_with(free).try_hold(owner, mode, holds) {
+            return Asked::Held;
+        }
+        if wait == IfLocked::Refuse {
+            return Asked::Refused;
+        }
+        let mut waits = self.waits.lock();
+        let waiter = {
+            let mut shard = self.shard(name).lock();
+            let lock = shard.entry(name).or_insert_with(free);
+            if lock.try_hold(owner, mode, holds) {
+                return Asked::Held;
+            }
+            let (granted, state, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
+            let waiter = Arc::new(Waiter { owner, name, mode, granted, state, changed });
+            if holds {
+                // Behind the holders that want more already.
+                let is_holder = |waiter: &Waiter| lock.holders.iter().any(|holder| holder.owner == waiter.owner);
+                let place = lock.queue.iter().take_while(|waiter| is_holder(waiter)).count();
+                lock.queue.insert(place, Arc::clone(&waiter));
+            } else {
+                lock.queue.push_back(Arc::clone(&waiter));
+            }
+            waiter
+        };
+        waits.insert(owner, name);
+        if self.waits_for_itself(&waits, owner) {
+            waits.remove(&owner);
+            drop(waits);
+            self.cancel(&waiter);
+            self.deadlocks_count.fetch_add(1, Ordering::Relaxed);
+            return Asked::Deadlock;
+        }
+        self.waits_count.fetch_add(1, Ordering::Relaxed);
+        Asked::Queued(waiter)
+    }
+
+    fn waits_for_itself(&self, waits: &HashMap<OwnerId, LockName>, start: OwnerId) -> bool {
+        let mut seen = HashSet::from([start]);
+        let mut next = vec![start];
+        while let Some(owner) = next.pop() {
+            let Some(&name) = waits.get(&owner) else { continue };
+            let shard = self.shard(name).lock();
+            let Some(lock) = shard.get(&name) else { continue };
+            let Some(place) = lock.queue.iter().position(|waiter| waiter.owner == owner) else { continue };
+            // Those before it wait for this lock and nothing else, so what they wait for is looked at here as well.
+            for waiter in lock.queue.iter().take(place) {
+                if waiter.owner == start {
+                    return true;
+                }
+                seen.insert(waiter.owner);
+            }
+            for holder in &lock.holders {
+                let blocks =
+                    |waiter: &Arc<Waiter>| waiter.owner != holder.owner && !goes_with(holder.mode, waiter.mode);
+                if !lock.queue.iter().take(place + 1).any(blocks) {
+                    continue;
+                }
+                if holder.owner == start {
+                    return true;
+                }
+                // A holder that wants more of this lock stands in its queue, and may wait for others than `owner` does.
+                if seen.insert(holder.owner) {
+                    next.push(holder.owner);
+                }
+            }
+        }
+        false
+    }
+
+    /// Takes somebody out of the queue, unless it has got the lock already.
+    fn cancel(&self, waiter: &Arc<Waiter>) {
+        let mut woken = Woken::new();
+        {
+            let mut shard = self.shard(waiter.name).lock();
+            if let Some(lock) = shard.get_mut(&waiter.name)
+                && let Some(place) = lock.queue.iter().position(|other| Arc::ptr_eq(other, waiter))
+            {
+                lock.queue.remove(place);
+                lock.promote(&mut woken);
+                if lock.is_free() {
+                    shard.remove(&waiter.name);
+                }
+            }
+        }
+        waiter.end();
+        tell(woken);
+    }
+
+    fn release(&self, owner: OwnerId, name: LockName) {
+        let mut woken = Woken::new();
+        {
+            let mut shard = self.shard(name).lock();
+            let Some(lock) = shard.get_mut(&name) else { return };
+            lock.holders.retain(|holder| holder.owner != owner);
+            lock.promote(&mut woken);
+            if lock.is_free() {
+                shard.remove(&name);
+            }
+        }
+        tell(woken);
+    }
+
+    /// All locks, those who hold them before those who wait. Each shard as of one moment.
+    pub(crate) fn list(&self) -> Vec<LockInfo> {
+        let mut infos = Vec::new();
+        for shard in &self.shards {
+            for (&name, lock) in shard.lock().iter() {
+                let info = |owner, mode, granted| LockInfo { space: lock.space, name, owner, mode, granted };
+                infos.extend(lock.holders.iter().map(|holder| info(holder.owner, holder.mode, true)));
+                infos.extend(lock.queue.iter().map(|waiter| info(waiter.owner, waiter.mode, false)));
+            }
+        }
+        infos
+    }
+}
+
+fn tell(woken: Woken) {
+    for waiter in woken {
+        waiter.end();
+    }
+}
+
+/// A lock that a transaction holds.
+struct Held {
+    mode: LockMode,
+    /// The row was looked at under the lock and is what the transaction sees.
+    verified: bool,
+}
+
+/// A lock that was asked for, as it is held now.
+pub(crate) struct Taken {
+    pub(crate) name: LockName,
+    pub(crate) mode: LockMode,
+    /// Whether [`Locks::verified`] has been called for it.
+    pub(crate) verified: bool,
+}
+
+/// The locks of one transaction. Dropping them lets go of all.
+pub(crate) struct Locks {
+    table: Arc<LockTable>,
+    owner: OwnerId,
+    held: ByName<Held>,
+    waiting: Option<Waiting>,
+    has_waited: bool,
+}
+
+struct Waiting {
+    waiter: Arc<Waiter>,
+    /// What the caller was given; it may have let go of it.
+    given: Weak<WaitHandle>,
+}
+
+impl Locks {
+    pub(crate) fn new(table: &Arc<LockTable>) -> Self {
+        let owner = OwnerId(table.next_owner.fetch_add(1, Ordering::Relaxed));
+        Self { table: Arc::clone(table), owner, held: ByName::default(), waiting: None, has_waited: false }
+    }
+
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
+    /// Takes a lock.
+    pub(crate) fn take(&mut self, space: SpaceId, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<Taken> {
+        let name = self.table.name(space, key);
+        self.settle();
+        let held = self.held.get(&name);
+        if let Some(held) = held
+            && covers(held.mode, mode)
+        {
+            return Ok(Taken { name, mode: held.mode, verified: held.verified });
+        }
+        let (mode, holds) = (held.map_or(mode, |held| join(held.mode, mode)), held.is_some());
+        if let Some(waiting) = self.waiting.take() {
+            if waiting.waiter.name == name
+                && waiting.waiter.mode == mode
+                && let Some(given) = waiting.given.upgrade()
+            {
+                self.waiting = Some(waiting);
+                return match if_locked {
+                    IfLocked::Wait => Err(Error::Wait(LockWait(given))),
+                    IfLocked::Refuse => Err(Error::NotAvailable),
+                };
+            }
+            self.table.cancel(&waiting.waiter);
+            // It may have got the lock in the last moment.
+            self.keep_granted(&waiting.waiter);
+            if let Some(held) = self.held.get(&name)
+                && covers(held.mode, mode)
+            {
+                return Ok(Taken { name, mode: held.mode, verified: held.verified });
+            }
+        }
+        match self.table.ask(self.owner, name, space, mode, holds, if_locked) {
+            Asked::Held => {
+                self.held.insert(name, Held { mode, verified: false });
+                Ok(Taken { name, mode, verified: false })
+            }
+            Asked::Refused => Err(Error::NotAvailable),
+            Asked::Deadlock => {
+                self.has_waited = true;
+                Err(Error::Deadlock)
+            }
+            Asked::Queued(waiter) => {
+                let given = Arc::new(WaitHandle { table: Arc::clone(&self.table), waiter: Arc::clone(&waiter) });
+                self.waiting = Some(Waiting { waiter, given: Arc::downgrade(&given) });
+                self.has_waited = true;
+                Err(Error::Wait(LockWait(given)))
+            }
+        }
+    }
+
+    /// The row of a lock was looked at and is what the transaction sees: nobody changes it any more.
+    pub(crate) fn verified(&mut self, name: LockName) {
+        if let Some(held) = self.held.get_mut(&name) {
+            held.verified = true;
+        }
+    }
+
+    /// Takes notice of a lock that came while nobody looked.
+    fn settle(&mut self) {
+        if let Some(waiting) = &self.waiting
+            && waiting.waiter.granted.load(Ordering::Acquire)
+            && let Some(waiting) = self.waiting.take()
+        {
+            self.keep_granted(&waiting.waiter);
+        }
+    }
+
+    fn keep_granted(&mut self, waiter: &Waiter) {
+        if waiter.granted.load(Ordering::Acquire) {
+            self.held.insert(waiter.name, Held { mode: waiter.mode, verified: false });
+        }
+    }
+
+    /// Lets go of all locks.
+    pub(crate) fn release(&mut self) {
+        if let Some(waiting) = self.waiting.take() {
+            self.table.cancel(&waiting.waiter);
+            self.keep_granted(&waiting.waiter);
+        }
+        for (name, _) in self.held.drain() {
+            self.table.release(self.owner, name);
+        }
+        if std::mem::take(&mut self.has_waited) {
+            self.table.waits.lock().remove(&self.owner);
+        }
+    }
+}
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Leaves the queue when nobody waits any more.
+struct WaitHandle {
+    table: Arc<LockTable>,
+    waiter: Arc<Waiter>,
+}
+
+impl Drop for WaitHandle {
+    fn drop(&mut self) {
+        self.table.cancel(&self.waiter);
+    }
+}
+
+/// A place in the queue of a lock. Wait, restart the statement, and run it again: it has the lock then. (To restart it
+/// first and wait then is as right, but it would most likely have to be restarted once more.)
+///
+/// Dropping it leaves the queue. A lock that has come already stays the transaction's.
+pub struct LockWait(Arc<WaitHandle>);
+
+impl LockWait {
+    /// Waits until the transaction has the lock, or has ended.
+    pub fn wait(self) {
+        let waiter = &self.0.waiter;
+        let mut state = waiter.state.lock();
+        while !state.over {
+            waiter.changed.wait(&mut state);
+        }
+    }
+
+    /// Waits so long at most; whether the transaction has the lock, or has ended.
+    #[must_use]
+    pub fn wait_for(&self, timeout: Duration) -> bool {
+        let waiter = &self.0.waiter;
+        let until = Instant::now().checked_add(timeout);
+        let mut state = waiter.state.lock();
+        while !state.over {
+            match until {
+                Some(until) if waiter.changed.wait_until(&mut state, until).timed_out() => break,
+                Some(_) => {}
+                None => waiter.changed.wait(&mut state),
+            }
+        }
+        state.over
+    }
+
+    /// Whether waiting is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.waiter.state.lock().over
+    }
+}
+
+impl Future for LockWait {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.waiter.state.lock();
+        if state.over {
+            return Poll::Ready(());
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            None => state.waker = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl std::fmt::Debug for LockWait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Waiter { owner, name, mode, .. } = &*self.0.waiter;
+        f.debug_struct("LockWait").field("owner", owner).field("name", name).field("mode", mode).finish()
+    }
+}

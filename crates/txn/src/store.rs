@@ -1,0 +1,328 @@
+//! What a transactional store of ordered keys gives: the only door through which SQL reaches data.
+//!
+//! A store holds *spaces* (a table's rows, an index' entries), each an ordered map from keys to values. A transaction
+//! reads as of a snapshot, keeps its writes to itself, and commits them all or none. What it read is remembered, and a
+//! commit is refused ([`Error::Conflict`]) unless all of it still holds: so committed transactions are serializable in
+//! the order of their commits, and a transaction that wrote nothing is serializable as of its snapshot, without a check.
+//!
+//! Invariants that every implementation keeps:
+//! - Nothing waits inside a call. What would have to wait returns [`Error::Wait`], and changes nothing; the caller takes
+//!   the statement back ([`Transaction::restart`]), waits, and runs it again.
+//! - A range is remembered as far as it was really covered: up to the last key visited if the visitor broke off, whole
+//!   otherwise. Rows are remembered with the columns that mattered; a range always covers which keys are there.
+//! - A transaction sees its own writes.
+//! - After any error but [`Error::Wait`], [`Error::Stale`] and [`Error::NotAvailable`] the statement is over;
+//!   [`Transaction::rollback_to`] brings the transaction back to a savepoint.
+//!
+//! What a store over the network needs is in the signatures already: ranges are explicit, visitors see pages of entries
+//! and no cursor stays open between calls, outcomes tell a conflict from an unknown end, limits are declared
+//! ([`Capabilities`]), and a call that has to fetch something first may say [`Error::Wait`].
+
+use std::fmt;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::columns::ColumnSet;
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::ticket::CommitTicket;
+
+/// The number of a space. Never used twice in a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpaceId(pub u32);
+
+/// A key, up to 32 bytes without an allocation.
+pub type Key = SmallVec<[u8; 32]>;
+
+/// Says which columns two versions of a row differ in.
+pub trait RowLayout: Send + Sync {
+    /// The columns whose values differ. May name too many, never too few.
+    fn changed(&self, old: &[u8], new: &[u8]) -> ColumnSet;
+}
+
+/// A space as a transaction uses it: its number, and how its values are made up of columns.
+#[derive(Clone)]
+pub struct Space {
+    /// Its number.
+    pub id: SpaceId,
+    /// `None` if a value is one column.
+    pub layout: Option<Arc<dyn RowLayout>>,
+}
+
+impl Space {
+    /// A space whose values are not made up of columns.
+    #[must_use]
+    pub fn new(id: SpaceId) -> Self {
+        Self { id, layout: None }
+    }
+
+    /// A space whose values are rows.
+    #[must_use]
+    pub fn with_layout(id: SpaceId, layout: Arc<dyn RowLayout>) -> Self {
+        Self { id, layout: Some(layout) }
+    }
+}
+
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Space({})", self.id.0)
+    }
+}
+
+/// The part of a space between two keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Where it starts.
+    pub low: Bound<Key>,
+    /// Where it ends.
+    pub high: Bound<Key>,
+}
+
+/// Told of a key and its value; breaks off or goes on.
+pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+
+/// The order in which a range is visited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the lowest key.
+    Forward,
+    /// From the highest key.
+    Backward,
+}
+
+/// A change to some columns of a row, applied to whatever the row is when the transaction commits.
+///
+/// So updating one column never overwrites another's newer value, and `c = c + x` needs no read of `c`.
+pub trait Patch: Send + Sync {
+    /// Writes the changed row to `out`, which is empty.
+    ///
+    /// # Errors
+    /// What the user is told if the change cannot be made to this row: an overflow, say.
+    fn apply(&self, row: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), PatchError>;
+}
+
+/// Why a patch cannot be applied; handed through to whoever made the patch, who knows its type.
+pub type PatchError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a lock on a row keeps others from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// From changing the row. Goes with itself.
+    Share,
+    /// From everything but adding to the row as well. Goes with itself.
+    Add,
+    /// From everything.
+    Exclusive,
+}
+
+/// What to do when a lock cannot be had at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfLocked {
+    /// Queue up: [`Error::Wait`].
+    Wait,
+    /// [`Error::NotAvailable`].
+    Refuse,
+}
+
+/// How far a transaction is kept apart from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// As if transactions ran one after the other.
+    #[default]
+    Serializable,
+    /// Each statement sees what was committed before it; reads are not remembered. Lost updates are still ruled out by
+    /// row locks.
+    ReadCommitted,
+}
+
+/// How a transaction begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Begin {
+    /// Its isolation.
+    pub isolation: Isolation,
+    /// Writes and locks are refused ([`Error::ReadOnly`]) and reads not remembered.
+    pub read_only: bool,
+    /// See the newest committed state even where it is not durable yet. The end of the transaction then waits until it
+    /// is. Right for statements that write; a reader would wait for others' flushes.
+    pub newest: bool,
+}
+
+/// What a store can do.
+#[derive(Debug, Clone, Copy)]
+pub struct Capabilities {
+    /// The longest key in bytes.
+    pub key_bytes_max: usize,
+    /// The largest value in bytes.
+    pub value_bytes_max: usize,
+    /// How many bytes a transaction may write. `None`: as many as memory holds.
+    pub txn_bytes_max: Option<usize>,
+    /// How long a transaction may last. `None`: as long as it likes.
+    pub txn_age_max: Option<std::time::Duration>,
+    /// Rows can be locked before commit; without, contention ends in conflicts.
+    pub locks: bool,
+    /// Patches are applied at commit; without, they are applied to the snapshot's row, which then counts as read.
+    pub patches_at_commit: bool,
+    /// Counting a range costs O(log n).
+    pub counts: bool,
+}
+
+/// A database of spaces.
+pub trait Store: Send + Sync + 'static {
+    /// Its transactions.
+    type Transaction: Transaction;
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// Those of the storage underneath.
+    fn begin(&self, how: Begin) -> Result<Self::Transaction>;
+}
+
+/// A place in a transaction to go back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Savepoint {
+    pub(crate) writes: usize,
+    pub(crate) reads: usize,
+}
+
+/// A transaction. Dropping it takes it back.
+pub trait Transaction: Send + 'static {
+    /// How it began.
+    fn begun(&self) -> Begin;
+
+    /// Makes it read-only, or read-write again.
+    fn set_read_only(&mut self, read_only: bool);
+
+    /// Whether it changed anything so far.
+    fn has_writes(&self) -> bool;
+
+    /// Bytes its writes take in memory.
+    fn write_bytes(&self) -> usize;
+
+    /// The value of a key. `columns` are those that the caller looks at: the transaction depends on them, and on
+    /// whether the key is there.
+    ///
+    /// # Errors
+    /// Of the storage. [`Error::Wait`] if the row has an addition of this transaction's pending in one of the columns
+    /// and others' additions have to end first.
+    fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>>;
+
+    /// The value of a key, without coming to depend on it.
+    ///
+    /// # Errors
+    /// Of the storage.
+    fn peek(&mut self, space: &Space, key: &[u8]) -> Result<Option<&[u8]>>;
+
+    /// Visits the entries of a range in order, until the visitor breaks off.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    fn scan(
+        &mut self,
+        space: &Space,
+        range: &KeyRange,
+        direction: Direction,
+        columns: ColumnSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<()>;
+
+    /// How many entries a range has. Depends on which keys are there.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    fn count(&mut self, space: &Space, range: &KeyRange) -> Result<u64>;
+
+    /// About how many entries a range has. The transaction does not come to depend on it.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    fn estimate(&self, space: &Space, range: &KeyRange) -> Result<u64>;
+
+    /// Writes a whole value. What was there before does not matter; a caller to whom it matters has read it.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::ReadOnly`].
+    fn put(&mut self, space: &Space, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Removes a key.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    fn delete(&mut self, space: &Space, key: &[u8]) -> Result<()>;
+
+    /// Changes the row that a key has when the transaction commits; depends on the key being there. Gives the row as the
+    /// transaction sees it from now on. `adds` are the columns that the patch adds to without having read them.
+    ///
+    /// # Errors
+    /// [`Error::Patch`] if the patch does not apply to the row the transaction sees; [`Error::NoSuchKey`].
+    fn patch(&mut self, space: &Space, key: &[u8], adds: ColumnSet, patch: Arc<dyn Patch>) -> Result<()>;
+
+    /// Fills a space made in this transaction with entries in strictly ascending order of keys. Cheaper by far than as
+    /// many `put`s.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`], [`Error::NotEmpty`] if the space was not made in this transaction or has entries.
+    fn load(&mut self, space: &Space, entries: Vec<(Key, Vec<u8>)>) -> Result<()>;
+
+    /// Makes a space. Its number must never have been used.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    fn create_space(&mut self, space: SpaceId) -> Result<()>;
+
+    /// Removes a space with all its entries, when the transaction commits.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`].
+    fn drop_space(&mut self, space: SpaceId) -> Result<()>;
+
+    /// Takes a lock, held until the transaction ends, and makes sure that the transaction sees the row as it is now.
+    ///
+    /// A row's lock is named by its space and key; any other bytes name a lock as well, if all agree on them. A lock held
+    /// already, in this mode or a stronger one, costs next to nothing.
+    ///
+    /// # Errors
+    /// [`Error::Wait`] and [`Error::NotAvailable`] as `if_locked` says. [`Error::Stale`] if the row has changed since
+    /// the snapshot: the lock is held now; restart the statement. [`Error::Deadlock`].
+    fn lock(&mut self, space: &Space, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<()>;
+
+    /// Begins a statement: a savepoint, and, in [`Isolation::ReadCommitted`] or if the transaction does not depend on
+    /// anything it has read yet, a new snapshot.
+    ///
+    /// # Errors
+    /// Of the storage.
+    fn begin_statement(&mut self) -> Result<Savepoint>;
+
+    /// A savepoint.
+    fn savepoint(&self) -> Savepoint;
+
+    /// Takes back what was written since a savepoint. What was read meanwhile stays remembered: the caller may have told
+    /// somebody. Locks stay.
+    ///
+    /// # Errors
+    /// Of the storage.
+    fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()>;
+
+    /// Takes back a statement whose results nobody has seen, what it read included, and moves the snapshot to the
+    /// newest committed state, so that it can run again.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if what was read before the savepoint does not hold any more.
+    fn restart(&mut self, savepoint: Savepoint) -> Result<()>;
+
+    /// Commits. The ticket tells when the changes, and everything that was read, are durable; nobody outside may be told
+    /// of them before. Dropping the ticket changes nothing about the commit.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`]: nothing was changed, try again. [`Error::Unknown`]: nobody knows. Others: nothing was
+    /// changed.
+    fn commit(self) -> Result<CommitTicket>
+    where
+        Self: Sized;
+}

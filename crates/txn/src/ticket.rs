@@ -1,0 +1,99 @@
+//! Waiting until what a transaction did and saw is durable, with or without a thread.
+//!
+//! A transaction may have seen commits that are not durable yet (see [`crate::Begin::newest`]). Whoever is told of its
+//! end could tell of them, so a ticket waits for the newest state that the transaction has seen or made.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use colibri_storage::{Database, Ticket, TxnId};
+
+use crate::error::{Error, Result};
+
+/// Where a transaction stands among all that have committed. They are serializable in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Committed {
+    /// The transaction of the storage that brought the changes.
+    pub txn: TxnId,
+    /// Tells the order of those that one transaction of the storage brought.
+    pub sequence: u64,
+}
+
+/// A transaction that has ended well. Dropping the ticket changes nothing about that.
+///
+/// As a future it needs no particular runtime.
+#[must_use = "what the transaction did or saw may not be durable yet"]
+pub struct CommitTicket {
+    seen: TxnId,
+    committed: Option<Committed>,
+    /// `None` once everything is durable.
+    pending: Option<Ticket>,
+}
+
+impl CommitTicket {
+    /// A ticket for what was read as of a durable state.
+    pub(crate) fn durable(seen: TxnId) -> Self {
+        Self { seen, committed: None, pending: None }
+    }
+
+    /// A ticket for a transaction that saw a state, and made one if it wrote.
+    pub(crate) fn new(database: &Database, seen: TxnId, committed: Option<Committed>) -> Self {
+        let seen = committed.map_or(seen, |committed| seen.max(committed.txn));
+        let ticket = database.ticket(seen);
+        Self { seen, committed, pending: (!ticket.is_durable()).then_some(ticket) }
+    }
+
+    /// The newest state that the transaction saw or made. Whoever begins after it ([`crate::LocalStore::begin_after`])
+    /// sees what it did.
+    #[must_use]
+    pub fn seen(&self) -> TxnId {
+        self.seen
+    }
+
+    /// Where the transaction stands in the order of commits; `None` if it changed nothing.
+    #[must_use]
+    pub fn committed(&self) -> Option<Committed> {
+        self.committed
+    }
+
+    /// Whether what the transaction did and saw is as durable as the database's mode says.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.pending.as_ref().is_none_or(Ticket::is_durable)
+    }
+
+    /// Waits until it is; gives [`CommitTicket::seen`].
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] if the flush fails: only opening the database again tells what is on disk.
+    pub fn wait(mut self) -> Result<TxnId> {
+        match self.pending.take() {
+            Some(ticket) => ticket.wait().map_err(|e| unknown(self.committed, e)),
+            None => Ok(self.seen),
+        }
+    }
+}
+
+/// What an error of a flush says of a transaction: nothing was at stake for one that only read.
+fn unknown(committed: Option<Committed>, error: colibri_storage::Error) -> Error {
+    match committed {
+        Some(_) => Error::Unknown { reason: error.to_string() },
+        None => Error::Storage(error),
+    }
+}
+
+impl Future for CommitTicket {
+    type Output = Result<TxnId>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(ticket) = &mut self.pending else { return Poll::Ready(Ok(self.seen)) };
+        match Pin::new(ticket).poll(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(result) => {
+                self.pending = None;
+                Poll::Ready(result.map_err(|e| unknown(self.committed, e)))
+            }
+        }
+    }
+}

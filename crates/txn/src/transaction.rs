@@ -1,0 +1,589 @@
+//! A transaction of the local store.
+//!
+//! It reads from a snapshot of the storage, under its own writes. It only ever moves the snapshot to a newer state in
+//! which everything it has read still holds, so at any time it is as if all of it had been read from the snapshot.
+//!
+//! Invariants:
+//! - What was read from stored entries is in `reads`, unless the transaction is read-only (then `blind` says so) or it has
+//!   ended the statement in READ COMMITTED.
+//! - What the transaction itself has written to a key, and whatever is in a space that it made, depends on nobody: it is
+//!   not remembered as read. A patched row is, since it is made of a stored one.
+//! - A column with an addition of its own pending is only read with the row locked for itself, so that nobody else's
+//!   addition makes what was read wrong.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use colibri_storage::{Error as StorageError, OpenTable, Snapshot, Table, TxnId, View};
+use smallvec::SmallVec;
+
+use crate::columns::ColumnSet;
+use crate::error::{Error, Result};
+use crate::local::{Shared, count, table_name};
+use crate::locks::{Locks, OwnerId};
+use crate::merge::{self, Loaded, Stored, slice_of};
+use crate::queue::{Request, check_value, patch_all, patch_one};
+use crate::reads::{Covered, ReadSet};
+use crate::store::{
+    Begin, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Savepoint, Space, SpaceId, Transaction,
+    Visit,
+};
+use crate::ticket::CommitTicket;
+use crate::validate::{same, validate};
+use crate::writes::{Base, Patched, Write, WriteSet};
+
+/// A transaction that has read more than this checks it before it stands in the queue of commits, so that the leader has
+/// little to check while it keeps all others from committing.
+const READS_LEFT_TO_LEADER_MAX: usize = 8;
+
+/// A transaction of a [`crate::LocalStore`].
+pub struct LocalTransaction {
+    shared: Arc<Shared>,
+    begun: Begin,
+    snapshot: Snapshot<'static>,
+    /// The snapshot may not be durable yet.
+    weak: bool,
+    /// Spaces as they were last found, in this snapshot or an earlier one.
+    open: SmallVec<[(SpaceId, OpenTable); 4]>,
+    reads: ReadSet,
+    blind: Option<SpaceId>,
+    writes: WriteSet,
+    locks: Locks,
+}
+
+impl LocalTransaction {
+    pub(crate) fn begin(shared: &Arc<Shared>, begun: Begin, seen: TxnId) -> Result<Self> {
+        let (snapshot, weak) = shared.snapshot(begun.newest, seen)?;
+        Ok(Self {
+            snapshot,
+            weak,
+            begun,
+            open: SmallVec::new(),
+            reads: ReadSet::default(),
+            blind: None,
+            writes: WriteSet::default(),
+            locks: Locks::new(&shared.locks),
+            shared: Arc::clone(shared),
+        })
+    }
+
+    /// Its number among those who hold locks.
+    #[must_use]
+    pub fn id(&self) -> OwnerId {
+        self.locks.owner()
+    }
+
+    /// The transaction of the storage whose state it sees.
+    #[must_use]
+    pub fn sees(&self) -> TxnId {
+        self.snapshot.txn()
+    }
+
+    /// A ticket for what has been read so far: for telling somebody of it before the transaction ends, or when it is
+    /// taken back.
+    pub fn ticket_of_reads(&self) -> CommitTicket {
+        match self.weak {
+            true => CommitTicket::new(&self.shared.database, self.snapshot.txn(), None),
+            false => CommitTicket::durable(self.snapshot.txn()),
+        }
+    }
+
+    // ---- spaces ----
+
+    fn find_open(&self, space: SpaceId) -> Option<&OpenTable> {
+        let open = &self.open.iter().find(|(id, _)| *id == space)?.1;
+        (open.txn() == self.snapshot.txn()).then_some(open)
+    }
+
+    fn find_table(&self, space: SpaceId) -> Result<OpenTable> {
+        let table = match self.open.iter().find(|(id, _)| *id == space) {
+            Some((_, open)) => open.table().clone(),
+            None => self.shared.table(space, |name| self.snapshot.table(name))?,
+        };
+        Ok(self.snapshot.open(&table)?)
+    }
+
+    /// Makes sure that a stored space is found in this snapshot.
+    fn open(&mut self, space: SpaceId) -> Result<()> {
+        if self.find_open(space).is_some() {
+            return Ok(());
+        }
+        let found = self.find_table(space)?;
+        match self.open.iter_mut().find(|(id, _)| *id == space) {
+            Some((_, open)) => *open = found,
+            None => self.open.push((space, found)),
+        }
+        Ok(())
+    }
+
+    fn opened(&self, space: SpaceId) -> Result<&OpenTable> {
+        self.find_open(space).ok_or_else(|| no_such_space(space))
+    }
+
+    /// A stored value, as the snapshot has it.
+    fn stored(&self, space: SpaceId, key: &[u8]) -> Result<Option<&[u8]>> {
+        Ok(self.snapshot.get_open(self.opened(space)?, key)?)
+    }
+
+    /// What the transaction made of a space, if it is not the stored one.
+    fn own_base(&self, space: SpaceId) -> Option<&Base> {
+        self.writes.space(space).map(|writes| &writes.base).filter(|base| !matches!(base, Base::Stored))
+    }
+
+    // ---- reads ----
+
+    fn remembers(&mut self, space: SpaceId) -> bool {
+        // Read-only since it has written: then what it reads matters still.
+        if !self.begun.read_only || !self.writes.is_empty() {
+            return true;
+        }
+        if self.begun.isolation == Isolation::Serializable {
+            self.blind.get_or_insert(space);
+        }
+        false
+    }
+
+    fn read_point(&mut self, space: &Space, key: &[u8], columns: ColumnSet) {
+        if self.remembers(space.id) {
+            self.reads.point(space, key, columns);
+        }
+    }
+
+    fn read_range(&mut self, space: &Space, range: KeyRange, columns: ColumnSet) {
+        if self.remembers(space.id) {
+            self.reads.range(space, range, columns);
+        }
+    }
+
+    /// Makes sure that nobody else adds to a row of which columns are read that the transaction adds to.
+    fn keep_for_itself(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<()> {
+        match self.writes.find(space.id, key) {
+            Some(Write::Patch(patched)) if patched.adds.intersects(columns) => {
+                self.take_lock(space, key, LockMode::Exclusive, IfLocked::Wait)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A value under the transaction's own writes. The space is open if it is stored.
+    fn see(&self, space: SpaceId, key: &[u8]) -> Result<Option<&[u8]>> {
+        if let Some(writes) = self.writes.space(space) {
+            if let Some(write) = writes.changes.get(key) {
+                return Ok(write.value());
+            }
+            match &writes.base {
+                Base::Stored => {}
+                Base::Made(entries) => return Ok(find_loaded(entries, key)),
+                Base::Dropped { .. } => return Ok(None),
+            }
+        }
+        self.stored(space, key)
+    }
+
+    /// Entries of a range below the transaction's own changes.
+    fn base_count(&self, space: SpaceId, range: &KeyRange) -> Result<u64> {
+        if range.is_empty() {
+            return Ok(0);
+        }
+        match self.own_base(space) {
+            Some(Base::Made(entries)) => Ok(slice_of(entries, range).len() as u64),
+            Some(_) => Ok(0),
+            None => match self.find_open(space) {
+                Some(open) => Ok(self.snapshot.view_open(open).count(range.bounds())?),
+                None => Ok(self.snapshot.view_open(&self.find_table(space)?).count(range.bounds())?),
+            },
+        }
+    }
+
+    // ---- writes ----
+
+    fn check_writable(&self, space: SpaceId) -> Result<()> {
+        if self.begun.read_only {
+            return Err(Error::ReadOnly);
+        }
+        match self.own_base(space) {
+            Some(Base::Dropped { .. }) => Err(no_such_space(space)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<()> {
+        let bytes_max = self.shared.database.key_bytes_max();
+        match key.len() {
+            0 => Err(StorageError::KeyEmpty.into()),
+            bytes if bytes > bytes_max => Err(StorageError::KeyTooLong { bytes, bytes_max }.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes a change, or, if it is too much, none.
+    fn change(&mut self, make: impl FnOnce(&mut WriteSet)) -> Result<()> {
+        let mark = self.writes.mark();
+        make(&mut self.writes);
+        match self.shared.write_bytes_max {
+            Some(bytes_max) if self.writes.bytes() > bytes_max => {
+                self.writes.undo(mark);
+                Err(Error::TooLarge { bytes_max })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    // ---- locks ----
+
+    fn take_lock(&mut self, space: &Space, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<()> {
+        let taken = self.locks.take(space.id, key, mode, if_locked)?;
+        if taken.verified {
+            return Ok(());
+        }
+        if !self.sees_the_newest(space, key, taken.mode)? {
+            return Err(Error::Stale);
+        }
+        if taken.mode != LockMode::Add {
+            self.locks.verified(taken.name);
+        }
+        Ok(())
+    }
+
+    /// Whether the row is what the transaction sees. Beside others who add to the row it is enough that what the
+    /// transaction has read of it still holds: it could not stand still.
+    fn sees_the_newest(&self, space: &Space, key: &[u8], mode: LockMode) -> Result<bool> {
+        if self.shared.database.newest_txn() == self.snapshot.txn() || self.own_base(space.id).is_some() {
+            return Ok(true);
+        }
+        let newest = self.shared.database.read_newest_owned()?;
+        let table = match self.open.iter().find(|(id, _)| *id == space.id) {
+            Some((_, open)) => open.table().clone(),
+            None => match self.shared.table(space.id, |name| newest.table(name)) {
+                // The lock is not a row's.
+                Err(StorageError::NoSuchTable { .. }) => return Ok(true),
+                table => table?,
+            },
+        };
+        let (old, new) = match (view_of(&self.snapshot, &table)?, view_of(&newest, &table)?) {
+            (Some(old), Some(new)) => (old, new),
+            // Made or dropped since, or neither here nor there.
+            (old, new) => return Ok(old.is_none() && new.is_none()),
+        };
+        if old.is_same_tree(&new) {
+            return Ok(true);
+        }
+        let (before, after) = (old.get(key)?, new.get(key)?);
+        if same(&Space::new(space.id), ColumnSet::ALL, before, after) {
+            return Ok(true);
+        }
+        if mode != LockMode::Add || before.is_none() || after.is_none() {
+            return Ok(false);
+        }
+        let columns = self.reads.columns_of(space.id, key).unwrap_or(ColumnSet::NONE);
+        Ok(same(space, columns, before, after))
+    }
+
+    // ---- moving forward ----
+
+    /// Sees another state from now on, in which what was read holds.
+    fn move_to(&mut self, snapshot: Snapshot<'static>, weak: bool) -> Result<()> {
+        let mut images = Vec::new();
+        for (space, key, patched) in self.writes.patched() {
+            // If the space is gone, the commit will say so.
+            let table = self.open.iter().find(|(id, _)| *id == space).map(|(_, open)| open.table());
+            let view = table.map(|table| view_of(&snapshot, table)).transpose()?.flatten();
+            let row = view.map(|view| view.get(key)).transpose()?.flatten();
+            images.push(row.map(|row| patch_all(&patched.patches, row)).transpose()?);
+        }
+        self.writes.set_images(images);
+        self.snapshot = snapshot;
+        self.weak = weak;
+        Ok(())
+    }
+
+    /// Whether what was read holds in another state.
+    fn check_reads(&self, newer: &Snapshot<'_>) -> Result<()> {
+        let checked = match self.blind {
+            Some(space) => Err(Error::Conflict { space }),
+            None => {
+                let table = |space| Ok(self.shared.table(space, |name| self.snapshot.table(name))?);
+                validate(&self.reads, table, &self.snapshot, newer)
+            }
+        };
+        if let Err(Error::Conflict { .. }) = checked {
+            count(&self.shared.counts.conflicts, 1);
+        }
+        checked
+    }
+
+    fn is_read_committed(&self) -> bool {
+        self.begun.isolation == Isolation::ReadCommitted
+    }
+}
+
+/// A table as a snapshot has it, if it has it.
+fn view_of<'a>(snapshot: &'a Snapshot<'_>, table: &Table) -> Result<Option<View<'a>>> {
+    match snapshot.view(table) {
+        Err(StorageError::NoSuchTable { .. }) => Ok(None),
+        view => Ok(Some(view?)),
+    }
+}
+
+fn find_loaded<'a>(entries: &'a [(Key, Vec<u8>)], key: &[u8]) -> Option<&'a [u8]> {
+    let index = entries.binary_search_by(|(known, _)| known.as_slice().cmp(key)).ok()?;
+    entries.get(index).map(|(_, value)| value.as_slice())
+}
+
+fn no_such_space(space: SpaceId) -> Error {
+    StorageError::NoSuchTable { name: table_name(space) }.into()
+}
+
+impl Transaction for LocalTransaction {
+    fn begun(&self) -> Begin {
+        self.begun
+    }
+
+    fn set_read_only(&mut self, read_only: bool) {
+        self.begun.read_only = read_only;
+    }
+
+    fn has_writes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    fn write_bytes(&self) -> usize {
+        self.writes.bytes()
+    }
+
+    fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>> {
+        let own = match self.writes.space(space.id) {
+            None => false,
+            Some(writes) => match writes.changes.get(key) {
+                Some(Write::Put(_) | Write::Delete) => true,
+                Some(Write::Patch(_)) => false,
+                None => !matches!(writes.base, Base::Stored),
+            },
+        };
+        if !own {
+            self.open(space.id)?;
+            self.keep_for_itself(space, key, columns)?;
+            self.read_point(space, key, columns);
+        }
+        self.see(space.id, key)
+    }
+
+    fn peek(&mut self, space: &Space, key: &[u8]) -> Result<Option<&[u8]>> {
+        if self.own_base(space.id).is_none() {
+            self.open(space.id)?;
+        }
+        self.see(space.id, key)
+    }
+
+    fn scan(
+        &mut self,
+        space: &Space,
+        range: &KeyRange,
+        direction: Direction,
+        columns: ColumnSet,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let own = self.writes.space(space.id);
+        match own.map(|own| &own.base) {
+            Some(Base::Dropped { .. }) => return Ok(()),
+            Some(Base::Made(entries)) => {
+                let loaded = Loaded::new(entries, range, direction);
+                return merge::scan(loaded, own, range, direction, visit).map(|_| ());
+            }
+            Some(Base::Stored) | None => {}
+        }
+        let adds = |(key, write): (&Key, &Write)| match write {
+            Write::Patch(patched) if patched.adds.intersects(columns) => Some(key.clone()),
+            _ => None,
+        };
+        let added: Vec<Key> = own.map(|own| own.in_range(range).filter_map(adds).collect()).unwrap_or_default();
+        for key in added {
+            self.take_lock(space, &key, LockMode::Exclusive, IfLocked::Wait)?;
+        }
+        self.open(space.id)?;
+        let view = self.snapshot.view_open(self.opened(space.id)?);
+        let stored = Stored::new(&view, range, direction)?;
+        let end = merge::scan(stored, self.writes.space(space.id), range, direction, visit)?;
+        drop(view);
+        let mut covered = range.clone();
+        if let Some(end) = end {
+            match direction {
+                Direction::Forward => covered.high = Bound::Included(end),
+                Direction::Backward => covered.low = Bound::Included(end),
+            }
+        }
+        self.read_range(space, covered, columns);
+        Ok(())
+    }
+
+    fn count(&mut self, space: &Space, range: &KeyRange) -> Result<u64> {
+        let stored = self.own_base(space.id).is_none();
+        if stored {
+            self.open(space.id)?;
+        }
+        let mut count = self.base_count(space.id, range)?;
+        if let Some(own) = self.writes.space(space.id) {
+            for (key, write) in own.in_range(range) {
+                let was = match &own.base {
+                    Base::Stored => self.stored(space.id, key)?.is_some(),
+                    Base::Made(entries) => find_loaded(entries, key).is_some(),
+                    Base::Dropped { .. } => false,
+                };
+                count = count + u64::from(write.value().is_some()) - u64::from(was);
+            }
+        }
+        if stored {
+            self.read_range(space, range.clone(), ColumnSet::NONE);
+        }
+        Ok(count)
+    }
+
+    fn estimate(&self, space: &Space, range: &KeyRange) -> Result<u64> {
+        self.base_count(space.id, range)
+    }
+
+    fn put(&mut self, space: &Space, key: &[u8], value: &[u8]) -> Result<()> {
+        self.check_writable(space.id)?;
+        self.check_key(key)?;
+        check_value(value.len())?;
+        self.change(|writes| writes.change(space.id, key, Write::Put(value.to_vec())))
+    }
+
+    fn delete(&mut self, space: &Space, key: &[u8]) -> Result<()> {
+        self.check_writable(space.id)?;
+        self.check_key(key)?;
+        self.change(|writes| writes.change(space.id, key, Write::Delete))
+    }
+
+    fn patch(&mut self, space: &Space, key: &[u8], adds: ColumnSet, patch: Arc<dyn Patch>) -> Result<()> {
+        self.check_writable(space.id)?;
+        let missing = || Error::NoSuchKey { space: space.id };
+        let write = match self.writes.find(space.id, key) {
+            Some(Write::Delete) => return Err(missing()),
+            Some(Write::Put(value)) => Write::Put(patch_one(&*patch, value)?),
+            Some(Write::Patch(patched)) => {
+                let image = patch_one(&*patch, patched.image.as_deref().ok_or_else(missing)?)?;
+                let mut patches = patched.patches.clone();
+                patches.push(patch);
+                Write::Patch(Patched { patches, adds: patched.adds.union(adds), image: Some(image) })
+            }
+            None if self.own_base(space.id).is_some() => {
+                let row = self.see(space.id, key)?.ok_or_else(missing)?;
+                Write::Put(patch_one(&*patch, row)?)
+            }
+            None => {
+                self.open(space.id)?;
+                self.read_point(space, key, ColumnSet::NONE);
+                let image = patch_one(&*patch, self.stored(space.id, key)?.ok_or_else(missing)?)?;
+                Write::Patch(Patched { patches: SmallVec::from_iter([patch]), adds, image: Some(image) })
+            }
+        };
+        self.change(|writes| writes.change(space.id, key, write))
+    }
+
+    fn load(&mut self, space: &Space, entries: Vec<(Key, Vec<u8>)>) -> Result<()> {
+        self.check_writable(space.id)?;
+        match self.writes.space(space.id) {
+            Some(own) if own.changes.is_empty() && matches!(&own.base, Base::Made(entries) if entries.is_empty()) => {}
+            _ => return Err(Error::NotEmpty { space: space.id }),
+        }
+        for (key, value) in &entries {
+            self.check_key(key)?;
+            check_value(value.len())?;
+        }
+        if entries.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+            return Err(StorageError::KeyNotInOrder.into());
+        }
+        self.change(|writes| writes.rebase(space.id, Base::Made(entries)))
+    }
+
+    fn create_space(&mut self, space: SpaceId) -> Result<()> {
+        if self.begun.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.change(|writes| writes.rebase(space, Base::Made(Vec::new())))
+    }
+
+    fn drop_space(&mut self, space: SpaceId) -> Result<()> {
+        if self.begun.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let made = matches!(self.own_base(space), Some(Base::Made(_) | Base::Dropped { made: true }));
+        self.change(|writes| writes.rebase(space, Base::Dropped { made }))
+    }
+
+    fn lock(&mut self, space: &Space, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<()> {
+        if self.begun.read_only {
+            return Err(Error::ReadOnly);
+        }
+        self.take_lock(space, key, mode, if_locked)
+    }
+
+    fn begin_statement(&mut self) -> Result<Savepoint> {
+        if self.is_read_committed() {
+            self.reads.clear();
+        }
+        // Nothing depends on the snapshot, so a newer one is better: the client may have idled since it began.
+        let depends = !self.reads.reads().is_empty() || self.blind.is_some();
+        if !depends && self.shared.database.newest_txn() != self.snapshot.txn() {
+            let (snapshot, weak) = self.shared.snapshot(self.begun.newest, self.snapshot.txn())?;
+            if snapshot.txn() != self.snapshot.txn() {
+                self.move_to(snapshot, weak)?;
+            }
+        }
+        Ok(self.savepoint())
+    }
+
+    fn savepoint(&self) -> Savepoint {
+        Savepoint { writes: self.writes.mark(), reads: self.reads.mark() }
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.writes.undo(savepoint.writes);
+        Ok(())
+    }
+
+    fn restart(&mut self, savepoint: Savepoint) -> Result<()> {
+        count(&self.shared.counts.restarts, 1);
+        self.writes.undo(savepoint.writes);
+        self.reads.cut(savepoint.reads);
+        if self.shared.database.newest_txn() == self.snapshot.txn() {
+            return Ok(());
+        }
+        let newest = self.shared.database.read_newest_owned()?;
+        if !self.is_read_committed() {
+            self.check_reads(&newest)?;
+        }
+        self.move_to(newest, true)
+    }
+
+    fn commit(mut self) -> Result<CommitTicket> {
+        if self.writes.is_empty() {
+            // In this order: whoever gets a lock of this transaction need not wait for its ticket.
+            let ticket = self.ticket_of_reads();
+            self.locks.release();
+            return Ok(ticket);
+        }
+        if self.is_read_committed() {
+            self.reads.clear();
+        }
+        let reads = self.reads.reads();
+        let is_range = |read: &crate::reads::Read| matches!(read.covered, Covered::Range(_));
+        if (reads.len() > READS_LEFT_TO_LEADER_MAX || reads.iter().any(is_range))
+            && self.shared.database.newest_txn() != self.snapshot.txn()
+        {
+            let newest = self.shared.database.read_newest_owned()?;
+            self.check_reads(&newest)?;
+            // Without the images of patched rows: nobody looks at them any more.
+            self.snapshot = newest;
+        }
+        let Self { shared, snapshot, reads, blind, writes, locks, .. } = self;
+        let seen = snapshot.txn();
+        let request = Box::new(Request { snapshot, reads, blind, writes, locks });
+        let committed = shared.queue.commit(&shared, request)?;
+        Ok(CommitTicket::new(&shared.database, seen, Some(committed)))
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether what a transaction has read still holds in a newer state.
+//!
+//! A read holds if reading the same columns of the same keys now gives the same. The transaction's snapshot is held, so
+//! no page of it is used again: a page, or a whole tree, that the newer state refers to as well is the same. Spaces
+//! whose tree is the same are not looked at, and ranges only where the trees differ.
+//!
+//! Invariant: what does not hold is never taken to hold. The other way round is allowed: a value written anew may count
+//! as changed if nobody says how it is made up.
+
+use std::ops::ControlFlow;
+
+use colibri_storage::{Error as StorageError, Snapshot, Table, View, WriteTxn};
+use smallvec::SmallVec;
+
+use crate::columns::ColumnSet;
+use crate::error::{Error, Result};
+use crate::reads::{Covered, ReadSet};
+use crate::store::{Space, SpaceId};
+
+/// A state of the database.
+pub(crate) trait State {
+    fn state_of(&self, table: &Table) -> colibri_storage::Result<View<'_>>;
+}
+
+impl State for Snapshot<'_> {
+    fn state_of(&self, table: &Table) -> colibri_storage::Result<View<'_>> {
+        self.view(table)
+    }
+}
+
+impl State for WriteTxn {
+    fn state_of(&self, table: &Table) -> colibri_storage::Result<View<'_>> {
+        self.view(table)
+    }
+}
+
+/// A space in both states.
+enum Compared<'a> {
+    NotYet,
+    Same,
+    Both(Box<(View<'a>, View<'a>)>),
+}
+
+/// Checks all reads; [`Error::Conflict`] if one does not hold.
+pub(crate) fn validate(
+    reads: &ReadSet,
+    table: impl Fn(SpaceId) -> Result<Table>,
+    old: &Snapshot<'_>,
+    new: &impl State,
+) -> Result<()> {
+    let mut spaces: SmallVec<[Compared<'_>; 4]> = (0..reads.spaces_count()).map(|_| Compared::NotYet).collect();
+    for read in reads.reads() {
+        let space = reads.space(read.space);
+        let compared = &mut spaces[read.space as usize];
+        if matches!(compared, Compared::NotYet) {
+            *compared = compare(&table(space.id)?, old, new, space.id)?;
+        }
+        let Compared::Both(views) = compared else { continue };
+        let (old, new) = (&views.0, &views.1);
+        let holds = match &read.covered {
+            Covered::Point(key) => same(space, read.columns, old.get(key)?, new.get(key)?),
+            Covered::Range(range) => {
+                let (low, high) = range.bounds();
+                let mut holds = true;
+                old.diff(new, low, high, &mut |_, before, after| {
+                    holds = same(space, read.columns, before, after);
+                    if holds { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                })?;
+                holds
+            }
+        };
+        if !holds {
+            return Err(Error::Conflict { space: space.id });
+        }
+    }
+    Ok(())
+}
+
+fn compare<'a>(table: &Table, old: &'a Snapshot<'_>, new: &'a impl State, space: SpaceId) -> Result<Compared<'a>> {
+    let old = old.view(table)?;
+    let new = match new.state_of(table) {
+        Err(StorageError::NoSuchTable { .. }) => return Err(Error::Conflict { space }),
+        new => new?,
+    };
+    Ok(if old.is_same_tree(&new) { Compared::Same } else { Compared::Both(Box::new((old, new))) })
+}
+
+/// Whether two versions of a row are the same as far as some columns are concerned.
+pub(crate) fn same(space: &Space, columns: ColumnSet, before: Option<&[u8]>, after: Option<&[u8]>) -> bool {
+    match (before, after) {
+        (None, None) => true,
+        (Some(before), Some(after)) => {
+            // One place in the map is one page, which is the same in both states.
+            columns.is_empty()
+                || std::ptr::eq(before, after)
+                || before == after
+                || space.layout.as_ref().is_some_and(|layout| !layout.changed(before, after).intersects(columns))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,218 @@
+//! What a transaction is going to write, and the way back to a savepoint.
+//!
+//! Each space has a *base*, which is what is stored unless the transaction made the space, and changes to single keys on
+//! top of it. Every change is noted with what it replaced; going back undoes the notes from the last.
+//!
+//! Invariants: a patch is only ever kept for a key that the base is stored for, anything else it is applied to at once;
+//! `bytes` is the sum of what all changes take; a dropped space has no changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::columns::ColumnSet;
+use crate::store::{Key, KeyRange, Patch, SpaceId};
+
+/// A change of one key.
+pub(crate) enum Write {
+    Put(Vec<u8>),
+    Delete,
+    Patch(Patched),
+}
+
+/// Changes to whatever a row will be at commit.
+#[derive(Clone)]
+pub(crate) struct Patched {
+    pub(crate) patches: SmallVec<[Arc<dyn Patch>; 1]>,
+    /// Columns that are added to without having been read.
+    pub(crate) adds: ColumnSet,
+    /// The row as the transaction sees it. `None` if its snapshot has no such row any more.
+    pub(crate) image: Option<Vec<u8>>,
+}
+
+/// What a change takes beside its key and value: nodes and notes, about.
+const WRITE_BYTES: usize = 96;
+
+impl Write {
+    fn bytes(&self, key: &[u8]) -> usize {
+        WRITE_BYTES
+            + key.len()
+            + match self {
+                Self::Put(value) => value.len(),
+                Self::Delete => 0,
+                Self::Patch(patched) => 64 * patched.patches.len() + patched.image.as_ref().map_or(0, Vec::len),
+            }
+    }
+
+    /// The value that the transaction sees.
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        match self {
+            Self::Put(value) => Some(value),
+            Self::Delete => None,
+            Self::Patch(patched) => patched.image.as_deref(),
+        }
+    }
+}
+
+/// What the changes of a space are made to.
+pub(crate) enum Base {
+    /// The stored entries.
+    Stored,
+    /// A space made by this transaction, with what it was filled with.
+    Made(Vec<(Key, Vec<u8>)>),
+    /// Nothing: the space is going to be removed.
+    Dropped {
+        /// It was made by this transaction, so there is nothing to remove.
+        made: bool,
+    },
+}
+
+pub(crate) struct SpaceWrites {
+    pub(crate) id: SpaceId,
+    pub(crate) base: Base,
+    pub(crate) changes: BTreeMap<Key, Write>,
+}
+
+impl SpaceWrites {
+    /// The own changes in a range.
+    pub(crate) fn in_range<'a>(
+        &'a self,
+        range: &KeyRange,
+    ) -> impl DoubleEndedIterator<Item = (&'a Key, &'a Write)> + use<'a> {
+        // An empty map is not even asked, and a range that ends before it starts must not be.
+        let range = (!self.changes.is_empty() && !range.is_empty()).then(|| {
+            let (low, high) = range.bounds();
+            self.changes.range::<[u8], _>((low, high))
+        });
+        range.into_iter().flatten()
+    }
+}
+
+/// A note of what a change replaced.
+enum Undo {
+    Change(Key, Option<Write>),
+    Base(Base, BTreeMap<Key, Write>),
+}
+
+/// All changes of a transaction.
+#[derive(Default)]
+pub(crate) struct WriteSet {
+    spaces: SmallVec<[SpaceWrites; 2]>,
+    undo: Vec<(u32, Undo)>,
+    bytes: usize,
+}
+
+impl WriteSet {
+    pub(crate) fn spaces(&self) -> &[SpaceWrites] {
+        &self.spaces
+    }
+
+    pub(crate) fn space(&self, id: SpaceId) -> Option<&SpaceWrites> {
+        self.spaces.iter().find(|space| space.id == id)
+    }
+
+    pub(crate) fn find(&self, id: SpaceId, key: &[u8]) -> Option<&Write> {
+        self.space(id)?.changes.get(key)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.spaces
+            .iter()
+            .all(|space| space.changes.is_empty() && matches!(space.base, Base::Stored | Base::Dropped { made: true }))
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn index(&mut self, id: SpaceId) -> usize {
+        if let Some(index) = self.spaces.iter().position(|space| space.id == id) {
+            return index;
+        }
+        self.spaces.push(SpaceWrites { id, base: Base::Stored, changes: BTreeMap::new() });
+        self.spaces.len() - 1
+    }
+
+    pub(crate) fn change(&mut self, id: SpaceId, key: &[u8], write: Write) {
+        let index = self.index(id);
+        let key = Key::from_slice(key);
+        let (now, mut was) = (write.bytes(&key), 0);
+        let before = self.spaces[index].changes.insert(key.clone(), write);
+        if let Some(before) = &before {
+            was = before.bytes(&key);
+        }
+        self.bytes = (self.bytes + now).saturating_sub(was);
+        self.undo.push((index as u32, Undo::Change(key, before)));
+    }
+
+    /// Replaces the base of a space, changes and all.
+    pub(crate) fn rebase(&mut self, id: SpaceId, base: Base) {
+        let index = self.index(id);
+        let space = &mut self.spaces[index];
+        let changes = std::mem::take(&mut space.changes);
+        let before = std::mem::replace(&mut space.base, base);
+        self.bytes = (self.bytes + base_bytes(&self.spaces[index].base))
+            .saturating_sub(base_bytes(&before) + changes_bytes(&changes));
+        self.undo.push((index as u32, Undo::Base(before, changes)));
+    }
+
+    /// A place to go back to.
+    pub(crate) fn mark(&self) -> usize {
+        self.undo.len()
+    }
+
+    pub(crate) fn undo(&mut self, mark: usize) {
+        while self.undo.len() > mark {
+            let Some((index, undo)) = self.undo.pop() else { return };
+            let space = &mut self.spaces[index as usize];
+            match undo {
+                Undo::Change(key, before) => {
+                    let was = before.as_ref().map_or(0, |before| before.bytes(&key));
+                    let undone = match before {
+                        Some(before) => space.changes.insert(key.clone(), before),
+                        None => space.changes.remove(&key),
+                    };
+                    let now = undone.map_or(0, |undone| undone.bytes(&key));
+                    self.bytes = (self.bytes + was).saturating_sub(now);
+                }
+                Undo::Base(before, changes) => {
+                    let now = base_bytes(&space.base) + changes_bytes(&space.changes);
+                    self.bytes = (self.bytes + base_bytes(&before) + changes_bytes(&changes)).saturating_sub(now);
+                    space.base = before;
+                    space.changes = changes;
+                }
+            }
+        }
+    }
+
+    /// All patches not yet applied.
+    pub(crate) fn patched(&self) -> impl Iterator<Item = (SpaceId, &Key, &Patched)> {
+        self.spaces.iter().flat_map(|space| {
+            space.changes.iter().filter_map(move |(key, write)| match write {
+                Write::Patch(patched) => Some((space.id, key, patched)),
+                _ => None,
+            })
+        })
+    }
+
+    /// What the transaction sees where it has patched, on a newer snapshot, in the order of [`WriteSet::patched`].
+    pub(crate) fn set_images(&mut self, images: Vec<Option<Vec<u8>>>) {
+        let writes = self.spaces.iter_mut().flat_map(|space| space.changes.values_mut());
+        let patched = writes.filter_map(|write| if let Write::Patch(patched) = write { Some(patched) } else { None });
+        for (patched, image) in patched.zip(images) {
+            patched.image = image;
+        }
+    }
+}
+
+fn base_bytes(base: &Base) -> usize {
+    match base {
+        Base::Made(entries) => entries.iter().map(|(key, value)| WRITE_BYTES + key.len() + value.len()).sum(),
+        Base::Stored | Base::Dropped { .. } => 0,
+    }
+}
+
+fn changes_bytes(changes: &BTreeMap<Key, Write>) -> usize {
+    changes.iter().map(|(key, write)| write.bytes(key)).sum()
+}

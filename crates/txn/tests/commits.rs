@@ -1,0 +1,453 @@
+//! Commits of many at a time: hot rows, who is told what, and what is durable when.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use colibri_storage::{Database, Durability, Options};
+use colibri_txn::{
+    Begin, ColumnSet, Error, LocalStore, LockMode, Patch, PatchError, Result, Space, SpaceId, Transaction,
+};
+use common::{A, B, LIMIT, Set, Short, TestStore, begin, fill, key, now, open, open_with, read_only, rows, write};
+
+fn with_rows(durability: Durability, values: &[(u16, i64)]) -> TestStore {
+    let store = open_with(durability);
+    let mut txn = begin(&store, write());
+    txn.create_space(rows().id).unwrap();
+    txn.commit().unwrap().wait().unwrap();
+    fill(&store, values);
+    store
+}
+
+/// Runs a statement until it need not wait or run again; gives the conflict, if there is one.
+fn statement<T: Transaction>(txn: &mut T, mut run: impl FnMut(&mut T) -> Result<()>) -> Result<()> {
+    let begun = txn.begin_statement()?;
+    loop {
+        match run(txn) {
+            Err(Error::Wait(wait)) => {
+                wait.wait();
+                txn.restart(begun)?;
+            }
+            Err(Error::Stale) => txn.restart(begun)?,
+            result => return result,
+        }
+    }
+}
+
+fn hot_row(durability: Durability, each: usize, run: impl Fn(&mut colibri_txn::LocalTransaction) -> Result<()> + Sync) {
+    const THREADS: usize = 8;
+    let store = with_rows(durability, &[(1, 0)]);
+    let before = store.counters();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..each {
+                    let mut txn = begin(&store, write());
+                    statement(&mut txn, &run).unwrap();
+                    txn.commit().unwrap().wait().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(now(&store), [(1, (THREADS * each) as i64)]);
+    let after = store.counters();
+    let (commits, batches) = (after.commits - before.commits, after.batches - before.batches);
+    assert_eq!(commits, (THREADS * each) as u64);
+    assert_eq!(after.conflicts, 0, "no transaction failed");
+    println!("{durability:?}: {commits} commits in {batches} batches, {after:?}");
+}
+
+#[test]
+fn eight_who_add_to_one_row_do_not_fail() {
+    for durability in [Durability::Sync, Durability::NoSync] {
+        hot_row(durability, 500, |txn| {
+            txn.lock_row(1, LockMode::Add)?;
+            txn.add(1, 0, 1)
+        });
+    }
+}
+
+#[test]
+fn eight_who_add_to_one_row_without_a_lock_do_not_fail() {
+    hot_row(Durability::Sync, 200, |txn| txn.add(1, 0, 1));
+}
+
+#[test]
+fn eight_who_read_and_write_one_row_under_its_lock_do_not_fail() {
+    for durability in [Durability::Sync, Durability::NoSync] {
+        hot_row(durability, 200, |txn| {
+            txn.lock_row(1, LockMode::Exclusive)?;
+            let a = txn.row(1, A)?.unwrap().a;
+            txn.set(1, a + 1);
+            Ok(())
+        });
+    }
+}
+
+/// A patch that takes until it is told to go on: meanwhile others queue up behind its commit.
+struct Held(Arc<AtomicBool>, Arc<AtomicBool>);
+
+impl Patch for Held {
+    fn apply(&self, row: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), PatchError> {
+        self.0.store(true, Ordering::SeqCst);
+        while !self.1.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        out.extend_from_slice(row);
+        Ok(())
+    }
+}
+
+/// Has somebody commit who takes until `queued` have begun to commit as well.
+fn behind_a_slow_commit<'s, 'e>(
+    scope: &'s std::thread::Scope<'s, 'e>,
+    store: &'e LocalStore,
+    slow_key: u16,
+) -> (impl FnOnce() + use<'s, 'e>, Arc<AtomicBool>) {
+    let (at_work, go_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+    let mut txn = begin(store, write());
+    txn.patch(&rows(), &key(slow_key), ColumnSet::NONE, Arc::new(Held(Arc::clone(&at_work), Arc::clone(&go_on))))
+        .unwrap();
+    at_work.store(false, Ordering::SeqCst);
+    go_on.store(false, Ordering::SeqCst);
+    let slow = scope.spawn(move || txn.commit().unwrap().wait().unwrap());
+    while !at_work.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    let end = move || {
+        slow.join().unwrap();
+    };
+    (end, go_on)
+}
+
+#[test]
+fn commits_that_queue_up_become_one() {
+    for durability in [Durability::Sync, Durability::NoSync] {
+        let store = with_rows(durability, &[(1, 0), (2, 0)]);
+        let before = store.counters();
+        std::thread::scope(|scope| {
+            let (end, go_on) = behind_a_slow_commit(scope, &store, 2);
+            let others: Vec<_> = (0..10)
+                .map(|_| {
+                    let mut txn = begin(&store, write());
+                    txn.add(1, 0, 1).unwrap();
+                    scope.spawn(move || txn.commit().unwrap().committed().unwrap())
+                })
+                .collect();
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            go_on.store(true, Ordering::SeqCst);
+            end();
+            let mut places: Vec<_> = others.into_iter().map(|other| other.join().unwrap()).collect();
+            places.sort();
+            places.dedup();
+            assert_eq!(places.len(), 10, "each has a place of its own");
+        });
+        let after = store.counters();
+        assert_eq!(now(&store)[0], (1, 10));
+        assert_eq!((after.commits - before.commits, after.batches - before.batches), (11, 2));
+    }
+}
+
+#[test]
+fn one_that_fails_in_a_batch_fails_alone() {
+    let store = with_rows(Durability::Sync, &[(1, 0), (2, 0), (3, LIMIT - 1), (4, 0)]);
+    std::thread::scope(|scope| {
+        // Everyone sees that there is room for one more in row 3, and that row 4 is 0.
+        let mut txns: Vec<_> = (0..12_usize).map(|n| (n, begin(&store, write()))).collect();
+        for (n, txn) in &mut txns {
+            match *n % 3 {
+                0 => {}
+                1 => txn.add(3, 0, 1).unwrap(),
+                _ => assert_eq!(txn.a(4), 0),
+            }
+            if *n % 3 == 2 {
+                txn.set(4, *n as i64);
+            }
+            // Must not stay if the rest fails.
+            txn.add(1, 0, 1).unwrap();
+        }
+        let (end, go_on) = behind_a_slow_commit(scope, &store, 2);
+        let results: Vec<_> = txns.into_iter().map(|(n, txn)| (n, scope.spawn(move || txn.commit()))).collect();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        go_on.store(true, Ordering::SeqCst);
+        end();
+        let mut good = [0; 3];
+        for (n, result) in results {
+            match (n % 3, result.join().unwrap()) {
+                (kind, Ok(_)) => good[kind] += 1,
+                (1, Err(Error::Patch(e))) => assert_eq!(e.to_string(), "too large"),
+                (2, Err(Error::Conflict { .. })) => {}
+                (kind, Err(e)) => panic!("{kind}: {e:?}"),
+            }
+        }
+        assert_eq!(good, [4, 1, 1]);
+        let values = now(&store);
+        assert_eq!(values[0], (1, 6), "of those that failed nothing is left");
+        assert_eq!(values[2], (3, LIMIT));
+    });
+}
+
+/// Fine when it is made; at commit it panics.
+struct Panics(AtomicBool);
+
+impl Patch for Panics {
+    fn apply(&self, row: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), PatchError> {
+        assert!(!self.0.swap(true, Ordering::SeqCst), "as it should");
+        out.extend_from_slice(row);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_patch_that_panics_does_so_in_the_thread_of_its_transaction() {
+    let store = with_rows(Durability::NoSync, &[(1, 0), (2, 0)]);
+    let panics = || {
+        let mut txn = begin(&store, write());
+        txn.patch(&rows(), &key(1), ColumnSet::NONE, Arc::new(Panics(AtomicBool::new(false)))).unwrap();
+        txn.lock_row(7, LockMode::Share).unwrap();
+        txn
+    };
+    // In a batch of others, and alone.
+    std::thread::scope(|scope| {
+        let (end, go_on) = behind_a_slow_commit(scope, &store, 2);
+        let txns: Vec<_> = (0..6)
+            .map(|n| match n {
+                3 => panics(),
+                _ => {
+                    let mut txn = begin(&store, write());
+                    txn.add(1, 0, 1).unwrap();
+                    txn
+                }
+            })
+            .collect();
+        let results: Vec<_> = txns.into_iter().map(|txn| scope.spawn(move || txn.commit().unwrap())).collect();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        go_on.store(true, Ordering::SeqCst);
+        end();
+        let results: Vec<_> = results.into_iter().map(|result| result.join().is_ok()).collect();
+        assert_eq!(results, [true, true, true, false, true, true]);
+    });
+    let alone = panics();
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| alone.commit().map(|_| ()))).is_err());
+    fill(&store, &[(9, 9)]);
+    assert_eq!(now(&store), [(1, 5), (2, 0), (9, 9)]);
+    assert!(store.locks().is_empty());
+}
+
+#[test]
+fn columns_changed_by_different_transactions_both_stay() {
+    let store = with_rows(Durability::NoSync, &[(1, 1)]);
+    let (mut t1, mut t2) = (begin(&store, write()), begin(&store, write()));
+    // One reads and changes the first column, the other the second.
+    let a = t1.row(1, A).unwrap().unwrap().a;
+    t1.patch(&rows(), &key(1), ColumnSet::NONE, Arc::new(Set(0, a + 10))).unwrap();
+    let b = t2.row(1, B).unwrap().unwrap().b;
+    t2.patch(&rows(), &key(1), ColumnSet::NONE, Arc::new(Set(1, b + 20))).unwrap();
+    drop(t1.commit().unwrap());
+    drop(t2.commit().unwrap());
+    assert_eq!(begin(&store, read_only()).row(1, ColumnSet::ALL).unwrap(), Some(common::Row { a: 11, b: 20 }));
+}
+
+#[test]
+fn a_patch_of_a_row_that_is_gone_is_a_conflict_in_either_isolation() {
+    for how in [write(), common::read_committed()] {
+        let store = with_rows(Durability::NoSync, &[(1, 1)]);
+        let mut t1 = begin(&store, how);
+        t1.add(1, 0, 1).unwrap();
+        let mut t2 = begin(&store, how);
+        t2.delete(&rows(), &key(1)).unwrap();
+        drop(t2.commit().unwrap());
+        assert!(matches!(t1.commit(), Err(Error::Conflict { .. })));
+        assert_eq!(now(&store), []);
+    }
+}
+
+#[test]
+fn a_patch_that_no_longer_applies_is_told_to_its_maker() {
+    let store = with_rows(Durability::NoSync, &[(1, LIMIT - 1)]);
+    let (mut t1, mut t2) = (begin(&store, write()), begin(&store, write()));
+    t1.add(1, 0, 1).unwrap();
+    t2.add(1, 0, 1).unwrap();
+    assert!(matches!(t2.add(1, 0, 1), Err(Error::Patch(_))));
+    let seen = t2.peek(&rows(), &key(1)).unwrap().map(common::Row::decode);
+    assert_eq!(seen.unwrap().a, LIMIT, "the first of the two stays");
+    drop(t1.commit().unwrap());
+    assert!(matches!(t2.commit(), Err(Error::Patch(_))));
+}
+
+#[test]
+fn a_patched_row_is_seen_anew_when_the_snapshot_moves() {
+    let store = with_rows(Durability::NoSync, &[(1, 1), (2, 0)]);
+    let mut t1 = begin(&store, write());
+    t1.begin_statement().unwrap();
+    t1.add(1, 0, 5).unwrap();
+    let statement = t1.begin_statement().unwrap();
+    fill(&store, &[(1, 100)]);
+    t1.restart(statement).unwrap();
+    assert_eq!(t1.a(1), 105);
+    assert_eq!(t1.list(&common::span(0, 2)).unwrap(), [(1, 105)]);
+    drop(t1.commit().unwrap());
+    assert_eq!(now(&store)[0], (1, 105));
+}
+
+#[test]
+fn a_transaction_that_has_read_nothing_sees_what_is_new_when_a_statement_begins() {
+    let store = with_rows(Durability::NoSync, &[(1, 1)]);
+    for how in [write(), read_only()] {
+        let mut txn = begin(&store, how);
+        fill(&store, &[(1, 2)]);
+        txn.begin_statement().unwrap();
+        assert_eq!(txn.a(1), 2);
+        fill(&store, &[(1, 1)]);
+        txn.begin_statement().unwrap();
+        assert_eq!(txn.a(1), 2);
+    }
+}
+
+#[test]
+fn a_weak_snapshot_sees_what_is_not_durable_and_its_end_waits() {
+    let store = with_rows(Durability::Sync, &[(1, 1)]);
+    let mut writer = begin(&store, write());
+    writer.set(1, 2);
+    let written = writer.commit().unwrap();
+    assert!(!written.is_durable(), "nobody has flushed");
+    assert_eq!(begin(&store, read_only()).a(1), 1, "a durable state");
+    let mut weak = begin(&store, Begin { newest: true, ..read_only() });
+    assert_eq!(weak.a(1), 2);
+    let end = weak.commit().unwrap();
+    assert!(!end.is_durable());
+    let mut after = store.begin_after(read_only(), written.seen()).unwrap();
+    assert_eq!(after.a(1), 2);
+    assert!(!after.ticket_of_reads().is_durable());
+    let end_after = after.commit().unwrap();
+    assert!(!end_after.is_durable());
+    written.wait().unwrap();
+    assert!(end.is_durable() && end_after.is_durable());
+    assert_eq!(begin(&store, read_only()).a(1), 2);
+}
+
+#[test]
+fn locks_are_let_go_of_before_the_flush() {
+    let store = with_rows(Durability::Sync, &[(1, 1)]);
+    let (mut t1, mut t2) = (begin(&store, write()), begin(&store, write()));
+    t1.lock_row(1, LockMode::Exclusive).unwrap();
+    t1.set(1, 2);
+    let statement = t2.begin_statement().unwrap();
+    let Err(Error::Wait(wait)) = t2.lock_row(1, LockMode::Exclusive) else { panic!("it is locked") };
+    let first = t1.commit().unwrap();
+    wait.wait();
+    assert!(!first.is_durable());
+    t2.restart(statement).unwrap();
+    t2.lock_row(1, LockMode::Exclusive).unwrap();
+    assert_eq!(t2.a(1), 2);
+    t2.set(1, 3);
+    let second = t2.commit().unwrap();
+    assert_eq!(second.wait().unwrap(), store.newest_txn());
+    assert!(first.is_durable(), "one flush for both");
+}
+
+#[test]
+fn a_ticket_is_a_future() {
+    use std::future::Future;
+    use std::task::{Context, Poll, Wake, Waker};
+
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    let store = with_rows(Durability::Sync, &[(1, 1)]);
+    let mut txn = begin(&store, write());
+    txn.set(1, 2);
+    let mut ticket = Box::pin(txn.commit().unwrap());
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let seen = loop {
+        match ticket.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(seen) => break seen.unwrap(),
+            Poll::Pending => std::thread::park(),
+        }
+    };
+    assert_eq!(seen, store.newest_txn());
+}
+
+#[test]
+fn a_commit_that_changes_nothing_after_all_is_durable_at_once() {
+    let store = with_rows(Durability::Sync, &[(1, 1)]);
+    let mut txn = begin(&store, write());
+    txn.delete(&rows(), &key(77)).unwrap();
+    let ticket = txn.commit().unwrap();
+    assert!(ticket.committed().is_some());
+    assert_eq!(ticket.wait().unwrap(), store.newest_txn());
+}
+
+#[test]
+fn a_full_database_refuses_what_does_not_fit_and_takes_what_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::NoSync).size_max(1 << 20);
+    let store = LocalStore::new(Database::open(dir.path(), &options).unwrap());
+    let mut txn = begin(&store, write());
+    txn.create_space(rows().id).unwrap();
+    txn.set(1, 0);
+    txn.set(2, 0);
+    drop(txn.commit().unwrap());
+    let big = Space::new(SpaceId(2));
+    std::thread::scope(|scope| {
+        let mut txns: Vec<_> = (0..9).map(|n| (n, begin(&store, write()))).collect();
+        for (n, txn) in &mut txns {
+            txn.add(1, 0, 1).unwrap();
+            if *n == 4 {
+                txn.create_space(big.id).unwrap();
+                txn.put(&big, b"k", &vec![1; 2 << 20]).unwrap();
+            }
+        }
+        let (end, go_on) = behind_a_slow_commit(scope, &store, 2);
+        let results: Vec<_> = txns.into_iter().map(|(n, txn)| (n, scope.spawn(move || txn.commit()))).collect();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        go_on.store(true, Ordering::SeqCst);
+        end();
+        for (n, result) in results {
+            match result.join().unwrap() {
+                Ok(_) => assert_ne!(n, 4),
+                Err(Error::Storage(colibri_storage::Error::DatabaseFull { .. })) => assert_eq!(n, 4),
+                Err(e) => panic!("{e:?}"),
+            }
+        }
+    });
+    assert_eq!(now(&store), [(1, 8), (2, 0)]);
+    store.database().check().unwrap();
+}
+
+#[test]
+fn a_transaction_that_read_very_much_still_commits_and_still_conflicts() {
+    let values: Vec<_> = (0..20_000).map(|n| (n, i64::from(n))).collect();
+    let store = with_rows(Durability::NoSync, &values);
+    for disturbed in [false, true] {
+        let mut txn = begin(&store, write());
+        for n in 0..10_000 {
+            txn.a(n);
+        }
+        txn.set(15_000, 1);
+        fill(&store, &[(if disturbed { 5000 } else { 12_000 }, 1)]);
+        assert_eq!(txn.commit().is_err(), disturbed);
+    }
+}
+
+#[test]
+fn two_stores_on_one_database_are_serializable_together() {
+    let store = with_rows(Durability::NoSync, &[(1, 1)]);
+    let other = LocalStore::new(store.database().clone());
+    let (mut t1, mut t2) = (begin(&store, write()), begin(&other, write()));
+    t1.lock_row(1, LockMode::Exclusive).unwrap();
+    t2.lock_row(1, LockMode::Exclusive).unwrap();
+    let (a, b) = (t1.a(1), t2.a(1));
+    t1.set(1, a + 1);
+    t2.set(1, b + 1);
+    drop(t1.commit().unwrap());
+    assert!(matches!(t2.commit(), Err(Error::Conflict { .. })));
+    let _ = open();
+}

@@ -1,0 +1,126 @@
+//! Threads under every schedule that a random scheduler comes upon: row locks, the queue of commits, whole transactions.
+//! `cargo test -p colibri-txn --features shuttle --test models`.
+//!
+//! The storage underneath is the real one. Nothing in it waits here: only a leader writes, and nothing is flushed.
+
+#![cfg(feature = "shuttle")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use colibri_txn::{Error, LockMode, Transaction};
+use common::history::{Mix, Session, check, stored};
+use common::{Short, TestStore, begin, fill, now, open, write};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, Runner, thread};
+
+fn explore(iterations: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut config = Config::new();
+    config.stack_size = 1 << 20;
+    let model = Arc::new(model);
+    let run = |scheduler: Box<dyn Scheduler + Send>| {
+        let model = Arc::clone(&model);
+        Runner::new(scheduler, config.clone()).run(move || model());
+    };
+    run(Box::new(RandomScheduler::new(iterations)));
+    run(Box::new(PctScheduler::new(3, iterations)));
+}
+
+/// Runs in so many threads, and waits for all.
+fn together(threads: u64, store: &Arc<TestStore>, run: impl Fn(&TestStore, u64) + Send + Sync + 'static) {
+    let run = Arc::new(run);
+    let threads: Vec<_> = (0..threads)
+        .map(|n| {
+            let (store, run) = (Arc::clone(store), Arc::clone(&run));
+            thread::spawn(move || run(&store, n))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn commits_are_answered_once_and_none_is_left_out() {
+    explore(300, || {
+        let store = Arc::new(open());
+        fill(&store, &[(1, 0)]);
+        together(4, &store, |store, _| {
+            for _ in 0..2 {
+                let mut txn = begin(store, write());
+                txn.add(1, 0, 1).unwrap();
+                drop(txn.commit().unwrap());
+            }
+        });
+        assert_eq!(now(&store), [(1, 8)]);
+        assert_eq!(store.counters().commits, 10);
+    });
+}
+
+#[test]
+fn locks_that_go_wrong_ways_round_end_in_deadlocks_and_never_in_waiting() {
+    explore(500, || {
+        let store = Arc::new(open());
+        let alone = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+        together(3, &store, move |store, n| {
+            for round in 0..2 {
+                let mut txn = begin(store, write());
+                let order = if (n + round) % 2 == 0 { [0, 1] } else { [1, 0] };
+                let mut held = Vec::new();
+                for (place, row) in order.into_iter().enumerate() {
+                    // Sometimes by way of a weaker mode.
+                    let modes: &[LockMode] =
+                        if n == 2 { &[LockMode::Share, LockMode::Exclusive] } else { &[LockMode::Exclusive] };
+                    let got = modes.iter().all(|&mode| {
+                        loop {
+                            match txn.lock_row(row, mode) {
+                                Ok(()) => break true,
+                                Err(Error::Deadlock) => break false,
+                                // One of them loses patience and asks again.
+                                Err(Error::Wait(wait)) if n == 1 && place == 1 => {
+                                    _ = wait.wait_for(std::time::Duration::ZERO);
+                                }
+                                Err(Error::Wait(wait)) => wait.wait(),
+                                Err(e) => panic!("{e}"),
+                            }
+                        }
+                    });
+                    if !got {
+                        break;
+                    }
+                    assert_eq!(alone[usize::from(row)].fetch_add(1, Ordering::SeqCst), 0, "two hold it");
+                    held.push(row);
+                    thread::yield_now();
+                }
+                for row in held {
+                    alone[usize::from(row)].fetch_sub(1, Ordering::SeqCst);
+                }
+            }
+        });
+        assert!(store.locks().is_empty());
+    });
+}
+
+#[test]
+fn transactions_are_as_if_one_after_the_other() {
+    let seed = Arc::new(AtomicU32::new(0));
+    explore(200, move || {
+        let seed = u64::from(seed.fetch_add(1, Ordering::SeqCst));
+        let store = Arc::new(open());
+        let records = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let all = Arc::clone(&records);
+        together(3, &store, move |store, n| {
+            let mix = Mix { keys: 3, statements_max: 3, ops_max: 2, locking: 6 };
+            let mut session = Session::new(store, seed * 3 + n, mix, write());
+            for _ in 0..4 {
+                session.run_one();
+            }
+            all.lock().unwrap().append(&mut session.records);
+        });
+        let records = std::mem::take(&mut *records.lock().unwrap());
+        let model = check(records).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+        assert_eq!(model, stored(&store));
+        assert!(store.locks().is_empty());
+    });
+}
