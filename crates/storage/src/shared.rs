@@ -43,7 +43,7 @@ use crate::tree::Tree;
 use crate::{Error, Result};
 
 const MAGIC: u64 = 0x314b_434f_4c49_4c43;
-const LAYOUT_VERSION: u32 = 2;
+const LAYOUT_VERSION: u32 = 3;
 /// How many processes can have a database open at once.
 pub(crate) const PROCESSES_MAX: u32 = 128;
 const ROOT_WORDS: usize = 10;
@@ -115,6 +115,7 @@ struct ReaderSlot {
     /// Process slot + 1, or 0 for nobody.
     owner: AtomicU32,
     thread: AtomicU32,
+    /// By [`now_ms`].
     since_ms: AtomicU64,
 }
 
@@ -879,10 +880,12 @@ impl Drop for Shared {
     }
 }
 
-/// Milliseconds of the system's coarse clock: a read of memory, no system call.
+/// Milliseconds of a clock that nobody sets, the same for all processes since the system started: a read of memory, no
+/// system call. Nothing of an earlier start is compared with it, because the first process to come resets the slots. It
+/// stands still while the system sleeps, when nobody can let go of a snapshot.
 #[inline]
 fn now_ms() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 

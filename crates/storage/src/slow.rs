@@ -56,7 +56,8 @@ impl ReaderLimits {
         self
     }
 
-    /// How long ago a snapshot may have been taken.
+    /// How long ago a snapshot may have been taken. Setting the system's clock makes none older, nor does the time that
+    /// the system sleeps.
     #[must_use]
     pub fn age(mut self, age_max: Duration) -> Self {
         self.age_max = age_max;

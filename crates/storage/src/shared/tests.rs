@@ -201,3 +201,24 @@ fn a_writer_that_looks_at_the_pins_never_misses_one() {
         });
     }
 }
+
+/// Bug: ages were differences of times of day. Consequence: setting the clock made snapshots old, and parked ones were
+/// evicted. Fix: a clock that nobody sets.
+#[test]
+fn the_age_of_a_snapshot_is_by_a_clock_that_nobody_sets() {
+    use rustix::time::{ClockId, clock_gettime};
+    let ms = |clock: ClockId| {
+        let now = clock_gettime(clock);
+        now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let shared = attach(&dir.path().join("lock"));
+    shared.publish(Root { txn: TxnId(1), ..Root::default() }, true);
+    let before = ms(ClockId::MonotonicCoarse);
+    // Else the two could not be told apart here.
+    assert!(ms(ClockId::Realtime).abs_diff(before) > 3_600_000);
+    let (id, _) = shared.pin(0, 1, false).unwrap();
+    let since = shared.readers()[id.0 as usize].since_ms.load(Ordering::Relaxed);
+    assert!((before..=ms(ClockId::MonotonicCoarse)).contains(&since));
+    assert!(shared.reader_infos()[0].age < Duration::from_secs(60));
+}
