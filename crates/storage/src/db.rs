@@ -555,16 +555,18 @@ impl Core {
         work.space.settle(self.shared.steady());
         self.shared.pinned(&mut snapshots);
         let pinned = !snapshots.is_empty();
-        let may_cut = work.space.may_cut(visible, snapshots.iter().min().copied());
+        let mut oldest = snapshots.iter().min().copied();
         work.space.reclaim(&mut snapshots, visible);
-        // Ever more pages wait for readers: do those live?
-        if pinned && work.space.waits_for_much() && self.shared.release_dead_readers() {
+        // Readers alone are in the way of cutting the file off, or ever more pages wait for them: do those live?
+        let asks = pinned && (work.space.waits_to_cut(visible, oldest) | work.space.waits_for_much());
+        if asks && self.shared.release_dead_readers() {
             snapshots.clear();
             self.shared.pinned(&mut snapshots);
+            oldest = snapshots.iter().min().copied();
             work.space.reclaim(&mut snapshots, visible);
         }
         work.snapshots = snapshots;
-        may_cut
+        work.space.may_cut(visible, oldest)
     }
 
     /// Tells of pages that were written, if somebody wants to know.

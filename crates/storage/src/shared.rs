@@ -97,7 +97,9 @@ struct Header {
     visible: AtomicU64,
     /// The root after which the log went on in its other file.
     turned: AtomicU64,
-    _pad3: [u64; 4],
+    /// Whether the file is longer than it has to be, and is to be cut off: a hint for who writes next.
+    cut_pending: AtomicU32,
+    _pad3: [u32; 7],
     roots: [[AtomicU64; ROOT_WORDS]; ROOTS as usize],
     processes: [ProcessSlot; PROCESSES_MAX as usize],
 }
@@ -402,6 +404,7 @@ impl Shared {
         header.poisoned.store(0, Ordering::Relaxed);
         header.mode.store(0, Ordering::Relaxed);
         header.turned.store(u64::MAX, Ordering::Relaxed);
+        header.cut_pending.store(0, Ordering::Relaxed);
         header.writer.store(0, Ordering::Relaxed);
         header.steady_maker.store(0, Ordering::Relaxed);
         header.last_writer.store(0, Ordering::Relaxed);
@@ -569,6 +572,16 @@ impl Shared {
         self.header().steady.fetch_max(txn.0, Ordering::SeqCst);
     }
 
+    /// Notes for who takes over whether there is an end of the file to cut off. Only the holder of the writer's lock
+    /// calls this.
+    pub(crate) fn set_cut_pending(&self, pending: bool) {
+        self.header().cut_pending.store(u32::from(pending), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cut_pending(&self) -> bool {
+        self.header().cut_pending.load(Ordering::Relaxed) != 0
+    }
+
     pub(crate) fn is_poisoned(&self) -> bool {
         self.header().poisoned.load(Ordering::Acquire) != 0
     }
@@ -730,6 +743,13 @@ impl Shared {
         }
     }
 
+    /// Whether there is a snapshot of a state before a transaction.
+    pub(crate) fn is_pinned_before(&self, txn: TxnId) -> bool {
+        let mut snapshots = Vec::new();
+        self.pinned(&mut snapshots);
+        snapshots.iter().any(|&pin| pin < txn)
+    }
+
     /// Frees the slots of processes that are no more. Returns whether there were any.
     pub(crate) fn release_dead_readers(&self) -> bool {
         // With the gate closed no process slot found dead can come to life under another owner.
@@ -831,6 +851,13 @@ impl Shared {
         if (self.header().writer.load(Ordering::Relaxed) & !WAITERS) == self.slot + 1 {
             self.unlock_writer();
         }
+    }
+
+    /// Lets go of the process slot and of nothing else, as the kernel does for a process that dies.
+    #[cfg(test)]
+    pub(crate) fn lose_process_slot(&self) {
+        let file = self.file.as_ref().expect("attached state has a file");
+        range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(self.slot), 1, false).expect("unlocking");
     }
 
     /// This process is the last writer from now on. Whoever dies before has changed nothing, so that what the last

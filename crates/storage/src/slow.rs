@@ -146,6 +146,7 @@ impl Core {
         }
         if work.space.trim_is_due() {
             work.space.trim(&self.pager, self.shared.root().txn.next(), false);
+            self.shared.set_cut_pending(work.space.is_cut_pending());
         }
         let (limits, ask): (&ReaderLimits, &dyn Fn(&ReaderInfo) -> SlowReaderAnswer) = match &self.slow_readers {
             SlowReaders::Grow => return Ok(Begin::Now),

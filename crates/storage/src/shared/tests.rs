@@ -88,8 +88,7 @@ fn snapshots_of_the_dead_are_released_and_those_of_the_living_are_not() {
     assert!(!living.release_dead_readers());
     // Without `Drop`, which would tidy up.
     let dying = std::mem::ManuallyDrop::new(dying);
-    let file = dying.file.as_ref().unwrap();
-    range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
+    dying.lose_process_slot();
     assert!(living.release_dead_readers());
     assert_eq!(pins(&living), [TxnId(1)]);
     living.unpin(kept);
@@ -154,8 +153,7 @@ fn a_claim_of_the_dead_is_released_and_holds_nothing_back() {
     assert_eq!(pins, []);
     assert!(living.reader_infos().is_empty());
     let dying = std::mem::ManuallyDrop::new(dying);
-    let file = dying.file.as_ref().unwrap();
-    range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
+    dying.lose_process_slot();
     assert!(living.release_dead_readers());
     assert_eq!(living.pin(0, 1, false).unwrap().0.0, 0);
 }
