@@ -668,3 +668,63 @@ fn a_failed_flush_poisons_the_handle_and_the_next_opening_is_intact() {
         inspect(&disk.durable(), &states, mode, &mut rng);
     }
 }
+
+/// Bug: the log asked for twice the space it needed, however full the disk was. Consequence: commits were refused for want
+/// of room for the data while the log had room that it did not use. Fix: it asks for more than it needs only where there is
+/// much; where it finds none at all, a steady point takes its place.
+#[test]
+fn a_log_on_a_nearly_full_disk_leaves_the_room_to_the_data() {
+    let mut rng = StdRng::seed_from_u64(3);
+    for room in (300_000..3_000_000).step_by(300_000) {
+        let disk = SimDisk::of_new(room, u32::MAX);
+        let db = disk.open(&options(Durability::Sync, FreeSpace::Lifo).log_bytes(1 << 30)).expect("a new database");
+        disk.limit_room(Some(room));
+        let mut kept = Contents::new();
+        let mut put = |key: u32| {
+            let value: Vec<u8> = (0..rng.random_range(100..500)).map(|_| rng.random()).collect();
+            let mut txn = db.write()?;
+            let table = txn.create_table("table", TableKind::Plain)?;
+            txn.put(&table, &key.to_be_bytes(), &value)?;
+            txn.commit()?;
+            kept.insert(key, value);
+            Ok(())
+        };
+        let refusal = (0..).find_map(|key| put(key).err());
+        assert!(matches!(refusal, Some(Error::DiskFull { .. })), "{refusal:?}");
+        let (log, ahead) = (disk.log_bytes(), disk.log_bytes_ahead());
+        assert!(log > 0 && ahead <= crate::log::FILL_BYTES, "{room}: the log has {log} bytes, and {ahead} ahead");
+        disk.acknowledge(kept.len() as u64);
+        assert!(newest(&db) == kept);
+        let crashed = SimDisk::of_wreck(&disk.durable(), room);
+        assert!(newest(&crashed.open(&options(Durability::Sync, FreeSpace::Lifo)).expect("it opens")) == kept);
+    }
+}
+
+/// A steady point in place of the log's record needs no more room than there was before the log asked for some.
+#[test]
+fn where_the_log_finds_no_room_a_steady_point_takes_its_place() {
+    let disk = SimDisk::of_new(4, u32::MAX);
+    let db = disk.open(&options(Durability::Sync, FreeSpace::Lifo).log_bytes(1 << 30)).expect("a new database");
+    let mut kept = Contents::new();
+    let mut rng = StdRng::seed_from_u64(4);
+    // Free pages for the commits to come, none of which adds a record.
+    for _ in 0..50 {
+        change(&db, &mut rng, &mut kept).and_then(Ticket::wait).expect("a commit");
+    }
+    db.sync().expect("a steady point");
+    let steady = db.stat().expect("figures").steady_txn;
+    disk.limit_room(Some(crate::log::FILL_BYTES - 1));
+    let filled = disk.log_bytes();
+    for _ in 0..2_000 {
+        let stamp = rng.random::<[u8; 8]>().to_vec();
+        let mut txn = db.write().expect("a transaction");
+        let table = txn.table("table").expect("the table");
+        txn.put(&table, &u32::MAX.to_be_bytes(), &stamp).expect("a put");
+        kept.insert(u32::MAX, stamp);
+        txn.commit().expect("a commit where there is no room for the log");
+    }
+    assert_eq!(disk.log_bytes(), filled, "the log found room");
+    assert!(db.stat().expect("figures").steady_txn > steady, "no steady point took its place");
+    let crashed = SimDisk::of_wreck(&disk.durable(), 4);
+    assert!(newest(&crashed.open(&options(Durability::Sync, FreeSpace::Lifo)).expect("it opens")) == kept);
+}

@@ -114,6 +114,7 @@ impl Core {
         disk.refresh()?;
         self.flush()?;
         if self.logged() {
+            self.log.refresh()?;
             self.log.flush(true).inspect_err(|_| self.poison())?;
         }
         let (meta, slot) = self.newest_meta(TxnId(u64::MAX))?;
