@@ -572,7 +572,7 @@ mod tests {
 }
 
 #[cfg(all(test, feature = "shuttle"))]
-mod models {
+pub(crate) mod models {
     //! The queue of those who wait for a flush, under every schedule that a random scheduler comes upon:
     //! `cargo test -p colibri-storage --features shuttle models`.
 
@@ -585,14 +585,14 @@ mod models {
 
     /// A file whose flush takes a while, covers what was written when it began, and may fail.
     #[derive(Default)]
-    struct Slow {
+    pub(crate) struct Slow {
         written: ScheduledU64,
-        durable: ScheduledU64,
+        pub(crate) durable: ScheduledU64,
         /// Flushes until one fails; 0 for none that does.
         fails_at: ScheduledU64,
     }
 
-    struct SlowFile(Arc<Slow>);
+    pub(crate) struct SlowFile(pub(crate) Arc<Slow>);
 
     impl LogFile for SlowFile {
         fn allocated(&self) -> u64 {
