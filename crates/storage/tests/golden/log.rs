@@ -222,6 +222,9 @@ fn this_build_still_writes_the_golden_log() {
 
 // ---- what the document says ----
 
+/// An operation as it was read.
+type Found = (u8, Vec<u8>, Vec<u8>);
+
 /// Where the log begins, by the newest meta page: the chain's start, and the transaction before its first.
 fn start_in_meta() -> (u64, u64) {
     let bytes = fs::read(golden("closed").join("data")).unwrap();
@@ -232,7 +235,7 @@ fn start_in_meta() -> (u64, u64) {
 }
 
 /// The operations of the records at a file's start, and where they end. `at` is the checksum and the transaction before.
-fn records(bytes: &[u8], at: &mut (u64, u64)) -> (Vec<Vec<(u8, Vec<u8>, Vec<u8>)>>, usize) {
+fn records(bytes: &[u8], at: &mut (u64, u64)) -> (Vec<Vec<Found>>, usize) {
     let (mut found, mut start) = (Vec::new(), 0);
     while let Some(record) = bytes.get(start..).filter(|rest| rest.len() >= 24 && u32_at(rest, 8) > 0) {
         let length = u32_at(record, 8) as usize;
@@ -247,7 +250,7 @@ fn records(bytes: &[u8], at: &mut (u64, u64)) -> (Vec<Vec<(u8, Vec<u8>, Vec<u8>)
     (found, start)
 }
 
-fn operations_of(bytes: &[u8]) -> Vec<(u8, Vec<u8>, Vec<u8>)> {
+fn operations_of(bytes: &[u8]) -> Vec<Found> {
     let (mut found, mut at) = (Vec::new(), 0);
     while bytes.get(at).is_some_and(|&kind| kind != 0) {
         let kind = bytes[at];
