@@ -250,7 +250,7 @@ impl Database {
     /// go: what others see stays, and so does, until the next steady point, what the last one has.
     ///
     /// Costs memory of a bit a page, and reading the branches in which the two states differ; leaves only of tables with
-    /// values in pages of their own. Writers go on.
+    /// values in pages of their own. Writers go on; for as long as it takes there is one more snapshot of that state.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
