@@ -9,13 +9,14 @@ use serde_json::json;
 
 use crate::columns;
 use crate::database::open_to_read;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::number::grouped;
 
 /// List the live snapshots of all processes, oldest first
 ///
-/// An old snapshot keeps the pages that it sees from being used again, so that the file grows. How many bytes that are
-/// only the process knows that writes; here it is shown as `-`.
+/// An old snapshot keeps the pages that it sees from being used again, so that the file grows. The bytes that it holds
+/// are those of the pages that it sees and the newest state does not, counted now. A page that several snapshots see counts
+/// for each, so this is the most that one of them can set free; `-` if it has gone meanwhile.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri readers birds\n  colibri readers --json birds")]
 pub(crate) struct ReadersArgs {
@@ -27,8 +28,17 @@ pub(crate) struct ReadersArgs {
 }
 
 pub(crate) fn run(args: &ReadersArgs) -> Result<()> {
-    let mut readers = open_to_read(&args.dir)?.readers();
+    let db = open_to_read(&args.dir)?;
+    let mut readers = db.readers();
     readers.sort_by_key(|reader| (reader.txn, std::cmp::Reverse(reader.age)));
+    let mut last = None;
+    for reader in &mut readers {
+        reader.bytes_held = match last {
+            Some((txn, held @ Some(_))) if txn == reader.txn => held,
+            _ => db.bytes_held(reader).map_err(Failure::engine(&args.dir))?,
+        };
+        last = Some((reader.txn, reader.bytes_held));
+    }
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{}", as_json(args, &readers))?;

@@ -261,6 +261,42 @@ impl Database {
         }
     }
 
+    /// What a snapshot holds back, of any process and as seen from any: the bytes of the pages that it sees and the newest
+    /// state that snapshots are given does not, as of this call. `None` if the snapshot is gone by now, or if there is no
+    /// slot behind its own for another reader.
+    ///
+    /// A page that several snapshots see counts for each. So this is the most that can become free when this one is let
+    /// go: what others see stays, and so does, until the next steady point, what the last one has.
+    ///
+    /// Costs memory of a bit a page, and reading the branches in which the two states differ; leaves only of tables with
+    /// values in pages of their own. Writers go on; for as long as it takes there is one more snapshot of that state.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # use colibri_storage::{Database, Options, TableKind};
+    /// # let db = Database::open(dir.path(), &Options::new())?;
+    /// let old = db.read()?;
+    /// let mut txn = db.write()?;
+    /// txn.create_table("birds", TableKind::Plain)?;
+    /// txn.commit()?;
+    /// let other = Database::open(dir.path(), &Options::new().read_only(true))?;
+    /// for reader in other.readers() {
+    ///     println!("{} holds {:?} bytes", reader.process, other.bytes_held(&reader)?);
+    /// }
+    /// # drop(old);
+    /// # Ok::<(), colibri_storage::Error>(())
+    /// ```
+    pub fn bytes_held(&self, reader: &ReaderInfo) -> Result<Option<u64>> {
+        let newest = self.read()?;
+        let Some(old) = Snapshot::beside(&self.0, reader)? else { return Ok(None) };
+        if old.txn() >= newest.txn() {
+            return Ok(Some(0));
+        }
+        let state = |snapshot: &Snapshot<'_>| (snapshot.bounds(), snapshot.root().catalog);
+        let pages = crate::walk::pages_gone(&self.0.core.pager, state(&old), state(&newest))?;
+        Ok(Some(pages * self.0.core.pager.page_size() as u64))
+    }
+
     /// Page size in bytes.
     #[must_use]
     pub fn page_size(&self) -> u32 {
@@ -574,16 +610,18 @@ impl Core {
         work.space.settle(self.shared.steady());
         self.shared.pinned(&mut snapshots);
         let pinned = !snapshots.is_empty();
-        let may_cut = work.space.may_cut(visible, snapshots.iter().min().copied());
+        let mut oldest = snapshots.iter().min().copied();
         work.space.reclaim(&mut snapshots, visible);
-        // Ever more pages wait for readers: do those live?
-        if pinned && work.space.waits_for_much() && self.shared.release_dead_readers() {
+        // Readers alone are in the way of cutting the file off, or ever more pages wait for them: do those live?
+        let asks = pinned && (work.space.waits_to_cut(visible, oldest) | work.space.waits_for_much());
+        if asks && self.shared.release_dead_readers() {
             snapshots.clear();
             self.shared.pinned(&mut snapshots);
+            oldest = snapshots.iter().min().copied();
             work.space.reclaim(&mut snapshots, visible);
         }
         work.snapshots = snapshots;
-        may_cut
+        work.space.may_cut(visible, oldest)
     }
 
     /// Tells of pages that were written, if somebody wants to know.

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
 use crate::db::Core;
+use crate::sync::{Condvar, Mutex};
 use crate::{Error, Result};
 
 fn spawn(name: &str, core: &Core, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
@@ -38,19 +37,12 @@ impl LogFlusher {
         let thread = spawn("colibri-log", core, {
             let (signal, core) = (Arc::clone(&signal), Arc::clone(core));
             move || {
-                let mut asked = signal.0.lock();
-                while !asked.stop {
-                    if std::mem::take(&mut asked.flush) {
-                        drop(asked);
-                        // Those who wait learn of a failure from the log.
-                        let _ = core.wait_durable(core.shared.root().txn);
-                        // If another process had made it durable, nothing was flushed here that would have woken them.
-                        core.log.notify(false);
-                        asked = signal.0.lock();
-                    } else {
-                        signal.1.wait(&mut asked);
-                    }
-                }
+                run_log(&signal, || {
+                    // Those who wait learn of a failure from the log.
+                    let _ = core.wait_durable(core.shared.root().txn);
+                    // If another process had made it durable, nothing was flushed here that would have woken them.
+                    core.log.notify(false);
+                });
             }
         })?;
         Ok(Self { signal, thread })
@@ -58,14 +50,32 @@ impl LogFlusher {
 
     /// Asks for a flush of what is written by now.
     pub(crate) fn ask(&self) {
-        self.signal.0.lock().flush = true;
-        self.signal.1.notify_one();
+        ask(&self.signal);
     }
 
     pub(crate) fn stop(self) {
         self.signal.0.lock().stop = true;
         self.signal.1.notify_one();
         let _ = self.thread.join();
+    }
+}
+
+fn ask(signal: &(Mutex<Asked>, Condvar)) {
+    signal.0.lock().flush = true;
+    signal.1.notify_one();
+}
+
+fn run_log(signal: &(Mutex<Asked>, Condvar), flush: impl Fn()) {
+    let mut asked = signal.0.lock();
+    while !asked.stop {
+        // The request goes before the flush: one that comes during it is another.
+        if std::mem::take(&mut asked.flush) {
+            drop(asked);
+            flush();
+            asked = signal.0.lock();
+        } else {
+            signal.1.wait(&mut asked);
+        }
     }
 }
 
@@ -77,9 +87,29 @@ struct State {
     stop: bool,
 }
 
+#[derive(Default)]
 struct Signal {
     state: Mutex<State>,
     changed: Condvar,
+}
+
+impl Signal {
+    fn committed(&self, over: bool) {
+        let mut state = self.state.lock();
+        let over = over && !state.over_bound;
+        state.over_bound |= over;
+        if state.dirty_since.is_none() {
+            state.dirty_since = Some(Instant::now());
+            self.changed.notify_one();
+        } else if over {
+            self.changed.notify_one();
+        }
+    }
+
+    fn stop(&self) {
+        self.state.lock().stop = true;
+        self.changed.notify_one();
+    }
 }
 
 /// The thread and the way to reach it.
@@ -90,36 +120,27 @@ pub(crate) struct Flusher {
 
 impl Flusher {
     pub(crate) fn start(core: &Arc<Core>, period: Duration) -> Result<Self> {
-        let signal = Arc::new(Signal { state: Mutex::new(State::default()), changed: Condvar::new() });
+        let signal: Arc<Signal> = Arc::default();
         let thread = spawn("colibri-steady", core, {
             let (signal, core) = (Arc::clone(&signal), Arc::clone(core));
-            move || run(&core, &signal, period)
+            move || run(&signal, period, || core.sync())
         })?;
         Ok(Self { signal, thread })
     }
 
     /// A transaction has committed; `over`: so much has changed since the last steady point that there should be one.
     pub(crate) fn committed(&self, over: bool) {
-        let mut state = self.signal.state.lock();
-        let over = over && !state.over_bound;
-        state.over_bound |= over;
-        if state.dirty_since.is_none() {
-            state.dirty_since = Some(Instant::now());
-            self.signal.changed.notify_one();
-        } else if over {
-            self.signal.changed.notify_one();
-        }
+        self.signal.committed(over);
     }
 
     pub(crate) fn stop(self) {
-        self.signal.state.lock().stop = true;
-        self.signal.changed.notify_one();
+        self.signal.stop();
         // A panic of the flusher has been reported by the panic hook; closing goes on.
         let _ = self.thread.join();
     }
 }
 
-fn run(core: &Core, signal: &Signal, period: Duration) {
+fn run(signal: &Signal, period: Duration, sync: impl Fn() -> Result<()>) {
     let mut state = signal.state.lock();
     while !state.stop {
         match state.dirty_since {
@@ -135,7 +156,7 @@ fn run(core: &Core, signal: &Signal, period: Duration) {
                 state.dirty_since = None;
                 state.over_bound = false;
                 drop(state);
-                let result = core.sync();
+                let result = sync();
                 state = signal.state.lock();
                 match result {
                     Ok(()) => {}
@@ -148,5 +169,186 @@ fn run(core: &Core, signal: &Signal, period: Duration) {
                 }
             }
         }
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod models {
+    //! The decision of each of the two threads to sleep, beside requests that come at any moment: one that is slept through
+    //! is a wait for ever, which the scheduler finds.
+
+    use std::sync::atomic::Ordering;
+    use std::task::{Wake, Waker};
+
+    use shuttle::sync::atomic::AtomicU64;
+    use shuttle::{sync, thread};
+
+    use super::*;
+    use crate::log::models::{Slow, SlowFile};
+    use crate::log::{Log, Position, record};
+    use crate::page::TxnId;
+
+    /// What is steady, and who waits for that.
+    #[derive(Default)]
+    struct Steady {
+        txn: sync::Mutex<u64>,
+        raised: sync::Condvar,
+    }
+
+    /// Commits from several threads, each of which waits until its own is steady, which it is if nobody sleeps through it.
+    /// `over`: the second of two passes the bound; else the period is over at once. The first `failures` steady points find no room.
+    fn commit_and_wait(over: bool, failures: u64) {
+        const COMMITS: u64 = 2;
+        let (signal, steady) = (Arc::new(Signal::default()), Arc::new(Steady::default()));
+        let (current, points) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let flusher = thread::spawn({
+            let (signal, steady) = (Arc::clone(&signal), Arc::clone(&steady));
+            let (current, points) = (Arc::clone(&current), Arc::clone(&points));
+            move || {
+                run(&signal, if over { Duration::MAX } else { Duration::ZERO }, || {
+                    if points.fetch_add(1, Ordering::SeqCst) < failures {
+                        return Err(Error::DiskFull { path: "model".into(), bytes_wanted: 1 });
+                    }
+                    let covered = current.load(Ordering::SeqCst);
+                    thread::yield_now();
+                    *steady.txn.lock().unwrap() = covered;
+                    steady.raised.notify_all();
+                    Ok(())
+                });
+            }
+        });
+        let threads: Vec<_> = (0..3)
+            .map(|_| {
+                let (signal, steady, current) = (Arc::clone(&signal), Arc::clone(&steady), Arc::clone(&current));
+                thread::spawn(move || {
+                    for _ in 0..COMMITS {
+                        if over {
+                            current.fetch_add(1, Ordering::SeqCst);
+                            signal.committed(false);
+                        }
+                        let txn = current.fetch_add(1, Ordering::SeqCst) + 1;
+                        signal.committed(over);
+                        let mut reached = steady.txn.lock().unwrap();
+                        while *reached < txn {
+                            reached = steady.raised.wait(reached).unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        signal.stop();
+        flusher.join().unwrap();
+        // It worked for commits, and not for itself.
+        let (points, commits) = (points.load(Ordering::SeqCst), current.load(Ordering::SeqCst));
+        assert!(points <= commits + failures, "{points} steady points for {commits} commits");
+    }
+
+    #[test]
+    fn no_commit_is_slept_through_by_who_makes_steady_points() {
+        for (over, failures) in [(true, 0), (false, 0), (false, 2)] {
+            shuttle::check_random(move || commit_and_wait(over, failures), 2_000);
+            shuttle::check_pct(move || commit_and_wait(over, failures), 2_000, 3);
+        }
+    }
+
+    /// A task that waits, and the thread it runs on.
+    #[derive(Default)]
+    struct Task {
+        woken: sync::Mutex<bool>,
+        wakes: sync::Condvar,
+    }
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            *self.woken.lock().unwrap() = true;
+            self.wakes.notify_all();
+        }
+    }
+
+    /// Tasks commit, and wait as [`crate::Ticket`] does, while another process makes commits durable now and then and tells
+    /// nobody.
+    fn tasks_wait_for_flushes() {
+        let slow = [Arc::new(Slow::default()), Arc::new(Slow::default())];
+        let log = Arc::new(Log::new(slow.clone().map(|slow| Box::new(SlowFile(slow)) as _)));
+        let signal: Arc<(Mutex<Asked>, Condvar)> = Arc::default();
+        let writer = Arc::new(sync::Mutex::new(Position::default()));
+        let (current, visible) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let flusher = thread::spawn({
+            let (log, signal) = (Arc::clone(&log), Arc::clone(&signal));
+            let (current, visible) = (Arc::clone(&current), Arc::clone(&visible));
+            move || {
+                run_log(&signal, || {
+                    let txn = current.load(Ordering::SeqCst);
+                    let flushed = log.wait(
+                        || visible.load(Ordering::SeqCst) >= txn,
+                        || (current.load(Ordering::SeqCst), false),
+                        |covered| {
+                            visible.fetch_max(covered, Ordering::SeqCst);
+                            Ok(())
+                        },
+                    );
+                    flushed.unwrap();
+                    log.notify(false);
+                });
+            }
+        });
+        let mut threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (log, signal, writer) = (Arc::clone(&log), Arc::clone(&signal), Arc::clone(&writer));
+                let (current, visible, slow) = (Arc::clone(&current), Arc::clone(&visible), Arc::clone(&slow[0]));
+                thread::spawn(move || {
+                    for _ in 0..2 {
+                        let mut position = writer.lock().unwrap();
+                        let txn = current.load(Ordering::SeqCst) + 1;
+                        let mut record = record::Builder::default();
+                        record.clear();
+                        *position = log.append(*position, &mut record, TxnId(txn)).unwrap();
+                        current.store(txn, Ordering::SeqCst);
+                        drop(position);
+                        let task = Arc::new(Task::default());
+                        let is_durable = || visible.load(Ordering::SeqCst) >= txn;
+                        while !is_durable() {
+                            assert!(log.wake_later(&Waker::from(Arc::clone(&task))));
+                            if is_durable() {
+                                break;
+                            }
+                            ask(&signal);
+                            let mut woken = task.woken.lock().unwrap();
+                            while !*woken {
+                                woken = task.wakes.wait(woken).unwrap();
+                            }
+                            *woken = false;
+                        }
+                        assert!(slow.durable.load(Ordering::SeqCst) >= txn, "acknowledged and not durable");
+                    }
+                })
+            })
+            .collect();
+        threads.push(thread::spawn({
+            let (current, visible, slow) = (Arc::clone(&current), Arc::clone(&visible), Arc::clone(&slow[0]));
+            move || {
+                for _ in 0..2 {
+                    let covered = current.load(Ordering::SeqCst);
+                    thread::yield_now();
+                    slow.durable.fetch_max(covered, Ordering::SeqCst);
+                    visible.fetch_max(covered, Ordering::SeqCst);
+                }
+            }
+        }));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        signal.0.lock().stop = true;
+        signal.1.notify_one();
+        flusher.join().unwrap();
+    }
+
+    #[test]
+    fn no_request_is_slept_through_by_who_flushes_the_log() {
+        shuttle::check_random(tasks_wait_for_flushes, 3_000);
+        shuttle::check_pct(tasks_wait_for_flushes, 2_000, 3);
     }
 }

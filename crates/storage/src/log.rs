@@ -20,14 +20,15 @@
 //! between the last steady point on disk and the newest commit.
 
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::page::{TxnId, get_u32, get_u64};
@@ -40,7 +41,10 @@ pub(crate) mod record;
 pub(crate) const RECORD_HEADER_BYTES: usize = 24;
 /// A log file grows by so many bytes, written as zeros: flushing what was written before is twice as fast as flushing what
 /// is only allocated, since the file system has nothing to note. Not more at once, because one commit waits for it.
-const FILL_BYTES: u64 = 256 << 10;
+pub(crate) const FILL_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 256 << 10 };
+/// Space ahead of that is asked for in one piece, if there is so many times as much: what the log takes and does not
+/// use, the data cannot have.
+const AHEAD_PART: u64 = 8;
 
 /// The leader of a group waits for others for one in so many parts of the time that a flush takes.
 const GATHER_PART: u32 = 2;
@@ -49,8 +53,10 @@ const GATHER_PART: u32 = 2;
 pub(crate) trait LogFile: Send + Sync {
     /// Bytes that can be written without growing.
     fn allocated(&self) -> u64;
-    /// Makes at least so many bytes ready to be written.
+    /// Makes at least so many bytes ready to be written. If there is no room for that, takes none.
     fn grow(&self, bytes: u64) -> Result<()>;
+    /// Takes notice of how long another process has left the file.
+    fn refresh(&self) -> Result<()>;
     /// Writes below `allocated`.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Reads what is there, up to the length of `bytes`.
@@ -130,6 +136,22 @@ impl FileLog {
     }
 }
 
+/// How a file of `from` bytes comes to hold `bytes`, where the file system has room for so many more: up to where it is
+/// written, and up to where space is asked for.
+pub(crate) fn growth(from: u64, bytes: u64, room: u64) -> (u64, u64) {
+    let until = bytes.next_multiple_of(FILL_BYTES);
+    let ahead = until.next_power_of_two();
+    (until, if ahead - from <= room / AHEAD_PART { ahead } else { until })
+}
+
+/// Writes zeros behind a file's end. If there is no room for all of them, gives back what there was: a steady point takes
+/// the log's place then, and needs some.
+fn fill(file: &File, range: Range<u64>, write: impl Fn(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
+    let zeros = [0; 4096];
+    let mut places = range.clone().step_by(zeros.len());
+    places.try_for_each(|at| write(&zeros, at)).inspect_err(|_| _ = file.set_len(range.start))
+}
+
 impl LogFile for FileLog {
     fn allocated(&self) -> u64 {
         self.allocated.load(Ordering::Acquire)
@@ -138,18 +160,27 @@ impl LogFile for FileLog {
     fn grow(&self, bytes: u64) -> Result<()> {
         let file = self.file()?;
         // Another process may have made it longer, and written there.
-        let length = file.metadata().map_err(|e| Error::io("cannot read the size of", &self.path, e))?.len();
-        let from = self.allocated.fetch_max(length, Ordering::AcqRel).max(length);
-        let until = bytes.next_multiple_of(FILL_BYTES);
-        if from < until {
-            let failed = |e| disk::no_room("cannot grow", &self.path, until, e);
-            // Space in one piece, if there is one.
-            let _ = fallocate(file, FallocateFlags::KEEP_SIZE, from, until.next_power_of_two() - from);
-            let zeros = [0; 4096];
-            for at in (from..until).step_by(zeros.len()) {
-                file.write_all_at(&zeros, at).map_err(failed)?;
-            }
-            self.allocated.store(until, Ordering::Release);
+        self.refresh()?;
+        let from = self.allocated();
+        if from >= bytes {
+            return Ok(());
+        }
+        let room = fstatvfs(file).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+        let (until, ahead) = growth(from, bytes, room);
+        if ahead > until && fallocate(file, FallocateFlags::KEEP_SIZE, from, ahead - from).is_err() {
+            // Some file systems have taken by then what there was.
+            let _ = file.set_len(from);
+        }
+        fill(file, from..until, |zeros, at| file.write_all_at(zeros, at))
+            .map_err(|e| disk::no_room("cannot grow", &self.path, until, e))?;
+        self.allocated.store(until, Ordering::Release);
+        Ok(())
+    }
+
+    fn refresh(&self) -> Result<()> {
+        if let Some(file) = self.existing()? {
+            let length = file.metadata().map_err(|e| Error::io("cannot read the size of", &self.path, e))?.len();
+            self.allocated.store(length, Ordering::Release);
         }
         Ok(())
     }
@@ -268,6 +299,11 @@ impl Log {
         // marked. The model below finds it.
         self.dirty[at.file as usize].store(true, Ordering::Release);
         Ok(Position { file: at.file, offset: at.offset + bytes.len() as u64, chain: get_u64(bytes, 0) })
+    }
+
+    /// Takes notice of what another process did with the files.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        self.files.iter().try_for_each(|file| file.refresh())
     }
 
     /// Flushes what this process has written, and, if `all`, what others may have.
@@ -475,6 +511,47 @@ mod tests {
         assert_eq!(&bytes, b"record");
     }
 
+    /// Bug: a file that could not grow as far as asked kept what it had got, the last of the room. Consequence: the steady
+    /// point that was to take the log's place had none. Fix: it gives back what it has got.
+    #[test]
+    fn a_file_that_finds_no_room_leaves_what_there_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log.0");
+        let log = FileLog::new(path.clone()).unwrap();
+        log.grow(1).unwrap();
+        log.write(0, b"record").unwrap();
+        let file = log.file().unwrap();
+        let written = |zeros: &[u8], at| match at < FILL_BYTES + 8192 {
+            true => file.write_all_at(zeros, at),
+            false => Err(io::Error::from(ErrorKind::StorageFull)),
+        };
+        fill(file, FILL_BYTES..2 * FILL_BYTES, written).unwrap_err();
+        let length = || std::fs::metadata(&path).unwrap().len();
+        assert_eq!(length(), FILL_BYTES);
+        let mut bytes = [0; 6];
+        log.read(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"record");
+        // Who saw it while it was longer looks again before writing.
+        let other = FileLog::new(path.clone()).unwrap();
+        other.allocated.store(2 * FILL_BYTES, Ordering::Release);
+        other.refresh().unwrap();
+        assert_eq!(other.allocated(), FILL_BYTES);
+        log.grow(FILL_BYTES + 1).unwrap();
+        assert_eq!(length(), 2 * FILL_BYTES);
+    }
+
+    #[test]
+    fn space_ahead_is_asked_for_only_where_there_is_much() {
+        let (fill, full) = (FILL_BYTES, 4 * FILL_BYTES);
+        // What is written is what is needed, whatever the room.
+        for room in [0, fill, u64::MAX] {
+            assert_eq!(growth(fill, 2 * fill + 1, room).0, 3 * fill);
+        }
+        assert_eq!(growth(fill, 2 * fill + 1, u64::MAX).1, full);
+        assert_eq!(growth(fill, 2 * fill + 1, 3 * fill * AHEAD_PART).1, full);
+        assert_eq!(growth(fill, 2 * fill + 1, 3 * fill * AHEAD_PART - 1).1, 3 * fill);
+    }
+
     /// Bug: see `Core::wait_durable`. Here one handle waits for what another wrote.
     #[test]
     fn who_flushes_for_another_process_flushes_what_that_wrote() {
@@ -495,7 +572,7 @@ mod tests {
 }
 
 #[cfg(all(test, feature = "shuttle"))]
-mod models {
+pub(crate) mod models {
     //! The queue of those who wait for a flush, under every schedule that a random scheduler comes upon:
     //! `cargo test -p colibri-storage --features shuttle models`.
 
@@ -508,14 +585,14 @@ mod models {
 
     /// A file whose flush takes a while, covers what was written when it began, and may fail.
     #[derive(Default)]
-    struct Slow {
+    pub(crate) struct Slow {
         written: ScheduledU64,
-        durable: ScheduledU64,
+        pub(crate) durable: ScheduledU64,
         /// Flushes until one fails; 0 for none that does.
         fails_at: ScheduledU64,
     }
 
-    struct SlowFile(Arc<Slow>);
+    pub(crate) struct SlowFile(pub(crate) Arc<Slow>);
 
     impl LogFile for SlowFile {
         fn allocated(&self) -> u64 {
@@ -523,6 +600,10 @@ mod models {
         }
 
         fn grow(&self, _bytes: u64) -> Result<()> {
+            Ok(())
+        }
+
+        fn refresh(&self) -> Result<()> {
             Ok(())
         }
 

@@ -114,6 +114,7 @@ impl Core {
         disk.refresh()?;
         self.flush()?;
         if self.logged() {
+            self.log.refresh()?;
             self.log.flush(true).inspect_err(|_| self.poison())?;
         }
         let (meta, slot) = self.newest_meta(TxnId(u64::MAX))?;
@@ -136,6 +137,11 @@ impl Core {
             space.adopt(root.txn, page_count, &difference.live, &difference.freed, &snapshots);
         } else if snapshots.iter().any(|&pin| pin < meta.txn) {
             space.adopt(meta.txn, meta.page_count, &[], &[], &snapshots);
+        }
+        // Bug: a handover forgot that the file was to be cut off. Consequence: it kept its length until it was closed, or
+        // as much was free at its end once more. Fix: the lock file remembers.
+        if self.shared.is_cut_pending() {
+            space.cut_from(root.txn.max(meta.txn));
         }
         space.populate_ahead(self.durability != Durability::SyncNoLog);
         work.space = space;

@@ -16,8 +16,12 @@
 //!   slot until it is idle again, and says so in `owner`. A reader publishes the pin and then looks at `current` again;
 //!   the writer publishes `current` and then looks at the slots. Both are sequentially consistent, so either the
 //!   writer sees the pin or the reader sees the newer root and starts over. The same holds for
-//!   `steady` and who pins the last steady point (`pin_steady`). Owners stay with idle slots, so that a process finds
-//!   its own again; others take them only when no slot is free.
+//!   `steady` and who pins the last steady point (`pin_steady`). Until it has looked, the pin is unsettled: it may have
+//!   come too late. Owners stay with idle slots, so that a process finds its own again; others take them only when no
+//!   slot is free.
+//! - Who looks at what another snapshot sees (`pin_beside`) pins the same in a slot behind it, and then finds the other
+//!   settled. The writer looks at the slots in their order, and after each whether there are more: when it finds the other
+//!   gone, it has yet to come to the pin behind it.
 //! - `writer`: 0, or the process slot + 1 of the holder, with a bit for sleepers.
 //! - Process slots: a process holds an open-file-description lock on the byte that goes with its slot; the kernel lets
 //!   it go with the process, which is how the others know. Slots change hands under the gate, a lock on byte 0.
@@ -43,7 +47,7 @@ use crate::tree::Tree;
 use crate::{Error, Result};
 
 const MAGIC: u64 = 0x314b_434f_4c49_4c43;
-const LAYOUT_VERSION: u32 = 2;
+const LAYOUT_VERSION: u32 = 3;
 /// How many processes can have a database open at once.
 pub(crate) const PROCESSES_MAX: u32 = 128;
 const ROOT_WORDS: usize = 10;
@@ -59,12 +63,14 @@ const FIRST_PROCESS_BYTE: i64 = 1;
 
 /// No snapshot in this slot.
 const SLOT_IDLE: u64 = u64::MAX;
-/// A slot that a process has taken and not yet pinned anything in; it holds nothing back.
 /// Set beside the transaction of a snapshot that nobody looks at until it is taken up again.
 const PARKED: u64 = 1 << 63;
+/// Set beside a transaction whose pin may have come too late.
+const UNSETTLED: u64 = 1 << 62;
 /// A parked snapshot was evicted.
 const EVICTED: u64 = SLOT_IDLE - 1 - PROCESSES_MAX as u64;
 
+/// A slot that a process has taken and not yet pinned anything in; it holds nothing back.
 const fn claim_by(process: u32) -> u64 {
     SLOT_IDLE - 1 - process as u64
 }
@@ -97,7 +103,9 @@ struct Header {
     visible: AtomicU64,
     /// The root after which the log went on in its other file.
     turned: AtomicU64,
-    _pad3: [u64; 4],
+    /// Whether the file is longer than it has to be, and is to be cut off: a hint for who writes next.
+    cut_pending: AtomicU32,
+    _pad3: [u32; 7],
     roots: [[AtomicU64; ROOT_WORDS]; ROOTS as usize],
     processes: [ProcessSlot; PROCESSES_MAX as usize],
 }
@@ -115,10 +123,32 @@ struct ReaderSlot {
     /// Process slot + 1, or 0 for nobody.
     owner: AtomicU32,
     thread: AtomicU32,
+    /// By [`now_ms`].
     since_ms: AtomicU64,
+    /// The root that is pinned, for [`Shared::pin_beside`]: the catalogue's page, and 32 bits of the transaction.
+    root: AtomicU64,
+    /// Its page count, the catalogue's depth, and 24 bits of the transaction.
+    shape: AtomicU64,
 }
 
 impl ReaderSlot {
+    /// Says which root is about to be pinned. Only its owner calls this.
+    #[inline]
+    fn note(&self, root: &Root) {
+        let (catalog, txn) = (&root.catalog, root.txn.0);
+        self.root.store(u64::from(catalog.root.0) | txn << 32, Ordering::Relaxed);
+        let shape = u64::from(root.page_count) | u64::from(catalog.depth & 0xff) << 32 | txn << 40;
+        self.shape.store(shape, Ordering::Relaxed);
+    }
+
+    /// The root of a transaction, as far as walking it takes, if it is what the slot has.
+    fn noted(&self, txn: TxnId) -> Option<Root> {
+        let (root, shape) = (self.root.load(Ordering::Acquire), self.shape.load(Ordering::Acquire));
+        let same = root >> 32 == txn.0 & 0xffff_ffff && shape >> 40 == txn.0 & 0xff_ffff;
+        let catalog = Tree { root: PageId(root as u32), depth: (shape >> 32) as u32 & 0xff, ..Tree::default() };
+        same.then(|| Root { txn, catalog, page_count: shape as u32, ..Root::default() })
+    }
+
     /// The process that claimed the slot, or else owns it.
     fn holder(&self) -> Option<u32> {
         claimant(self.txn.load(Ordering::Acquire)).or_else(|| self.owner.load(Ordering::Acquire).checked_sub(1))
@@ -208,7 +238,7 @@ pub struct ReaderInfo {
     /// Whether it is parked, and so can be evicted.
     pub parked: bool,
     /// Bytes of pages that the newest state does not need any more and this snapshot does. Known to the process that
-    /// wrote last, while none of its transactions is active.
+    /// wrote last, while none of its transactions is active; [`crate::Database::bytes_held`] finds it out for any other.
     pub bytes_held: Option<u64>,
 }
 
@@ -401,6 +431,7 @@ impl Shared {
         header.poisoned.store(0, Ordering::Relaxed);
         header.mode.store(0, Ordering::Relaxed);
         header.turned.store(u64::MAX, Ordering::Relaxed);
+        header.cut_pending.store(0, Ordering::Relaxed);
         header.writer.store(0, Ordering::Relaxed);
         header.steady_maker.store(0, Ordering::Relaxed);
         header.last_writer.store(0, Ordering::Relaxed);
@@ -574,6 +605,16 @@ impl Shared {
         self.header().steady.fetch_max(txn.0, Ordering::SeqCst);
     }
 
+    /// Notes for who takes over whether there is an end of the file to cut off. Only the holder of the writer's lock
+    /// calls this.
+    pub(crate) fn set_cut_pending(&self, pending: bool) {
+        self.header().cut_pending.store(u32::from(pending), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cut_pending(&self) -> bool {
+        self.header().cut_pending.load(Ordering::Relaxed) != 0
+    }
+
     pub(crate) fn is_poisoned(&self) -> bool {
         self.header().poisoned.load(Ordering::Acquire) != 0
     }
@@ -594,9 +635,11 @@ impl Shared {
         let newest = if weak { &self.header().current } else { &self.header().visible };
         loop {
             let root = self.read_root(newest);
+            slot.note(&root);
             // Pairs with the loads in `pinned`: see the module's head.
-            slot.txn.swap(root.txn.0, Ordering::SeqCst);
+            slot.txn.swap(UNSETTLED | root.txn.0, Ordering::SeqCst);
             if newest.load(Ordering::SeqCst) == root.txn.0 {
+                slot.txn.store(root.txn.0, Ordering::Release);
                 return Ok((id, root));
             }
         }
@@ -615,7 +658,7 @@ impl Shared {
             let before = self.steady();
             // Nobody knows yet which states the files tell of. While the oldest of all is pinned the file is not cut off,
             // so that what any of them refers to can be touched: see the head of `space`.
-            slot.txn.swap(0, Ordering::SeqCst);
+            slot.txn.swap(UNSETTLED, Ordering::SeqCst);
             match find(before) {
                 Ok(root) if root.txn < before && self.steady() == before => {
                     self.unpin(id);
@@ -624,8 +667,10 @@ impl Shared {
                 Ok(root) => {
                     // Pairs with `steady` before `pinned` in the writer: either it sees the pin, or this sees that the
                     // steady point has been replaced.
-                    slot.txn.swap(root.txn.0, Ordering::SeqCst);
+                    slot.note(&root);
+                    slot.txn.swap(UNSETTLED | root.txn.0, Ordering::SeqCst);
                     if self.steady() <= root.txn {
+                        slot.txn.store(root.txn.0, Ordering::Release);
                         return Ok((id, root));
                     }
                 }
@@ -639,12 +684,36 @@ impl Shared {
         }
     }
 
+    /// Pins what a live snapshot sees, [`Error::Evicted`] if it is gone. [`Error::ReadersFull`] if no slot behind its own
+    /// is free.
+    pub(crate) fn pin_beside(&self, reader: &ReaderInfo, thread: u32) -> Result<(ReaderId, Root)> {
+        let id = self.find_slot(reader.slot + 1)?;
+        let slot = &self.readers()[id.0 as usize];
+        slot.thread.store(thread, Ordering::Relaxed);
+        slot.since_ms.store(now_ms(), Ordering::Relaxed);
+        // Pairs with the loads in `pinned`, between which the other may go: see the module's head.
+        slot.txn.swap(UNSETTLED | reader.txn.0, Ordering::SeqCst);
+        let other = &self.readers()[reader.slot as usize];
+        let settled = other.txn.load(Ordering::SeqCst) & !PARKED == reader.txn.0;
+        match other.noted(reader.txn).filter(|_| settled) {
+            Some(root) => {
+                slot.note(&root);
+                slot.txn.store(root.txn.0, Ordering::Release);
+                Ok((id, root))
+            }
+            None => {
+                self.unpin(id);
+                Err(Error::Evicted { txn: reader.txn })
+            }
+        }
+    }
+
     /// Claims a slot for a snapshot that begins now.
     #[inline]
     fn claim_slot(&self, hint: u32, thread: u32) -> Result<ReaderId> {
         let id = match self.readers().get(hint as usize) {
             Some(slot) if self.claim_own(slot) => ReaderId(hint),
-            _ => self.find_slot()?,
+            _ => self.find_slot(0)?,
         };
         let slot = &self.readers()[id.0 as usize];
         slot.thread.store(thread, Ordering::Relaxed);
@@ -673,15 +742,15 @@ impl Shared {
         still
     }
 
-    /// First this process's own and nobody's, then what the dead had, then what others do not use now.
+    /// First this process's own and nobody's, then what the dead had, then what others do not use now; from a slot on.
     #[cold]
-    fn find_slot(&self) -> Result<ReaderId> {
+    fn find_slot(&self, from: u32) -> Result<ReaderId> {
         let header = self.header();
         for anybodys in [false, true] {
             if anybodys {
                 self.release_dead_readers();
             }
-            for (i, slot) in self.readers().iter().enumerate() {
+            for (i, slot) in self.readers().iter().enumerate().skip(from as usize) {
                 let owner = slot.owner.load(Ordering::Relaxed);
                 if (anybodys || owner == 0 || owner == self.slot + 1) && self.claim(slot) {
                     slot.owner.store(self.slot + 1, Ordering::Release);
@@ -726,13 +795,24 @@ impl Shared {
 
     /// The transactions that live snapshots see, unsorted.
     pub(crate) fn pinned(&self, out: &mut Vec<TxnId>) {
-        let used = self.header().readers_used.load(Ordering::SeqCst) as usize;
-        for slot in &self.readers()[..used.min(self.readers().len())] {
+        let used = || self.header().readers_used.load(Ordering::SeqCst) as usize;
+        for (index, slot) in self.readers().iter().enumerate() {
+            // After each slot anew: see the module's head.
+            if index >= used() {
+                break;
+            }
             let txn = slot.txn.load(Ordering::SeqCst);
             if txn < EVICTED {
-                out.push(TxnId(txn & !PARKED));
+                out.push(TxnId(txn & !(PARKED | UNSETTLED)));
             }
         }
+    }
+
+    /// Whether there is a snapshot of a state before a transaction.
+    pub(crate) fn is_pinned_before(&self, txn: TxnId) -> bool {
+        let mut snapshots = Vec::new();
+        self.pinned(&mut snapshots);
+        snapshots.iter().any(|&pin| pin < txn)
     }
 
     /// Frees the slots of processes that are no more. Returns whether there were any.
@@ -769,12 +849,13 @@ impl Shared {
             if txn >= EVICTED || owner == 0 || owner > PROCESSES_MAX {
                 continue;
             }
+            let sees = txn & !(PARKED | UNSETTLED);
             infos.push(ReaderInfo {
                 process: self.header().processes[(owner - 1) as usize].pid.load(Ordering::Relaxed),
                 thread: slot.thread.load(Ordering::Relaxed),
                 slot: index as u32,
-                txn: TxnId(txn & !PARKED),
-                lag: newest.saturating_sub(txn & !PARKED),
+                txn: TxnId(sees),
+                lag: newest.saturating_sub(sees),
                 parked: txn & PARKED != 0,
                 bytes_held: None,
                 age: Duration::from_millis(now.saturating_sub(slot.since_ms.load(Ordering::Relaxed))),
@@ -838,6 +919,13 @@ impl Shared {
         }
     }
 
+    /// Lets go of the process slot and of nothing else, as the kernel does for a process that dies.
+    #[cfg(test)]
+    pub(crate) fn lose_process_slot(&self) {
+        let file = self.file.as_ref().expect("attached state has a file");
+        range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(self.slot), 1, false).expect("unlocking");
+    }
+
     /// This process is the last writer from now on. Whoever dies before has changed nothing, so that what the last
     /// writer knows still holds.
     pub(crate) fn wrote(&self) {
@@ -885,10 +973,12 @@ impl Drop for Shared {
     }
 }
 
-/// Milliseconds of the system's coarse clock: a read of memory, no system call.
+/// Milliseconds of a clock that nobody sets, the same for all processes since the system started: a read of memory, no
+/// system call. Nothing of an earlier start is compared with it, because the first process to come resets the slots. It
+/// stands still while the system sleeps, when nobody can let go of a snapshot.
 #[inline]
 fn now_ms() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 

@@ -56,7 +56,8 @@ impl ReaderLimits {
         self
     }
 
-    /// How long ago a snapshot may have been taken.
+    /// How long ago a snapshot may have been taken. Setting the system's clock makes none older, nor does the time that
+    /// the system sleeps.
     #[must_use]
     pub fn age(mut self, age_max: Duration) -> Self {
         self.age_max = age_max;
@@ -145,6 +146,7 @@ impl Core {
         }
         if work.space.trim_is_due() {
             work.space.trim(&self.pager, self.shared.root().txn.next(), false);
+            self.shared.set_cut_pending(work.space.is_cut_pending());
         }
         let (limits, ask): (&ReaderLimits, &dyn Fn(&ReaderInfo) -> SlowReaderAnswer) = match &self.slow_readers {
             SlowReaders::Grow => return Ok(Begin::Now),

@@ -8,7 +8,7 @@ use crate::db::{Core, Handle};
 use crate::meta::Meta;
 use crate::page::TxnId;
 use crate::pager::Bounds;
-use crate::shared::{ReaderId, Root, Shared};
+use crate::shared::{ReaderId, ReaderInfo, Root, Shared};
 use crate::tree::Tree;
 use crate::view::{self, View};
 use crate::{Error, Result};
@@ -155,6 +155,15 @@ impl<'db> Snapshot<'db> {
             })
         })?;
         Ok((snapshot, meta))
+    }
+
+    /// What another live snapshot sees, as far as walking it takes; `None` if that is gone by now, or no slot is free.
+    pub(crate) fn beside(handle: &'db Handle, reader: &ReaderInfo) -> Result<Option<Self>> {
+        let taken = Self::take(Owner::Borrowed(handle), |core, place| core.shared.pin_beside(reader, place.thread));
+        match taken {
+            Err(Error::Evicted { .. } | Error::ReadersFull { .. }) => Ok(None),
+            taken => taken.map(Some),
+        }
     }
 
     #[inline]

@@ -115,13 +115,19 @@ impl Core {
     pub(crate) fn give_back_space(&self) {
         let Ok(mut guard) = self.lock_writer(false) else { return };
         if self.shared.root().txn == self.shared.steady() {
+            // What only the dead hold back is nobody's: it may be what stands at the file's end.
+            if self.shared.is_pinned_before(self.shared.steady()) {
+                self.shared.release_dead_readers();
+            }
             let mut may_cut = self.reclaim(&mut guard);
             guard.space.give_back(&self.pager);
             // What goes wrong from here on has poisoned the database, or has changed nothing.
             // The first time it may take to move the free map out of the way.
             for _ in 0..2 {
                 let next = self.shared.root().txn.next();
-                if !guard.space.trim(&self.pager, next, true) || self.commit_trimmed(&mut guard).is_err() {
+                let trimmed = guard.space.trim(&self.pager, next, true);
+                self.shared.set_cut_pending(guard.space.is_cut_pending());
+                if !trimmed || self.commit_trimmed(&mut guard).is_err() {
                     break;
                 }
                 may_cut = self.reclaim(&mut guard);
@@ -191,6 +197,7 @@ impl Core {
         // If the file has been filled again, or cannot be made shorter, it stays as it is.
         let done = disk.allocated() >= bytes + SPARE_BYTES && disk.shrink(bytes).is_ok();
         work.space.end_cut(if done { page_count } else { u32::MAX });
+        self.shared.set_cut_pending(false);
     }
 
     /// Makes the transaction that is committing steady, before it is published. The workspace is held throughout.

@@ -1,11 +1,44 @@
 //! Locks, of which there are two kinds: real ones, and with the feature `shuttle` ones whose every interleaving a
-//! test's scheduler decides. Only what the models of `log` and `steady` run through is here.
+//! test's scheduler decides. Only what the models beside `log`, `steady`, `flusher` and `workspace` run through is here.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use real::FairMutex;
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use std::sync::atomic::AtomicU32;
 
 #[cfg(feature = "shuttle")]
-pub(crate) use scheduled::{Condvar, Mutex, MutexGuard};
+pub(crate) use scheduled::{Condvar, FairMutex, Mutex, MutexGuard};
+#[cfg(feature = "shuttle")]
+pub(crate) use shuttle::sync::atomic::AtomicU32;
+
+#[cfg(not(feature = "shuttle"))]
+mod real {
+    use parking_lot::{Mutex, MutexGuard};
+
+    /// A lock that goes to those who wait for it in the order in which they came.
+    #[derive(Default)]
+    pub(crate) struct FairMutex(Mutex<()>);
+
+    pub(crate) struct FairGuard<'a>(Option<MutexGuard<'a, ()>>);
+
+    impl FairMutex {
+        #[inline]
+        pub(crate) fn lock(&self) -> FairGuard<'_> {
+            FairGuard(Some(self.0.lock()))
+        }
+    }
+
+    impl Drop for FairGuard<'_> {
+        #[inline]
+        fn drop(&mut self) {
+            if let Some(guard) = self.0.take() {
+                MutexGuard::unlock_fair(guard);
+            }
+        }
+    }
+}
 
 #[cfg(feature = "shuttle")]
 mod scheduled {
@@ -75,8 +108,44 @@ mod scheduled {
             }
         }
 
+        pub(crate) fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
         pub(crate) fn notify_all(&self) {
             self.0.notify_all();
+        }
+    }
+
+    /// Numbers taken, and the number that is served.
+    #[derive(Default)]
+    struct Line {
+        taken: u64,
+        served: u64,
+    }
+
+    #[derive(Default)]
+    pub(crate) struct FairMutex {
+        line: Mutex<Line>,
+        moved: Condvar,
+    }
+
+    pub(crate) struct FairGuard<'a>(&'a FairMutex);
+
+    impl FairMutex {
+        pub(crate) fn lock(&self) -> FairGuard<'_> {
+            let mut line = self.line.lock();
+            let number = line.taken;
+            line.taken += 1;
+            self.moved.wait_while(&mut line, |line| line.served != number);
+            FairGuard(self)
+        }
+    }
+
+    impl Drop for FairGuard<'_> {
+        fn drop(&mut self) {
+            self.0.line.lock().served += 1;
+            self.0.moved.notify_all();
         }
     }
 }

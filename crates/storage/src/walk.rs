@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::catalog::Description;
 use crate::node::{Node, Payload};
 use crate::page::{PageId, TxnId};
+use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
 use crate::space::Freed;
 use crate::tree::{Tree, large_pages};
@@ -112,4 +113,71 @@ pub(crate) fn difference(pager: &Pager, bounds: Bounds, steady: TxnId, old: &Tre
         Ok(Visit::Descend)
     })?;
     Ok(Difference { live, freed })
+}
+
+/// Goes over the pages of one state, and reads leaves only where their entries tell of more pages.
+struct Reach<'a> {
+    pager: &'a Pager,
+    bounds: Bounds,
+    runs_left: u32,
+    /// Told of each run, and whether it is a page that is read to go on; says whether to.
+    visit: &'a mut dyn FnMut(PageId, u32, bool) -> bool,
+}
+
+impl Reach<'_> {
+    fn visit(&mut self, page: PageId, pages: u32, read: bool) -> Result<bool> {
+        if u64::from(page.0) + u64::from(pages) > u64::from(self.bounds.page_count) {
+            return Err(Error::Corrupted { page, reason: "a page number lies beyond the end of the file" });
+        }
+        self.runs_left = self
+            .runs_left
+            .checked_sub(1)
+            .ok_or(Error::Corrupted { page, reason: "it is reached in more than one way" })?;
+        Ok((self.visit)(page, pages, read) && read)
+    }
+
+    fn page(&mut self, id: PageId, levels: u32, large: bool, catalog: bool) -> Result<()> {
+        if !self.visit(id, 1, levels > 1 || large || catalog)? {
+            return Ok(());
+        }
+        let node = self.pager.node(id, self.bounds)?;
+        if u32::from(node.level()) + 1 != levels {
+            return Err(Error::Corrupted { page: id, reason: "it is at another level than its tree says" });
+        }
+        for index in 0..node.count() {
+            match node.payload(index) {
+                Payload::Child { page, .. } => self.page(page, levels - 1, large, catalog)?,
+                Payload::Large { page, bytes } => _ = self.visit(page, large_pages(self.pager, bytes) as u32, false)?,
+                payload @ Payload::Inline(_) if catalog => {
+                    let tree = Description::decode(payload)?.tree;
+                    if tree.depth > 0 {
+                        self.page(tree.root, tree.depth, tree.overflow_pages > 0, false)?;
+                    }
+                }
+                Payload::Inline(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many pages a state reaches that a newer one does not; both are pinned. A page that both reach is the same, since
+/// none is written anew while somebody sees it, and so is everything below it: the cost is that of the changes in between.
+pub(crate) fn pages_gone(pager: &Pager, old: (Bounds, Tree), new: (Bounds, Tree)) -> Result<u64> {
+    let reach = |(bounds, catalog): (Bounds, Tree), visit: &mut dyn FnMut(PageId, u32, bool) -> bool| {
+        let mut reach = Reach { pager, bounds, runs_left: bounds.page_count, visit };
+        if catalog.depth > 0 { reach.page(catalog.root, catalog.depth, false, true) } else { Ok(()) }
+    };
+    let mut newest = PageSet::default();
+    reach(new, &mut |page, pages, read| {
+        (page.0..page.0 + pages).for_each(|page| _ = newest.insert(page));
+        !read || pager.birth_and_pages(page).0 > old.0.newest
+    })?;
+    let mut gone = 0;
+    reach(old, &mut |page, pages, _| {
+        let only_old = !newest.contains(page.0);
+        gone += if only_old { u64::from(pages) } else { 0 };
+        only_old
+    })?;
+    Ok(gone)
 }

@@ -9,14 +9,15 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
+use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
 use crate::log::record;
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::space::{Freed, Space};
+use crate::sync::{AtomicU32, FairMutex};
 use crate::{Durability, Result};
 
 /// The right to write, as far as this process is concerned.
@@ -33,8 +34,13 @@ pub(crate) type WorkspaceGuard = ArcMutexGuard<RawMutex, Workspace>;
 /// at most `(n + 1) * passes_max` times by who came later, and once more by each thread that had just looked.
 pub(crate) struct Writers {
     workspace: Arc<Mutex<Workspace>>,
+    turns: Turns,
+}
+
+/// Whose turn it is to take what one can have at a time.
+struct Turns {
     /// Held by who is next.
-    next: Mutex<()>,
+    next: FairMutex,
     /// How many wait, from before they stand in the queue until they have the workspace.
     waiting: AtomicU32,
     /// How often the workspace has been given up, while somebody waited, since one who waited got it. Changed by who has
@@ -50,47 +56,64 @@ impl Writers {
             Durability::Sync | Durability::SyncNoLog => 4,
             Durability::Lazy { .. } | Durability::NoSync => 64,
         };
-        let (waiting, passes) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { workspace: Arc::new(Mutex::new(workspace)), next: Mutex::new(()), waiting, passes, passes_max }
+        Self { workspace: Arc::new(Mutex::new(workspace)), turns: Turns::new(passes_max) }
     }
 
     /// Waits for the workspace.
     #[inline]
     pub(crate) fn lock(&self) -> WorkspaceGuard {
-        self.try_lock().unwrap_or_else(|| self.lock_in_turn())
-    }
-
-    #[cold]
-    fn lock_in_turn(&self) -> WorkspaceGuard {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let next = self.next.lock();
-        let guard = self.workspace.lock_arc();
-        self.passes.store(0, Ordering::Relaxed);
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        MutexGuard::unlock_fair(next);
-        guard
+        self.try_lock().unwrap_or_else(|| self.turns.wait(|| self.workspace.lock_arc()))
     }
 
     /// The workspace, if it is free and nobody has been waiting for it for too long.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<WorkspaceGuard> {
-        if self.waiting.load(Ordering::Relaxed) > 0 && self.passes.load(Ordering::Relaxed) >= self.passes_max {
-            return None;
-        }
-        self.workspace.try_lock_arc()
+        self.turns.try_take(|| self.workspace.try_lock_arc())
     }
 
     #[inline]
     pub(crate) fn unlock(&self, guard: WorkspaceGuard) {
-        if self.waiting.load(Ordering::Relaxed) > 0 {
-            self.passes.fetch_add(1, Ordering::Relaxed);
-        }
-        drop(guard);
+        self.turns.give_up(guard);
     }
 
     /// For a look at the workspace that is no writing.
     pub(crate) fn workspace(&self) -> &Mutex<Workspace> {
         &self.workspace
+    }
+}
+
+impl Turns {
+    fn new(passes_max: u32) -> Self {
+        Self { next: FairMutex::default(), waiting: AtomicU32::new(0), passes: AtomicU32::new(0), passes_max }
+    }
+
+    /// Stands in the queue until `take` is the next to have it.
+    #[cold]
+    fn wait<T>(&self, take: impl FnOnce() -> T) -> T {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let next = self.next.lock();
+        let taken = take();
+        self.passes.store(0, Ordering::Relaxed);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        drop(next);
+        taken
+    }
+
+    /// Takes it out of turn, if it is free and nobody has been waiting for too long.
+    #[inline]
+    fn try_take<T>(&self, try_take: impl FnOnce() -> Option<T>) -> Option<T> {
+        if self.waiting.load(Ordering::Relaxed) > 0 && self.passes.load(Ordering::Relaxed) >= self.passes_max {
+            return None;
+        }
+        try_take()
+    }
+
+    #[inline]
+    fn give_up<T>(&self, taken: T) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.passes.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(taken);
     }
 }
 
@@ -308,5 +331,77 @@ impl Workspace {
         } else {
             self.level().freed.push(Freed { page: id, pages, birth });
         }
+    }
+}
+
+#[cfg(all(test, feature = "shuttle"))]
+mod models {
+    //! Threads that take the workspace again and again, with a lock in its place.
+
+    use shuttle::sync::atomic::AtomicU64;
+    use shuttle::{sync, thread};
+
+    use super::*;
+
+    const THREADS: u64 = 4;
+
+    /// Each thread takes it so often. `passes_max` is what the queue goes by, `passes_allowed` what it is held to. Those who
+    /// wait are next in the order of their coming, by what the lock in `sync` is.
+    fn take_turns(times: u64, passes_max: u32, passes_allowed: u64) {
+        let turns = Arc::new(Turns::new(passes_max));
+        // The number of the turn that is under way, or was last.
+        let lock = Arc::new(sync::Mutex::new(0_u64));
+        let (begun, passed_most) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let (turns, lock) = (Arc::clone(&turns), Arc::clone(&lock));
+                let (begun, passed_most) = (Arc::clone(&begun), Arc::clone(&passed_most));
+                thread::spawn(move || {
+                    for _ in 0..times {
+                        let taken = turns.try_take(|| lock.try_lock().ok());
+                        let mut guard = taken.unwrap_or_else(|| {
+                            turns.wait(|| {
+                                // It is next from here on.
+                                let before = begun.load(Ordering::SeqCst);
+                                let guard = lock.lock().unwrap();
+                                passed_most.fetch_max(begun.load(Ordering::SeqCst) - before, Ordering::SeqCst);
+                                guard
+                            })
+                        });
+                        *guard += 1;
+                        begun.fetch_add(1, Ordering::SeqCst);
+                        assert_eq!(*guard, begun.load(Ordering::SeqCst), "two at once");
+                        turns.give_up(guard);
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(turns.waiting.load(Ordering::SeqCst), 0);
+        // By who had it already, and once by each that had just looked.
+        let (passed, at_most) = (passed_most.load(Ordering::SeqCst), passes_allowed + 1 + (THREADS - 1));
+        assert!(passed <= at_most, "passed {passed} times");
+    }
+
+    #[test]
+    fn there_is_one_at_a_time_and_nobody_waits_for_ever() {
+        for passes_max in [0, 1, 4] {
+            shuttle::check_random(move || take_turns(3, passes_max, passes_max.into()), 1_500);
+            shuttle::check_pct(move || take_turns(3, passes_max, passes_max.into()), 1_500, 3);
+        }
+    }
+
+    #[test]
+    fn nobody_who_waits_is_passed_more_often_than_promised() {
+        shuttle::check_random(|| take_turns(40, 1, 1), 1_000);
+        shuttle::check_pct(|| take_turns(40, 1, 1), 3_000, 4);
+    }
+
+    #[test]
+    #[should_panic(expected = "passed ")]
+    fn a_queue_that_lets_everybody_pass_is_caught() {
+        shuttle::check_pct(|| take_turns(40, u32::MAX, 1), 20_000, 4);
     }
 }

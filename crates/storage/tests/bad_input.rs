@@ -1316,6 +1316,14 @@ fn disk_is_full(error: &Error) -> bool {
 
 const DISK_FULL_SAYS: [&str; 2] = ["no room for ", "the disk is full, or a quota or a limit on file sizes is reached"];
 
+/// The files of the log have grown by whole steps, or not at all: see `FileLog::grow`.
+fn check_log_took_nothing_in_vain(path: &Path) {
+    for name in ["log.0", "log.1"] {
+        let length = fs::metadata(path.join(name)).map_or(0, |metadata| metadata.len());
+        assert_eq!(length % (256 << 10), 0, "{name} has {length} bytes");
+    }
+}
+
 /// In a directory with a file system of its own of 4 MiB.
 fn a_full_file_system(dir: &Path, durability: Durability) {
     let spare = dir.join("spare");
@@ -1323,6 +1331,7 @@ fn a_full_file_system(dir: &Path, durability: Durability) {
     let path = dir.join("db");
     let open = || Database::open(&path, &options().durability(durability)).unwrap();
     run_out_of_room(open, disk_is_full, &DISK_FULL_SAYS, |db| {
+        check_log_took_nothing_in_vain(&path);
         fs::remove_file(&spare).unwrap();
         db
     });
@@ -1365,6 +1374,7 @@ fn a_limit_on_file_sizes(role: &Role, durability: Durability) {
     let path = role.dir.join("db");
     let open = || Database::open(&path, &options().durability(durability)).unwrap();
     run_out_of_room(open, disk_is_full, &DISK_FULL_SAYS, |db| {
+        check_log_took_nothing_in_vain(&path);
         role.say("more");
         assert_eq!(role.hear().as_deref(), Some("more"));
         db

@@ -11,6 +11,11 @@ use std::path::{Path, PathBuf};
 
 use colibri_storage::{Database, Durability, Options, Snapshot, TableKind};
 
+#[path = "golden/backup.rs"]
+mod backup;
+#[path = "golden/log.rs"]
+mod log;
+
 const PAGE: usize = 4096;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
@@ -137,8 +142,12 @@ fn contents(snapshot: &Snapshot<'_>) -> Contents {
 
 #[track_caller]
 fn check_contents(db: &Database, state: &str) {
-    let expected = expected(state);
-    assert!(contents(&db.read().unwrap()) == expected, "the {state} database has other contents");
+    check_entries(db, &expected(state));
+}
+
+#[track_caller]
+fn check_entries(db: &Database, expected: &Contents) {
+    assert!(contents(&db.read().unwrap()) == *expected, "the database has other contents");
     let report = db.check().unwrap();
     assert!(report.is_clean(), "{report:#?}");
     assert_eq!(report.entries, expected.values().map(|(_, entries)| entries.len() as u64).sum::<u64>());
@@ -423,6 +432,17 @@ fn check_document(bytes: &[u8], state: &str) {
 
     let mut reader = ByDocument { bytes, txn: u64_at(newest, 8), used: [0, 1].into(), pages: [0; 3] };
     let catalog = reader.tree(TreeFields::at(newest, 80));
+    let branches = check_tables(&mut reader, &catalog, state);
+    assert!(branches > 0, "a tree of two levels belongs into it");
+    let free = reader.free_pages(newest);
+    assert!(u32_at(newest, 52) != 0 && u32_at(newest, 68) > 0, "a base and toggles belong into it");
+    let others: BTreeSet<u32> = (0..page_count).filter(|page| !reader.used.contains(page)).collect();
+    assert_eq!(free, others, "every page is in use or free");
+}
+
+/// A catalogue has the tables that it should, with the entries that they should have. How many branch pages those take.
+#[track_caller]
+fn check_tables(reader: &mut ByDocument<'_>, catalog: &Entries, state: &str) -> u64 {
     let expected = expected(state);
     let names: Vec<&[u8]> = catalog.iter().map(|(name, _)| name.as_slice()).collect();
     assert_eq!(names, expected.keys().map(|name| name.as_bytes()).collect::<Vec<_>>());
@@ -443,11 +463,7 @@ fn check_document(bytes: &[u8], state: &str) {
         }
         assert!(found == *entries, "{name}");
     }
-    assert!(branches > 0, "a tree of two levels belongs into it");
-    let free = reader.free_pages(newest);
-    assert!(u32_at(newest, 52) != 0 && u32_at(newest, 68) > 0, "a base and toggles belong into it");
-    let others: BTreeSet<u32> = (0..page_count).filter(|page| !reader.used.contains(page)).collect();
-    assert_eq!(free, others, "every page is in use or free");
+    branches
 }
 
 #[test]

@@ -324,3 +324,96 @@ fn a_table_handle_of_another_database_finds_the_table_of_its_name() {
         assert_eq!(db_b.read().unwrap().get(table, b"key").unwrap(), Some(&b"b"[..]));
     }
 }
+
+/// The writer's own books, and what another process finds in the pages, come to the same.
+#[test]
+fn what_a_snapshot_holds_back_is_the_same_for_the_writer_and_for_any_other_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = database(dir.path(), Durability::NoSync);
+    let other = Database::open(dir.path(), &Options::new().read_only(true)).unwrap();
+    let mut snapshots = Vec::new();
+    let mut most = Some(0);
+    for turn in 0..120_u64 {
+        match mix(turn) % 3 {
+            0 if snapshots.len() < 6 => snapshots.push(db.read().unwrap()),
+            1 if snapshots.len() > 4 => drop(snapshots.swap_remove(mix(turn ^ 5) as usize % 5)),
+            _ => _ = commit_next(&db).unwrap(),
+        }
+        if turn == 60 {
+            // A tree of several levels, with values in pages of their own, comes and goes.
+            let mut txn = db.write().unwrap();
+            let table = txn.create_table("passing", TableKind::Integer).unwrap();
+            let value = |n: u64| vec![n as u8; if n.is_multiple_of(100) { 20_000 } else { 300 }];
+            txn.load_sorted(&table, (0..5000_u64).map(|n| (n.to_be_bytes(), value(n)))).unwrap();
+            txn.commit().unwrap();
+            snapshots.push(db.read().unwrap());
+            let mut txn = db.write().unwrap();
+            txn.delete_range(&table, &100_u64.to_be_bytes()[..]..&2000_u64.to_be_bytes()[..]).unwrap();
+            txn.commit().unwrap();
+            snapshots.push(db.read().unwrap());
+            let mut txn = db.write().unwrap();
+            txn.drop_table(&table).unwrap();
+            txn.commit().unwrap();
+        }
+        for reader in db.readers() {
+            assert!(reader.bytes_held.is_some());
+            assert_eq!(other.bytes_held(&reader).unwrap(), reader.bytes_held, "turn {turn}: {reader:?}");
+            most = most.max(reader.bytes_held);
+        }
+    }
+    assert!(most > Some(1 << 20), "{most:?}");
+    // The free map's pages, which the writer counts as well, are no snapshot's.
+    db.sync().unwrap();
+    for reader in db.readers() {
+        assert!(other.bytes_held(&reader).unwrap() <= reader.bytes_held);
+    }
+    let readers = db.readers();
+    drop(snapshots);
+    assert!(readers.iter().all(|reader| other.bytes_held(reader).unwrap().is_none()));
+    assert_clean(&db);
+}
+
+/// Asking keeps nothing from anybody, finds no damage where there is none, and never takes what it cannot have.
+#[test]
+fn what_snapshots_hold_back_can_be_asked_while_they_come_and_go() {
+    let _alarm = Alarm::set("asking what snapshots hold back", Duration::from_secs(60));
+    let dir = tempfile::tempdir().unwrap();
+    let db = database(dir.path(), RESTLESS);
+    let other = Database::open(dir.path(), &Options::new().read_only(true)).unwrap();
+    let (done, found, gone) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..2_u64 {
+            let (db, done) = (&db, &done);
+            scope.spawn(move || {
+                for turn in 0.. {
+                    let snapshot = db.read().unwrap();
+                    let state = verify(&snapshot);
+                    if mix(turn ^ thread).is_multiple_of(3) {
+                        std::thread::sleep(Duration::from_micros(mix(turn) % 2000));
+                        assert_eq!(verify(&snapshot), state);
+                    }
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for reader in other.readers() {
+                    match other.bytes_held(&reader).unwrap() {
+                        Some(bytes) => _ = found.fetch_max(bytes + 1, Ordering::Relaxed),
+                        None => _ = gone.fetch_add(1, Ordering::Relaxed),
+                    }
+                }
+            }
+        });
+        let started = Instant::now();
+        while started.elapsed() < CHURN {
+            commit_next(&db).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(found.load(Ordering::Relaxed) > 1, "{gone:?} were gone");
+    assert_clean(&db);
+}

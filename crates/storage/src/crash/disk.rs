@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::disk::Disk;
-use crate::log::LogFile;
+use crate::log::{LogFile, growth};
 use crate::{Database, Error, Options, Result};
 
 const SECTOR_BYTES: usize = 512;
@@ -47,6 +47,14 @@ pub(super) enum LeftOut {
 struct LogState {
     memory: Vec<u8>,
     durable: Vec<u8>,
+    /// Up to where it has space, if that is more than its length.
+    ahead: u64,
+}
+
+impl LogState {
+    fn occupied(&self) -> u64 {
+        self.ahead.max(self.memory.len() as u64)
+    }
 }
 
 pub(super) struct State {
@@ -129,8 +137,8 @@ fn failed(what: &'static str) -> Error {
 
 impl State {
     fn occupied(&self, allocated: u64) -> u64 {
-        let logs: usize = self.logs.iter().map(|log| log.memory.len()).sum();
-        allocated + logs as u64 - (self.holes.len() * SECTOR_BYTES) as u64
+        let logs: u64 = self.logs.iter().map(LogState::occupied).sum();
+        allocated + logs - (self.holes.len() * SECTOR_BYTES) as u64
     }
 
     /// Counts a flush down, and says whether it is the one that fails.
@@ -160,7 +168,7 @@ impl SimDisk {
         unsafe { base.as_ptr().copy_from_nonoverlapping(image.as_ptr(), image.len()) };
         let state = State {
             durable: image.to_vec(),
-            logs: logs.clone().map(|bytes| LogState { memory: bytes.clone(), durable: bytes }),
+            logs: logs.clone().map(|bytes| LogState { memory: bytes.clone(), durable: bytes, ahead: 0 }),
             rng: StdRng::seed_from_u64(seed),
             wrecks: Vec::new(),
             rarity,
@@ -235,6 +243,16 @@ impl SimDisk {
 
     pub(super) fn counts(&self) -> Counts {
         self.state.lock().counts
+    }
+
+    /// Space that the log has and has not written to.
+    pub(super) fn log_bytes_ahead(&self) -> u64 {
+        self.state.lock().logs.iter().map(|log| log.occupied() - log.memory.len() as u64).sum()
+    }
+
+    /// Bytes of the log's files.
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.state.lock().logs.iter().map(|log| log.memory.len() as u64).sum()
     }
 
     /// The disk works again.
@@ -327,10 +345,24 @@ impl LogFile for SimLog {
 
     fn grow(&self, bytes: u64) -> Result<()> {
         let mut state = self.disk.state.lock();
-        let old = state.logs[self.file].memory.len();
-        let length = old.max((bytes as usize).next_multiple_of(SECTOR_BYTES));
-        state.ensure_room(self.disk.allocated(), (length - old) as u64)?;
-        state.logs[self.file].memory.resize(length, 0);
+        let (length, occupied) = (state.logs[self.file].memory.len() as u64, state.logs[self.file].occupied());
+        if bytes <= length {
+            return Ok(());
+        }
+        let allocated = self.disk.allocated();
+        let room = state.room.saturating_sub(state.occupied(allocated));
+        let (until, ahead) = growth(length, bytes, room);
+        // What it has ahead already takes no more.
+        state.ensure_room(allocated, until.saturating_sub(occupied))?;
+        let log = &mut state.logs[self.file];
+        log.memory.resize(until as usize, 0);
+        if ahead.saturating_sub(occupied) <= room {
+            log.ahead = log.ahead.max(ahead);
+        }
+        Ok(())
+    }
+
+    fn refresh(&self) -> Result<()> {
         Ok(())
     }
 
@@ -377,6 +409,7 @@ impl LogFile for SimLog {
     fn remove(&self) {
         let mut state = self.disk.state.lock();
         state.logs[self.file].memory.clear();
+        state.logs[self.file].ahead = 0;
         // Unless the directory is flushed, a crash may bring the file back as it was.
         if state.rng.random_bool(0.5) {
             state.logs[self.file].durable.clear();

@@ -226,3 +226,90 @@ fn a_callback_for_slow_readers_that_panics_leaves_the_lock_free() {
     let other = open(dir.path());
     assert!(other.try_write().is_ok());
 }
+
+/// A database that has just lost nearly all of its records, a snapshot since then, taken by another handle, and how long
+/// the file was.
+fn emptied(dir: &Path, options: &Options) -> (Database, Database, Snapshot<'static>, u64) {
+    let (db, other) = (Database::open(dir, options).unwrap(), Database::open(dir, options).unwrap());
+    let mut txn = db.write().unwrap();
+    let table = txn.create_table("table", TableKind::Plain).unwrap();
+    txn.load_sorted(&table, (0..4000_u32).map(|key| (key.to_be_bytes(), [1; 500]))).unwrap();
+    txn.commit().unwrap();
+    db.sync().unwrap();
+    let length = data_bytes(dir);
+    let mut txn = db.write().unwrap();
+    txn.delete_range(&table, &20_u32.to_be_bytes()[..]..).unwrap();
+    txn.commit().unwrap();
+    db.sync().unwrap();
+    // What is left goes to the start of the file.
+    let mut txn = db.write().unwrap();
+    for key in 0..20_u32 {
+        txn.put(&table, &key.to_be_bytes(), &[2; 500]).unwrap();
+    }
+    txn.commit().unwrap();
+    let snapshot = other.read_owned().unwrap();
+    (db, other, snapshot, length)
+}
+
+fn data_bytes(dir: &Path) -> u64 {
+    fs::metadata(dir.join(DATA_FILE)).unwrap().len()
+}
+
+/// Bug: see `Core::take_over`.
+#[test]
+fn who_takes_over_cuts_off_the_file_that_another_has_trimmed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, other, snapshot, length) =
+        emptied(dir.path(), &Options::new().durability(Durability::NoSync).free_space(FreeSpace::Lowest));
+    db.sync().unwrap();
+    assert!(db.stat().unwrap().pages * 4096 < length / 2, "{:#?}", db.stat().unwrap());
+    commit(&other, b"taken over", b"");
+    // It knows of more pages.
+    assert!(data_bytes(dir.path()) >= length);
+    drop(snapshot);
+    other.sync().unwrap();
+    assert!(data_bytes(dir.path()) < length / 2, "{} bytes of {length}", data_bytes(dir.path()));
+    assert!(has(&other, b"taken over") && other.check().unwrap().is_clean());
+}
+
+/// Bug: only pages that wait made a writer look whether readers live. Consequence: a dead one that nothing much waited for
+/// kept the file from being cut off. Fix: the writer looks, too, before it gives up cutting.
+#[test]
+fn a_dead_reader_does_not_keep_the_file_as_long_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, dying, snapshot, length) =
+        emptied(dir.path(), &Options::new().durability(Durability::NoSync).free_space(FreeSpace::Lowest));
+    dying.0.core.shared.lose_process_slot();
+    db.sync().unwrap();
+    assert!(data_bytes(dir.path()) < length / 2, "{} bytes of {length}", data_bytes(dir.path()));
+    assert!(db.readers().is_empty());
+    std::mem::forget((dying, snapshot));
+}
+
+/// As above, for who goes on writing: each commit is a steady point, so that nobody comes by in the background.
+#[test]
+fn a_reader_that_dies_does_not_keep_the_file_as_long_as_it_is_while_somebody_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::SyncNoLog).free_space(FreeSpace::Lowest);
+    let (db, dying, mut snapshot, length) = emptied(dir.path(), &options);
+    for key in 0.. {
+        commit(&db, &[key as u8], b"");
+        // Always one that is older than the state from which on there are fewer pages.
+        if key % 4 == 0 {
+            if db.stat().unwrap().pages * 4096 < length / 2 {
+                break;
+            }
+            snapshot = dying.read_owned().unwrap();
+        }
+        assert!(key < 2000, "{:#?}", db.stat().unwrap());
+    }
+    assert!(data_bytes(dir.path()) >= length);
+    dying.0.core.shared.lose_process_slot();
+    // So few that what waits for it gives no reason to look.
+    for key in 0..4 {
+        commit(&db, &[key], b"once more");
+    }
+    assert!(data_bytes(dir.path()) < length / 2, "{} bytes of {length}", data_bytes(dir.path()));
+    assert!(db.check().unwrap().is_clean());
+    std::mem::forget((dying, snapshot));
+}

@@ -88,8 +88,7 @@ fn snapshots_of_the_dead_are_released_and_those_of_the_living_are_not() {
     assert!(!living.release_dead_readers());
     // Without `Drop`, which would tidy up.
     let dying = std::mem::ManuallyDrop::new(dying);
-    let file = dying.file.as_ref().unwrap();
-    range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
+    dying.lose_process_slot();
     assert!(living.release_dead_readers());
     assert_eq!(pins(&living), [TxnId(1)]);
     living.unpin(kept);
@@ -154,8 +153,7 @@ fn a_claim_of_the_dead_is_released_and_holds_nothing_back() {
     assert_eq!(pins, []);
     assert!(living.reader_infos().is_empty());
     let dying = std::mem::ManuallyDrop::new(dying);
-    let file = dying.file.as_ref().unwrap();
-    range_lock(file, libc::F_UNLCK, FIRST_PROCESS_BYTE + i64::from(dying.slot), 1, false).unwrap();
+    dying.lose_process_slot();
     assert!(living.release_dead_readers());
     assert_eq!(living.pin(0, 1, false).unwrap().0.0, 0);
 }
@@ -200,4 +198,75 @@ fn a_writer_that_looks_at_the_pins_never_misses_one() {
             stop.store(true, Ordering::Relaxed);
         });
     }
+}
+
+/// Bug: ages were differences of times of day. Consequence: setting the clock made snapshots old, and parked ones were
+/// evicted. Fix: a clock that nobody sets.
+#[test]
+fn the_age_of_a_snapshot_is_by_a_clock_that_nobody_sets() {
+    use rustix::time::{ClockId, clock_gettime};
+    let ms = |clock: ClockId| {
+        let now = clock_gettime(clock);
+        now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let shared = attach(&dir.path().join("lock"));
+    shared.publish(Root { txn: TxnId(1), ..Root::default() }, true);
+    let before = ms(ClockId::MonotonicCoarse);
+    // Else the two could not be told apart here.
+    assert!(ms(ClockId::Realtime).abs_diff(before) > 3_600_000);
+    let (id, _) = shared.pin(0, 1, false).unwrap();
+    let since = shared.readers()[id.0 as usize].since_ms.load(Ordering::Relaxed);
+    assert!((before..=ms(ClockId::MonotonicCoarse)).contains(&since));
+    assert!(shared.reader_infos()[0].age < Duration::from_secs(60));
+}
+
+/// What another sees is pinned only while the other has it for sure, and in a slot that the writer looks at later.
+#[test]
+fn what_another_snapshot_sees_is_pinned_behind_it_or_not_at_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let (a, b) = (attach(&path), attach(&path));
+    let catalog = Tree { root: PageId(77), depth: 3, ..Tree::default() };
+    a.publish(Root { txn: TxnId(1 << 41), catalog, page_count: 1000, ..Root::default() }, true);
+    let (first, _) = a.pin(0, 1, false).unwrap();
+    let reader = a.reader_infos()[0];
+    let pins = || {
+        let mut pins = Vec::new();
+        a.pinned(&mut pins);
+        pins.len()
+    };
+    let (beside, root) = b.pin_beside(&reader, 2).unwrap();
+    assert!(beside.0 > first.0);
+    assert_eq!(
+        (root.txn, root.catalog.root, root.catalog.depth, root.page_count),
+        (TxnId(1 << 41), PageId(77), 3, 1000)
+    );
+    assert_eq!(pins(), 2);
+    // From there another can do the same, and a parked one is as good.
+    let reader_beside = a.reader_infos()[1];
+    a.park(first);
+    let more = [b.pin_beside(&reader, 2).unwrap().0, b.pin_beside(&reader_beside, 2).unwrap().0];
+    more.into_iter().for_each(|id| b.unpin(id));
+    assert!(a.evict(&ReaderInfo { parked: true, ..reader }));
+    assert!(matches!(b.pin_beside(&reader, 2), Err(Error::Evicted { .. })));
+    a.unpin(first);
+    assert!(matches!(b.pin_beside(&reader, 2), Err(Error::Evicted { .. })));
+    b.unpin(beside);
+    assert_eq!(pins(), 0);
+    // Somebody who has not yet found that the state is still there.
+    let find = |_| {
+        let looking = ReaderInfo { txn: TxnId(0), ..reader };
+        assert!(matches!(b.pin_beside(&looking, 2), Err(Error::Evicted { .. })));
+        assert_eq!(pins(), 1);
+        Ok(a.root())
+    };
+    let (steady, _) = a.pin_steady(0, 1, find).unwrap();
+    assert_eq!(steady.0, 0);
+    let (beside, root) = b.pin_beside(&reader, 2).unwrap();
+    assert_eq!(root.page_count, 1000);
+    b.unpin(beside);
+    // The table's last slot has none behind it.
+    let last = ReaderInfo { slot: 7, ..reader };
+    assert!(matches!(b.pin_beside(&last, 2), Err(Error::ReadersFull { .. })));
 }

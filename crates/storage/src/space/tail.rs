@@ -11,6 +11,8 @@
 //!    whichever meta page a crash leaves fits into the file.
 //!
 //! In between the file is longer than `page_count` says, and what is there may have no disk space behind it (`loose`).
+//! The lock file says so, too: who takes over the writing does not know which states have a larger count than the newest,
+//! and so waits until nobody sees one before that.
 //!
 //! To trim is worth it for an eighth of the file and 4 MiB, and only if that has been neither in use nor taken while as
 //! many pages were taken elsewhere as a sixteenth of the file: what comes and goes is not cut off each time. When
@@ -36,6 +38,8 @@ pub(super) struct Cut {
     pub(super) txn: TxnId,
     /// The steady point at which the meta pages were last looked at.
     pub(super) looked: Option<TxnId>,
+    /// The steady point at which it was last asked whether those live who are in the way.
+    pub(super) asked: Option<TxnId>,
 }
 
 impl Space {
@@ -79,8 +83,19 @@ impl Space {
             self.persisted_count = end;
             self.rebase = true;
         }
-        self.cut = Some(Cut { txn, looked: None });
+        self.cut_from(txn);
         true
+    }
+
+    /// There is an end of the file to cut off once nobody sees a state before `txn`: none from it on has a larger page
+    /// count than this.
+    pub(crate) fn cut_from(&mut self, txn: TxnId) {
+        self.cut = Some(Cut { txn, looked: None, asked: None });
+    }
+
+    /// Whether the file is to be cut off.
+    pub(crate) fn is_cut_pending(&self) -> bool {
+        self.cut.is_some()
     }
 
     /// The first of the pages at the file's end that may be taken, skipping those of the free map if asked to.
@@ -110,6 +125,14 @@ impl Space {
     pub(crate) fn may_cut(&self, visible: TxnId, pinned: Option<TxnId>) -> bool {
         self.steady_next.is_none()
             && self.cut.is_some_and(|cut| visible >= cut.txn && pinned.is_none_or(|pinned| pinned >= cut.txn))
+    }
+
+    /// Whether the oldest snapshot alone is in the way of cutting the file off. Says so once a steady point, because the
+    /// answer is a question to the kernel: does its process live?
+    pub(crate) fn waits_to_cut(&mut self, visible: TxnId, pinned: Option<TxnId>) -> bool {
+        self.may_cut(visible, None)
+            && !self.may_cut(visible, pinned)
+            && self.cut.as_mut().is_some_and(|cut| cut.asked.replace(self.steady) != Some(self.steady))
     }
 
     /// Whether the meta pages have changed since this was last asked.

@@ -330,7 +330,7 @@ fn nothing_is_cut_off_while_somebody_looks_for_the_last_steady_point() {
     let identity = Identity { boot_id: [0; 2], inode: 0, device: 0 };
     let shared = Shared::private(std::path::Path::new("lock"), identity, 4).unwrap();
     let mut space = Space::empty();
-    space.cut = Some(super::tail::Cut { txn: TxnId(5), looked: None });
+    space.cut_from(TxnId(5));
     let may_cut = |space: &Space| {
         let mut pinned = Vec::new();
         shared.pinned(&mut pinned);
