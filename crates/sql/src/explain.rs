@@ -415,7 +415,8 @@ impl Writer<'_> {
             }
             Node::Update(update) => {
                 self.head(node, place, format_args!("Update on {}", update.table.name));
-                let adds = |assignment: &&crate::plan::Assignment| matches!(assignment.value, AssignedValue::Add { .. });
+                let adds =
+                    |assignment: &&crate::plan::Assignment| matches!(assignment.value, AssignedValue::Add { .. });
                 let name = |assignment: &crate::plan::Assignment| update.table.columns[assignment.column].name.as_str();
                 let added: Vec<&str> = update.assignments.iter().filter(adds).map(name).collect();
                 if !added.is_empty() {

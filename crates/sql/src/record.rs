@@ -252,11 +252,8 @@ impl RowReader {
     pub(crate) fn read(&self, key: &[u8], value: &[u8], out: &mut [Datum]) -> Result<()> {
         self.key.read(key, out)?;
         let newest = RowFormat::generation_of(value)? == self.newest;
-        let (plan, format) = if newest {
-            (&self.plan, &self.layout.formats[usize::from(self.newest)])
-        } else {
-            self.older(value)?
-        };
+        let (plan, format) =
+            if newest { (&self.plan, &self.layout.formats[usize::from(self.newest)]) } else { self.older(value)? };
         for (start, places) in &plan.runs {
             format.read(value, places, &mut out[*start..*start + places.len()])?;
         }
@@ -472,11 +469,8 @@ impl IndexReader {
             steps.push(KeyStep { ty, descending, nulls_first, not_null: false, out });
         }
         // What the index' own columns give is not looked for in the row's key again.
-        let others: SmallVec<[usize; 8]> = columns
-            .iter()
-            .zip(&found)
-            .map(|(&column, &found)| if found { ELSEWHERE } else { column })
-            .collect();
+        let others: SmallVec<[usize; 8]> =
+            columns.iter().zip(&found).map(|(&column, &found)| if found { ELSEWHERE } else { column }).collect();
         Some(Self { steps, key: KeyReader::new(table, &others) })
     }
 

@@ -188,6 +188,10 @@ impl Binder<'_> {
                     _ => bound,
                 }
             }
+            "pg_typeof" if args.exprs.len() == 1 => {
+                let ty = self.expr(args.exprs[0])?.ty.ty;
+                Bound::new(Expr::Const(Datum::text(ty.sql_name())), Type::Text)
+            }
             "row" => return Err(self.place(span, Error::unsupported("a row as a value"))),
             "grouping" => return Err(self.place(span, Error::unsupported("GROUPING"))),
             _ => match session_value(name) {

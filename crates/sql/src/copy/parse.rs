@@ -267,7 +267,8 @@ impl CopyParser {
             }
         };
         text_io::parse(column.ty.ty, column.ty.modifier, text, env).map_err(|error| {
-            let context = format!("COPY {}, line {}, column {}: \"{}\"", self.table, self.line, column.name, shown(&self.field));
+            let context =
+                format!("COPY {}, line {}, column {}: \"{}\"", self.table, self.line, column.name, shown(&self.field));
             error.context(context)
         })
     }
@@ -353,7 +354,9 @@ impl CopyParser {
         if bytes[..known] != BINARY_SIGNATURE[..known] {
             return Err(bad("COPY file signature not recognized"));
         }
-        let Some(Some((&flags, rest))) = bytes.get(known..).map(<[u8]>::split_first_chunk::<4>) else { return Ok(None) };
+        let Some(Some((&flags, rest))) = bytes.get(known..).map(<[u8]>::split_first_chunk::<4>) else {
+            return Ok(None);
+        };
         if u32::from_be_bytes(flags) >> 16 != 0 {
             return Err(bad("unrecognized critical flags in COPY file header"));
         }

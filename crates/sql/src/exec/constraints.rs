@@ -90,10 +90,13 @@ pub(super) fn key_text<'a>(
 #[cold]
 pub(super) fn null_violation(table: &Table, column: usize, row: &[Datum], env: &Env) -> Error {
     let name = &table.columns[column].name;
-    let message = format!("null value in column \"{name}\" of relation \"{}\" violates not-null constraint", table.name);
-    Error::new(SqlState::NOT_NULL_VIOLATION, message)
-        .detail(failing_row(table, row, env))
-        .about(&table.name, Some(name), None)
+    let message =
+        format!("null value in column \"{name}\" of relation \"{}\" violates not-null constraint", table.name);
+    Error::new(SqlState::NOT_NULL_VIOLATION, message).detail(failing_row(table, row, env)).about(
+        &table.name,
+        Some(name),
+        None,
+    )
 }
 
 /// `duplicate key value violates unique constraint "t_pkey"`, by the primary key (`None`) or an index.
@@ -141,7 +144,13 @@ pub(super) fn check_not_null(table: &Table, row: &[Datum], env: &Env) -> Result<
 }
 
 /// One CHECK of a row.
-pub(super) fn check_condition(ex: &mut Exec<'_, '_>, table: &Table, rules: &TableRules, check: usize, row: &[Datum]) -> Result<()> {
+pub(super) fn check_condition(
+    ex: &mut Exec<'_, '_>,
+    table: &Table,
+    rules: &TableRules,
+    check: usize,
+    row: &[Datum],
+) -> Result<()> {
     let (name, condition) = &rules.checks[check];
     if condition.truth(&mut ex.scope(), row)? == Some(false) {
         return Err(check_violation(table, name, row, ex.cx.env));
@@ -152,7 +161,11 @@ pub(super) fn check_condition(ex: &mut Exec<'_, '_>, table: &Table, rules: &Tabl
 #[cold]
 fn check_violation(table: &Table, name: &str, row: &[Datum], env: &Env) -> Error {
     let message = format!("new row for relation \"{}\" violates check constraint \"{name}\"", table.name);
-    Error::new(SqlState::CHECK_VIOLATION, message).detail(failing_row(table, row, env)).about(&table.name, None, Some(name))
+    Error::new(SqlState::CHECK_VIOLATION, message).detail(failing_row(table, row, env)).about(
+        &table.name,
+        None,
+        Some(name),
+    )
 }
 
 /// The first entry that begins with a prefix, if there is one. The transaction depends on the answer.
@@ -185,13 +198,7 @@ pub(super) fn claim_index_values(
 
 /// Locks a row's key, and fails if there is such a row. Hidden numbers are new, always.
 #[inline]
-pub(super) fn claim_key(
-    ex: &mut Exec<'_, '_>,
-    table: &Table,
-    space: &Space,
-    key: &[u8],
-    row: &[Datum],
-) -> Result<()> {
+pub(super) fn claim_key(ex: &mut Exec<'_, '_>, table: &Table, space: &Space, key: &[u8], row: &[Datum]) -> Result<()> {
     if table.primary_key.is_none() {
         return Ok(());
     }
@@ -206,7 +213,9 @@ pub(super) fn claim_key(
 fn each_part(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
     match expr {
         Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Arg(_) => {}
-        Expr::Call { args, .. } | Expr::Extreme { args, .. } | Expr::Session { args, .. } => args.iter().for_each(visit),
+        Expr::Call { args, .. } | Expr::Extreme { args, .. } | Expr::Session { args, .. } => {
+            args.iter().for_each(visit)
+        }
         Expr::Compare { left, right, .. } | Expr::Distinct { left, right, .. } | Expr::NullIf { left, right, .. } => {
             visit(left);
             visit(right);
@@ -307,4 +316,3 @@ pub(super) fn is_plain_scan(node: &Node, table: &Table, moves: &dyn Fn(usize) ->
         _ => false,
     }
 }
-

@@ -34,7 +34,7 @@ pub(crate) struct HashJoinRun {
     matched_right: Vec<bool>,
     bytes: usize,
     left_rows: Batch,
-    /// For each left row, the number of its key or [`NONE`].
+    /// For each left row, the first right row with its key (the key's number where no rows are kept), or [`NONE`].
     found: Vec<u32>,
     left_at: usize,
     /// The right row to join with next.
@@ -291,7 +291,7 @@ impl HashJoinRun {
             self.left_rows.reset(0);
             return Ok(step);
         }
-        // All keys of a batch are looked up side by side: the cache misses overlap.
+        // All keys of a batch are looked up side by side, and their rows fetched: the cache misses overlap.
         self.found.clear();
         let mut buffer = Vec::new();
         let mut scope = ex.scope();
@@ -299,6 +299,16 @@ impl HashJoinRun {
             let groups = &self.groups;
             let number = with_key(parts.left_keys, &mut scope, row, &mut buffer, |key| groups.find(key))?;
             self.found.push(number.flatten().map_or(NONE, |number| number as u32));
+        }
+        if parts.keeps_rows() {
+            for found in self.found.iter_mut().filter(|found| **found != NONE) {
+                *found = self.chains[*found as usize].0;
+            }
+            let mut nulls = 0;
+            for found in self.found.iter().filter(|found| **found != NONE) {
+                nulls += usize::from(self.cells.get(*found as usize * parts.right_width).is_some_and(Datum::is_null));
+            }
+            std::hint::black_box(nulls);
         }
         Ok(Step::Rows)
     }
@@ -317,15 +327,11 @@ impl HashJoinRun {
                 if !self.open {
                     self.open = true;
                     self.matched = false;
-                    let number = self.found[self.left_at];
-                    self.candidate = match number {
-                        NONE => NONE,
-                        _ if !parts.keeps_rows() => {
-                            self.matched = true;
-                            NONE
-                        }
-                        number => self.chains[number as usize].0,
-                    };
+                    self.candidate = self.found[self.left_at];
+                    if self.candidate != NONE && !parts.keeps_rows() {
+                        self.matched = true;
+                        self.candidate = NONE;
+                    }
                 }
                 if !self.join_candidates(parts, ex, out)? {
                     continue;

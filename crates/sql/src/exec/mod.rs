@@ -243,9 +243,7 @@ impl Run {
             Node::CountRange { .. } => Self::CountRange(scan::CountRun::default()),
             Node::Filter { input, .. } => Self::Filter(Box::new(limit::FilterRun::new(input))),
             Node::Project { input, .. } => Self::Project(Box::new(limit::ProjectRun::new(input))),
-            Node::NestedLoop { outer, inner, .. } => {
-                Self::NestedLoop(Box::new(join::NestedLoopRun::new(outer, inner)))
-            }
+            Node::NestedLoop { outer, inner, .. } => Self::NestedLoop(Box::new(join::NestedLoopRun::new(outer, inner))),
             Node::HashJoin { left, right, .. } => Self::HashJoin(Box::new(hash_join::HashJoinRun::new(left, right))),
             Node::Aggregate { input, .. } => Self::Aggregate(Box::new(aggregate::AggregateRun::new(input))),
             Node::Distinct { input, .. } => Self::Distinct(Box::new(set_op::DistinctRun::new(input))),
@@ -388,18 +386,17 @@ pub(crate) struct Execution {
 
 enum Body {
     /// One row by its key: nothing to remember but whether it was given.
-    Point { done: bool },
+    Point {
+        done: bool,
+    },
     Tree(Run),
 }
 
 impl Execution {
     /// At the start of a plan. Its slots are NULL.
     pub(crate) fn new(fragment: Arc<Fragment>) -> Self {
-        let body = if point::is_point(&fragment) {
-            Body::Point { done: false }
-        } else {
-            Body::Tree(Run::new(&fragment.root))
-        };
+        let body =
+            if point::is_point(&fragment) { Body::Point { done: false } } else { Body::Tree(Run::new(&fragment.root)) };
         let slots = vec![Datum::Null; fragment.slots];
         Self { fragment, body, slots, statement: Statement::default(), lists: RefCell::default() }
     }
@@ -415,12 +412,7 @@ impl Execution {
     ///
     /// # Errors
     /// The statement's; or what it has to wait for. There is no going on after one.
-    pub(crate) fn step(
-        &mut self,
-        txn: &mut dyn Transaction,
-        cx: &mut Context<'_>,
-        out: &mut Batch,
-    ) -> Result<Step> {
+    pub(crate) fn step(&mut self, txn: &mut dyn Transaction, cx: &mut Context<'_>, out: &mut Batch) -> Result<Step> {
         match &mut self.body {
             Body::Point { done } => {
                 out.reset(0);

@@ -167,13 +167,7 @@ pub(super) fn change_row(
 }
 
 #[inline]
-fn patch_row(
-    ex: &mut Exec<'_, '_>,
-    plan: &ChangePlan,
-    key: &Key,
-    new: &[Datum],
-    additions: &[Addition],
-) -> Result<()> {
+fn patch_row(ex: &mut Exec<'_, '_>, plan: &ChangePlan, key: &Key, new: &[Datum], additions: &[Addition]) -> Result<()> {
     let sets: SmallVec<[(usize, Datum); 2]> =
         plan.sets.iter().filter_map(|&(column, place)| Some((place?, new[column].clone()))).collect();
     let adds: SmallVec<[(usize, Addition); 1]> = additions
@@ -205,7 +199,8 @@ fn change_entries(
     let mut waiting = SmallVec::new();
     for &number in &plan.indexes {
         let index = &table.indexes[number];
-        let (before, after) = (record::index_entry(table, index, old, key)?, record::index_entry(table, index, new, key)?);
+        let (before, after) =
+            (record::index_entry(table, index, old, key)?, record::index_entry(table, index, new, key)?);
         if before == after {
             continue;
         }

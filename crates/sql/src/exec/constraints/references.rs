@@ -104,7 +104,14 @@ impl Effects {
         indexes: SmallVec<[usize; 4]>,
     ) -> Result<()> {
         self.take(ex, row_bytes(&row) + size_of::<Moved>())?;
-        self.moved.push(Moved { table: Arc::clone(table), space: space.clone(), row, key: key.clone(), is_put, indexes });
+        self.moved.push(Moved {
+            table: Arc::clone(table),
+            space: space.clone(),
+            row,
+            key: key.clone(),
+            is_put,
+            indexes,
+        });
         Ok(())
     }
 
@@ -258,7 +265,7 @@ impl Effects {
     /// CASCADE, SET NULL, SET DEFAULT.
     fn act(&mut self, ex: &mut Exec<'_, '_>, event: &Event, action: ReferenceAction) -> Result<()> {
         let rule = event.rule();
-        let rules = rule.source_rules.get().and_then(std::sync::Weak::upgrade);
+        let rules = rule.source_rules.get().and_then(Weak::upgrade);
         let rules = &rules.ok_or_else(|| Error::internal("the rules of a referring table were not made"))?;
         let table = &rule.source;
         let batches = referring_rows(ex, event)?;

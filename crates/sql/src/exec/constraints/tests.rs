@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, LocalTransaction, Store, Transaction};
 use compact_str::{CompactString, format_compact};
 
-use super::validate::{backfill_index, check_table, rewrite_table, validate_check, validate_foreign_key, validate_not_null};
+use super::validate::{
+    backfill_index, check_table, rewrite_table, validate_check, validate_foreign_key, validate_not_null,
+};
 use crate::catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
 use crate::copy::{CopyFormat, CopyIn, CopyOptions};
 use crate::env::Env;
@@ -128,13 +130,7 @@ impl Db {
 }
 
 /// Tables get numbers, and spaces, from 100 times `id` upwards.
-fn table(
-    id: u32,
-    name: &str,
-    columns: &[(&str, Type)],
-    key: Option<&[usize]>,
-    indexes: &[(&[usize], bool)],
-) -> Table {
+fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, indexes: &[(&[usize], bool)]) -> Table {
     let column = |&(name, ty): &(&str, Type)| Column {
         name: name.into(),
         ty: ColumnType::from(ty),
@@ -237,12 +233,7 @@ fn set(column: usize, expr: Expr) -> Assignment {
     Assignment { column, value: AssignedValue::Expr(expr) }
 }
 
-fn update(
-    table: &Arc<Table>,
-    rules: &Arc<TableRules>,
-    filter: Option<Expr>,
-    assignments: Vec<Assignment>,
-) -> Update {
+fn update(table: &Arc<Table>, rules: &Arc<TableRules>, filter: Option<Expr>, assignments: Vec<Assignment>) -> Update {
     Update {
         table: Arc::clone(table),
         source: source(table, filter),
@@ -275,9 +266,10 @@ static PLUS: functions::Function = functions::Function {
     strict: true,
     volatility: functions::Volatility::Immutable,
     eval: |args, _| match args {
-        [Datum::Int(a), Datum::Int(b)] => {
-            a.checked_add(*b).map(Datum::Int).ok_or_else(|| Error::new(crate::SqlState::OUT_OF_RANGE, "bigint out of range"))
-        }
+        [Datum::Int(a), Datum::Int(b)] => a
+            .checked_add(*b)
+            .map(Datum::Int)
+            .ok_or_else(|| Error::new(crate::SqlState::OUT_OF_RANGE, "bigint out of range")),
         _ => Err(Error::internal("not integers")),
     },
 };
@@ -474,7 +466,10 @@ fn a_row_joined_twice_is_changed_once() {
 
 #[test]
 fn patches_leave_other_columns_alone() {
-    let (birds, rules) = (Arc::new(table(1, "birds", &[("id", Type::Int4), ("a", Type::Int8), ("b", Type::Int8)], Some(&[0]), &[])), no_rules());
+    let (birds, rules) = (
+        Arc::new(table(1, "birds", &[("id", Type::Int4), ("a", Type::Int8), ("b", Type::Int8)], Some(&[0]), &[])),
+        no_rules(),
+    );
     let mut db = Db::new(&[&birds]);
     db.run(insert_node(&birds, &rules, &[ints(&[1, 10, 20])])).unwrap();
     db.commit();
@@ -488,7 +483,11 @@ fn patches_leave_other_columns_alone() {
             input: Box::new(Node::Scan(Scan { columns: vec![0], depends: ColumnSet::NONE, ..scan })),
             exprs: vec![Expr::Column(0), Expr::Const(Datum::Null), Expr::Const(Datum::Null)],
         };
-        Node::Update(Box::new(Update { source, read: vec![true, false, false], ..update(&birds, &rules, None, assignments) }))
+        Node::Update(Box::new(Update {
+            source,
+            read: vec![true, false, false],
+            ..update(&birds, &rules, None, assignments)
+        }))
     };
     // Two transactions side by side: one adds to a, the other one to a and b.
     let mut other = Db {
@@ -597,7 +596,8 @@ fn actions_of_foreign_keys_are_those_of_their_names() {
             };
             for (is_delete, expected) in [(true, deleted), (false, changed)] {
                 let mut db = family.db();
-                let outcome = if is_delete { family.delete_first(&mut db) } else { family.change_first(&mut db, target) };
+                let outcome =
+                    if is_delete { family.delete_first(&mut db) } else { family.change_first(&mut db, target) };
                 match expected {
                     Some(rows) => {
                         assert_eq!(outcome.unwrap().0, 1, "{action:?}");
@@ -795,8 +795,13 @@ fn a_table_gets_a_primary_key_by_being_written_anew() {
     let mut db = Db::new(&[&heap]);
     let row = |a, b: &str| vec![int(a), Datum::text(b)];
     db.run(insert_node(&heap, &rules, &[row(3, "c"), row(1, "a"), row(2, "b")])).unwrap();
-    let clustered =
-        Arc::new(table(2, "heap", &[("a", Type::Int4), ("b", Type::Text)], Some(&[0]), &[(&[1], true), (&[1, 0], false)]));
+    let clustered = Arc::new(table(
+        2,
+        "heap",
+        &[("a", Type::Int4), ("b", Type::Text)],
+        Some(&[0]),
+        &[(&[1], true), (&[1, 0], false)],
+    ));
     let map = [Expr::Column(0), Expr::Column(1)];
     db.with(|txn, cx| rewrite_table(txn, cx, &heap, &clustered, &map)).unwrap();
     assert_eq!(db.rows(&clustered), [row(1, "a"), row(2, "b"), row(3, "c")]);
@@ -873,7 +878,8 @@ fn random_statements(with_key: bool, seed: u64) {
             }
             3 => {
                 let column = random.usize(..4);
-                let new = if column == 0 { plus(0, random.i64(-2..3)) } else { Expr::Const(value(column, &mut random)) };
+                let new =
+                    if column == 0 { plus(0, random.i64(-2..3)) } else { Expr::Const(value(column, &mut random)) };
                 let filter = if random.bool() { Some(compare(CompareOp::Eq, 0, random.i64(0..40))) } else { filter() };
                 db.run(update_node(&table, &rules, filter, vec![set(column, new)])).map(|_| ())
             }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
 
-use super::references::target_exists;
 use super::duplicate_in_old_rows;
+use super::references::target_exists;
 use crate::catalog::{Index, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::{Context, Exec, Statement};
@@ -206,9 +206,7 @@ pub(crate) fn validate_not_null(
     column: usize,
 ) -> Result<()> {
     with_exec(txn, cx, |ex| {
-        for_each_row(ex, table, |_, _, row| {
-            if row[column].is_null() { Err(has_nulls(table, column)) } else { Ok(()) }
-        })
+        for_each_row(ex, table, |_, _, row| if row[column].is_null() { Err(has_nulls(table, column)) } else { Ok(()) })
     })
 }
 
@@ -271,7 +269,8 @@ pub(crate) fn check_table(txn: &mut dyn Transaction, table: &Arc<Table>) -> Resu
         for (key, value) in &entries {
             count += 1;
             let place = format!("table \"{name}\", row {}", hex(key));
-            let format = RowFormat::generation_of(value).map(|generation| table.layout().formats.get(usize::from(generation)));
+            let format =
+                RowFormat::generation_of(value).map(|generation| table.layout().formats.get(usize::from(generation)));
             let well_formed = match format {
                 Ok(Some(format)) => format.check(value),
                 Ok(None) => Err(Error::internal("it has a generation that the table does not know")),
