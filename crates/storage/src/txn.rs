@@ -436,6 +436,8 @@ impl WriteTxn {
     /// As [`WriteTxn::commit`], without waiting until the changes are durable: the ticket tells.
     pub fn commit_ticket(mut self) -> Result<Ticket> {
         let (txn, _) = self.commit_weakly(None)?;
+        // One that changed nothing has no number of its own: its ticket is for the state it saw.
+        let txn = txn.min(self.core().shared.root().txn);
         Ok(Ticket::new(Arc::clone(&self.handle), txn))
     }
 

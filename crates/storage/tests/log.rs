@@ -324,6 +324,21 @@ fn commits_that_come_together_share_flushes() {
     assert_clean(&db);
 }
 
+/// Bug: the ticket of a transaction that had changed nothing was for a number that no transaction ever got. Consequence:
+/// waiting for it never ended. Fix: it is for the state that the transaction saw.
+#[test]
+fn the_ticket_of_a_transaction_that_changed_nothing_is_due_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let mut txn = db.write().unwrap();
+    let table = txn.create_table("t", TableKind::Plain).unwrap();
+    txn.put(&table, b"k", b"v").unwrap();
+    let last = txn.commit().unwrap();
+    let ticket = db.write().unwrap().commit_ticket().unwrap();
+    assert!(ticket.is_durable());
+    assert_eq!(ticket.wait().unwrap(), last);
+}
+
 #[test]
 fn snapshots_see_durable_commits_only_unless_they_want_more() {
     for weak_reads in [false, true] {
