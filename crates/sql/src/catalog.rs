@@ -489,16 +489,10 @@ impl Catalog {
         let mut catalog = Self { version: Self::version_seen_by(txn)?, ..Self::default() };
         let range = KeyRange { low: std::ops::Bound::Unbounded, high: std::ops::Bound::Unbounded };
         let mut entries = Vec::new();
-        txn.scan(
-            &catalog_space(),
-            &range,
-            colibri_txn::Direction::Forward,
-            ColumnSet::NONE,
-            &mut |key, value| {
-                entries.push((key.first().copied().unwrap_or_default(), value.to_vec()));
-                std::ops::ControlFlow::Continue(())
-            },
-        )?;
+        txn.scan(&catalog_space(), &range, colibri_txn::Direction::Forward, ColumnSet::NONE, &mut |key, value| {
+            entries.push((key.first().copied().unwrap_or_default(), value.to_vec()));
+            std::ops::ControlFlow::Continue(())
+        })?;
         for (kind, value) in entries {
             match kind {
                 SCHEMA => catalog.add(Change::PutSchema(parse(&value)?)),

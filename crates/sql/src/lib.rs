@@ -20,8 +20,8 @@
 //! | `session` | statements, transactions, settings, the plan cache |
 
 pub mod aggregates;
-mod bind;
 mod binary_io;
+mod bind;
 pub mod cast;
 pub mod catalog;
 mod copy;

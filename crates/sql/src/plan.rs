@@ -264,7 +264,10 @@ pub(crate) enum Arbiter {
 pub(crate) enum ConflictAction {
     Nothing,
     /// Assignments and condition are over the existing row followed by the proposed one.
-    Update { assignments: Vec<Assignment>, condition: Option<Expr> },
+    Update {
+        assignments: Vec<Assignment>,
+        condition: Option<Expr>,
+    },
 }
 
 /// `column = expression`, cast to the column's type.

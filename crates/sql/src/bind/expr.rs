@@ -1,7 +1,7 @@
 //! Binding expressions.
 
-use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 use sqlparser::ast::Spanned;
+use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 use sqlparser::tokenizer::Span;
 
 use super::logical::Column;
@@ -166,7 +166,12 @@ impl Binder<'_> {
             }
             E::AnyOp { left, compare_op, right, .. } => self.any_all(left, compare_op, right, false, span),
             E::AllOp { left, compare_op, right } => self.any_all(left, compare_op, right, true, span),
-            E::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr: input, data_type, format: None } => {
+            E::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr: input,
+                data_type,
+                format: None,
+            } => {
                 let to = self.at(span, bind_type(data_type))?;
                 self.cast(input, to)
             }
@@ -421,8 +426,9 @@ impl Binder<'_> {
     ) -> Result<(Expr, Expr)> {
         let Some(ty) = resolve::comparison_type(left.ty.ty, right.ty.ty) else {
             let message = format!("operator does not exist: {} {symbol} {}", left.ty.ty, right.ty.ty);
-            let error = Error::new(SqlState::NO_SUCH_FUNCTION, message)
-                .hint("No operator matches the given name and argument types. You might need to add explicit type casts.");
+            let error = Error::new(SqlState::NO_SUCH_FUNCTION, message).hint(
+                "No operator matches the given name and argument types. You might need to add explicit type casts.",
+            );
             return Err(self.place(left_span, error));
         };
         let ty = if ty == Type::Unknown { Type::Text } else { ty };
@@ -459,13 +465,7 @@ impl Binder<'_> {
         Ok(Bound::bool(Expr::Distinct { left: Box::new(left), right: Box::new(right), negated }))
     }
 
-    fn compare_rows(
-        &mut self,
-        op: CompareOp,
-        left: &[ast::Expr],
-        right: &ast::Expr,
-        span: Span,
-    ) -> Result<Bound> {
+    fn compare_rows(&mut self, op: CompareOp, left: &[ast::Expr], right: &ast::Expr, span: Span) -> Result<Bound> {
         if let ast::Expr::Subquery(query) = right {
             return self.quantified_rows(left, op, false, query, span, SubqueryUse::Row);
         }
@@ -473,7 +473,9 @@ impl Binder<'_> {
             return Err(self.place(span, Error::unsupported("comparing a row with a single value")));
         };
         if left.len() != right.len() {
-            return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions")));
+            return Err(
+                self.place(span, Error::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"))
+            );
         }
         let (mut lefts, mut rights) = (Vec::new(), Vec::new());
         for (left, right) in left.iter().zip(right) {
@@ -713,8 +715,7 @@ impl Binder<'_> {
                 None => self.condition(&arm.condition, "CASE/WHEN")?,
                 Some((operand, span)) => {
                     let value = self.expr(&arm.condition)?;
-                    let (left, right) =
-                        self.comparable("=", operand.clone(), *span, value, arm.condition.span())?;
+                    let (left, right) = self.comparable("=", operand.clone(), *span, value, arm.condition.span())?;
                     Expr::Compare { op: CompareOp::Eq, left: Box::new(left), right: Box::new(right) }
                 }
             };
@@ -758,13 +759,7 @@ impl Binder<'_> {
     }
 
     /// Casts to a type, if the context allows it. Literals are read, parameters get the type.
-    pub(crate) fn coerce(
-        &mut self,
-        bound: Bound,
-        to: ColumnType,
-        context: CastContext,
-        span: Span,
-    ) -> Result<Expr> {
+    pub(crate) fn coerce(&mut self, bound: Bound, to: ColumnType, context: CastContext, span: Span) -> Result<Expr> {
         let from = bound.ty.ty;
         match (from, bound.expr) {
             (Type::Unknown, Expr::Param(index)) => {
@@ -804,11 +799,8 @@ impl Binder<'_> {
                 Ok(Expr::Cast { input: Box::new(expr), from, to, context })
             }
             (_, expr) => {
-                let allowed = if from == Type::Unknown {
-                    Some(CastContext::Implicit)
-                } else {
-                    cast::cast_context(from, to.ty)
-                };
+                let allowed =
+                    if from == Type::Unknown { Some(CastContext::Implicit) } else { cast::cast_context(from, to.ty) };
                 match allowed {
                     Some(weakest) if weakest <= context => {
                         let from = if from == Type::Unknown { Type::Text } else { from };
@@ -881,12 +873,8 @@ impl Binder<'_> {
             locks: Vec::new(),
         };
         let inner = std::mem::replace(query, empty);
-        let relation = logical::Relation {
-            base: 0,
-            width,
-            source: logical::Source::Query(Box::new(inner)),
-            name: "cast".into(),
-        };
+        let relation =
+            logical::Relation { base: 0, width, source: logical::Source::Query(Box::new(inner)), name: "cast".into() };
         query.columns = columns;
         query.body = logical::Body::Select(Box::new(logical::Select {
             relations: vec![relation],

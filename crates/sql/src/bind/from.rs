@@ -22,7 +22,11 @@ const RELATIONS_MAX: usize = 100;
 
 impl Binder<'_> {
     /// Binds FROM, with commas as cross joins. The names go into the scope at hand.
-    pub(super) fn from(&mut self, tables: &[ast::TableWithJoins], relations: &mut Vec<Relation>) -> Result<Option<From>> {
+    pub(super) fn from(
+        &mut self,
+        tables: &[ast::TableWithJoins],
+        relations: &mut Vec<Relation>,
+    ) -> Result<Option<From>> {
         let mut from = None;
         for table in tables {
             let right = self.joins(table, relations)?;
@@ -117,7 +121,8 @@ impl Binder<'_> {
             }
             names
         };
-        let left = names(&scope.tables[sides.first..sides.middle], &scope.merged[sides.first_merged..sides.middle_merged]);
+        let left =
+            names(&scope.tables[sides.first..sides.middle], &scope.merged[sides.first_merged..sides.middle_merged]);
         let right = names(&scope.tables[sides.middle..], &scope.merged[sides.middle_merged..]);
         left.into_iter().filter(|name| right.contains(name)).collect()
     }
@@ -132,11 +137,12 @@ impl Binder<'_> {
             let (tables, merged) = (self.scope().tables.len(), self.scope().merged.len());
             let right = self.side_column(name, sides.middle..tables, sides.middle_merged..merged);
             let right = self.at(*span, right.and_then(|found| found.ok_or_else(|| not_in_side(name, "right"))))?;
-            let (left_bound, right_bound) = (Bound { expr: left.expr.clone(), ty: left.ty.into() }, Bound {
-                expr: right.expr.clone(),
-                ty: right.ty.into(),
-            });
-            let (left_expr, right_expr) = self.comparable("=", left_bound.clone(), *span, right_bound.clone(), *span)?;
+            let (left_bound, right_bound) = (
+                Bound { expr: left.expr.clone(), ty: left.ty.into() },
+                Bound { expr: right.expr.clone(), ty: right.ty.into() },
+            );
+            let (left_expr, right_expr) =
+                self.comparable("=", left_bound.clone(), *span, right_bound.clone(), *span)?;
             conditions.push(Expr::Compare {
                 op: CompareOp::Eq,
                 left: Box::new(left_expr),
@@ -178,12 +184,8 @@ impl Binder<'_> {
                     let message = format!("common column name \"{name}\" appears more than once in one side");
                     return Err(Error::new(SqlState::AMBIGUOUS_COLUMN, message));
                 }
-                found = Some(Merged {
-                    name: name.into(),
-                    expr: Expr::Column(place),
-                    ty: column.ty.ty,
-                    parts: vec![place],
-                });
+                found =
+                    Some(Merged { name: name.into(), expr: Expr::Column(place), ty: column.ty.ty, parts: vec![place] });
             }
         }
         Ok(found)
@@ -191,7 +193,10 @@ impl Binder<'_> {
 
     fn factor(&mut self, factor: &ast::TableFactor, relations: &mut Vec<Relation>) -> Result<From> {
         if relations.len() >= RELATIONS_MAX {
-            return Err(Error::new(SqlState::PROGRAM_LIMIT, format!("a query joins more than {RELATIONS_MAX} relations")));
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT,
+                format!("a query joins more than {RELATIONS_MAX} relations"),
+            ));
         }
         match factor {
             ast::TableFactor::Table { name, alias, args: None, .. } => self.named(name, alias.as_ref(), relations),
@@ -287,7 +292,8 @@ impl Binder<'_> {
         if schema.is_none()
             && let Some(with) = self.with.iter().rev().find(|with| with.name == relation)
         {
-            let (source, columns) = (Source::Shared { id: with.id, query: Arc::clone(&with.query) }, with.columns.clone());
+            let (source, columns) =
+                (Source::Shared { id: with.id, query: Arc::clone(&with.query) }, with.columns.clone());
             if with.frame != self.frames.len() && super::rewrite::query_uses_args(&with.query) {
                 let error = Error::unsupported("a WITH query that depends on an outer query, inside another subquery");
                 return Err(self.place(name_span(name), error));
@@ -496,9 +502,11 @@ impl Binder<'_> {
         match table {
             None => Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")),
             Some((_, table)) => {
-                let known = self.frames.iter().flat_map(|frame| frame.scopes.last()).any(|scope| {
-                    scope.tables.iter().any(|known| known.visible && known.name == *table)
-                });
+                let known = self
+                    .frames
+                    .iter()
+                    .flat_map(|frame| frame.scopes.last())
+                    .any(|scope| scope.tables.iter().any(|known| known.visible && known.name == *table));
                 if known {
                     Error::new(SqlState::NO_SUCH_COLUMN, format!("column {table}.{name} does not exist"))
                 } else {

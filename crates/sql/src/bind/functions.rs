@@ -259,13 +259,7 @@ impl Binder<'_> {
         }
     }
 
-    fn aggregate(
-        &mut self,
-        name: &str,
-        args: &Args<'_>,
-        filter: Option<&ast::Expr>,
-        span: Span,
-    ) -> Result<Bound> {
+    fn aggregate(&mut self, name: &str, args: &Args<'_>, filter: Option<&ast::Expr>, span: Span) -> Result<Bound> {
         if self.frames.last().is_none_or(|frame| frame.scopes.is_empty()) {
             let message = "aggregate functions are not allowed here";
             return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));

@@ -40,7 +40,12 @@ pub(crate) enum Body {
     Select(Box<Select>),
     Values(Vec<Vec<Expr>>),
     /// Both sides give the same types.
-    Set { op: SetOperation, all: bool, left: Box<Query>, right: Box<Query> },
+    Set {
+        op: SetOperation,
+        all: bool,
+        left: Box<Query>,
+        right: Box<Query>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +114,10 @@ pub(crate) enum Source {
     Table(Arc<Table>),
     Query(Box<Query>),
     /// A WITH query that is read more than once.
-    Shared { id: usize, query: Arc<Query> },
+    Shared {
+        id: usize,
+        query: Arc<Query>,
+    },
     Series(Series, Vec<Expr>),
 }
 
@@ -118,7 +126,12 @@ pub(crate) enum Source {
 pub(crate) enum From {
     /// By place in `Select::relations`.
     Relation(usize),
-    Join { kind: Join, left: Box<From>, right: Box<From>, on: Vec<Expr> },
+    Join {
+        kind: Join,
+        left: Box<From>,
+        right: Box<From>,
+        on: Vec<Expr>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

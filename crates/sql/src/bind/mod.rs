@@ -11,8 +11,8 @@ mod from;
 mod functions;
 pub(crate) mod logical;
 mod query;
-mod rules;
 pub(crate) mod rewrite;
+mod rules;
 pub(crate) mod types;
 mod write;
 
@@ -32,8 +32,8 @@ use crate::types::Type;
 
 pub(crate) use expr::Bound;
 pub(crate) use logical::Query;
-pub(crate) use types::bind_type;
 pub(crate) use query::sort_key_options;
+pub(crate) use types::bind_type;
 pub(crate) use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
 
 /// Levels of queries and expressions inside each other.
@@ -151,7 +151,9 @@ pub(crate) fn qualified(name: &ast::ObjectName) -> Result<(Option<CompactString>
         [name] => Ok((None, fold(name))),
         // A database's name in front may only be this one's; clients that send it mean that.
         [schema, name] | [_, schema, name] => Ok((Some(fold(schema)), fold(name))),
-        _ => Err(Error::new(SqlState::SYNTAX_ERROR, format!("improper qualified name (too many dotted names): {name}"))),
+        _ => {
+            Err(Error::new(SqlState::SYNTAX_ERROR, format!("improper qualified name (too many dotted names): {name}")))
+        }
     }
 }
 
@@ -160,7 +162,8 @@ pub(crate) fn position(text: &str, span: Span) -> u32 {
     if span.start.line == 0 {
         return 0;
     }
-    let before: usize = text.split_inclusive('\n').take(span.start.line as usize - 1).map(|line| line.chars().count()).sum();
+    let before: usize =
+        text.split_inclusive('\n').take(span.start.line as usize - 1).map(|line| line.chars().count()).sum();
     (before as u64 + span.start.column) as u32
 }
 

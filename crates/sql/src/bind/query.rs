@@ -143,7 +143,9 @@ impl Binder<'_> {
         };
         let mut bound = match &*query.body {
             ast::SetExpr::Select(select) => self.select(select, order)?,
-            ast::SetExpr::Query(inner) if order.is_empty() && query.limit_clause.is_none() && query.locks.is_empty() => {
+            ast::SetExpr::Query(inner)
+                if order.is_empty() && query.limit_clause.is_none() && query.locks.is_empty() =>
+            {
                 self.deeper(|binder| binder.query(inner))?
             }
             body => {
@@ -323,11 +325,7 @@ impl Binder<'_> {
         let (rows, types) = bound?;
         let columns = (1..=width)
             .zip(&types)
-            .map(|(number, &ty)| Column {
-                name: compact_str::format_compact!("column{number}"),
-                ty,
-                origin: None,
-            })
+            .map(|(number, &ty)| Column { name: compact_str::format_compact!("column{number}"), ty, origin: None })
             .collect();
         Ok(plain(Body::Values(rows), columns))
     }
@@ -385,9 +383,12 @@ impl Binder<'_> {
                 }
                 other => match ordinal(other) {
                     Some(number) => at_ordinal(number, columns.len(), "ORDER BY"),
-                    None => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "invalid UNION/INTERSECT/EXCEPT ORDER BY clause")
-                        .detail("Only result column names can be used, not expressions or functions.")
-                        .hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.")),
+                    None => Err(Error::new(
+                        SqlState::FEATURE_NOT_SUPPORTED,
+                        "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
+                    )
+                    .detail("Only result column names can be used, not expressions or functions.")
+                    .hint("Add the expression/function to every SELECT, or move the UNION into a FROM clause.")),
                 },
             };
             let place = self.at(key.expr.span(), place)?;
@@ -397,7 +398,8 @@ impl Binder<'_> {
     }
 
     fn select(&mut self, select: &ast::Select, order: &[ast::OrderByExpr]) -> Result<Query> {
-        if select.into.is_some() || select.top.is_some() || select.qualify.is_some() || !select.named_window.is_empty() {
+        if select.into.is_some() || select.top.is_some() || select.qualify.is_some() || !select.named_window.is_empty()
+        {
             return Err(Error::unsupported("this clause of SELECT"));
         }
         self.frame().scopes.push(Scope { no_calls: "FROM", ..Scope::default() });
@@ -477,7 +479,8 @@ impl Binder<'_> {
                 ast::SelectItem::ExprWithAlias { expr, alias } => items.push(self.item(expr, fold(alias))?),
                 ast::SelectItem::Wildcard(_) => {
                     if self.scope().tables.is_empty() {
-                        let error = Error::new(SqlState::SYNTAX_ERROR, "SELECT * with no tables specified is not valid");
+                        let error =
+                            Error::new(SqlState::SYNTAX_ERROR, "SELECT * with no tables specified is not valid");
                         return Err(self.place(item.span(), error));
                     }
                     let all = self.scope().all(None).unwrap_or_default();
@@ -551,7 +554,8 @@ impl Binder<'_> {
                 Some(item) => {
                     let key = items[item].bound.clone();
                     if rewrite::has_aggregates(&key.expr) {
-                        let error = Error::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY");
+                        let error =
+                            Error::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY");
                         return Err(self.place(items[item].span, error));
                     }
                     key
@@ -674,9 +678,9 @@ pub(super) fn enclose(inner: Query) -> Query {
 fn order_for_distinct_on(order: Vec<SortKey>, on: &[usize]) -> Result<Vec<SortKey>> {
     let is_on = |key: &SortKey| matches!(key.expr, Expr::Column(place) if on.contains(&place));
     let leading = order.iter().take_while(|key| is_on(key)).count();
-    let named = on.iter().filter(|&&place| {
-        order[..leading].iter().any(|key| matches!(key.expr, Expr::Column(other) if other == place))
-    });
+    let named = on
+        .iter()
+        .filter(|&&place| order[..leading].iter().any(|key| matches!(key.expr, Expr::Column(other) if other == place)));
     if named.count() < on.len() && leading < order.len() {
         let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
         return Err(Error::new(SqlState::BAD_COLUMN_REFERENCE, message));

@@ -19,10 +19,9 @@ pub(crate) fn for_each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)
             visit(right);
         }
         Expr::CompareRows { left, right, .. } => left.iter().chain(right).for_each(visit),
-        Expr::Not(input)
-        | Expr::IsNull { input, .. }
-        | Expr::IsBool { input, .. }
-        | Expr::Cast { input, .. } => visit(input),
+        Expr::Not(input) | Expr::IsNull { input, .. } | Expr::IsBool { input, .. } | Expr::Cast { input, .. } => {
+            visit(input)
+        }
         Expr::Case { arms, otherwise } => {
             for (condition, result) in arms {
                 visit(condition);
@@ -56,10 +55,9 @@ pub(crate) fn for_each_child_mut(expr: &mut Expr, visit: &mut dyn FnMut(&mut Exp
             visit(right);
         }
         Expr::CompareRows { left, right, .. } => left.iter_mut().chain(right).for_each(visit),
-        Expr::Not(input)
-        | Expr::IsNull { input, .. }
-        | Expr::IsBool { input, .. }
-        | Expr::Cast { input, .. } => visit(input),
+        Expr::Not(input) | Expr::IsNull { input, .. } | Expr::IsBool { input, .. } | Expr::Cast { input, .. } => {
+            visit(input)
+        }
         Expr::Case { arms, otherwise } => {
             for (condition, result) in arms {
                 visit(condition);
@@ -185,10 +183,9 @@ pub(crate) fn same(a: &Expr, b: &Expr) -> bool {
                 && a.iter().zip(b).all(|(a, b)| same(&a.0, &b.0) && same(&a.1, &b.1))
                 && same(a_else, b_else)
         }
-        (
-            Expr::NullIf { left: a_left, right: a_right, .. },
-            Expr::NullIf { left: b_left, right: b_right, .. },
-        ) => same(a_left, b_left) && same(a_right, b_right),
+        (Expr::NullIf { left: a_left, right: a_right, .. }, Expr::NullIf { left: b_left, right: b_right, .. }) => {
+            same(a_left, b_left) && same(a_right, b_right)
+        }
         (Expr::Extreme { greatest: a, args: a_args }, Expr::Extreme { greatest: b, args: b_args }) => {
             a == b && all(a_args, b_args)
         }
@@ -206,9 +203,9 @@ pub(crate) fn same(a: &Expr, b: &Expr) -> bool {
 
 fn same_order(a: &[SortKey], b: &[SortKey]) -> bool {
     a.len() == b.len()
-        && a.iter().zip(b).all(|(a, b)| {
-            a.descending == b.descending && a.nulls_first == b.nulls_first && same(&a.expr, &b.expr)
-        })
+        && a.iter()
+            .zip(b)
+            .all(|(a, b)| a.descending == b.descending && a.nulls_first == b.nulls_first && same(&a.expr, &b.expr))
 }
 
 /// Whether two calls of aggregates are the same.

@@ -97,7 +97,8 @@ pub(crate) fn bind_type(data_type: &DataType) -> Result<ColumnType> {
 }
 
 fn unknown(name: &str) -> Error {
-    let known_elsewhere = ["json", "jsonb", "xml", "inet", "cidr", "money", "bit", "point", "regclass", "timetz", "time"];
+    let known_elsewhere =
+        ["json", "jsonb", "xml", "inet", "cidr", "money", "bit", "point", "regclass", "timetz", "time"];
     let lower = name.to_ascii_lowercase();
     if lower.ends_with("[]") || known_elsewhere.iter().any(|known| lower.starts_with(known)) {
         return Error::unsupported(format_args!("type {lower}"));
@@ -112,9 +113,8 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         _ => return Err(unknown(&name.to_string())),
     };
     let number = |text: &String| text.parse::<u64>().map_err(|_| unknown(&name));
-    let chars = |text: &String| -> Result<_> {
-        Ok(ast::CharacterLength::IntegerLength { length: number(text)?, unit: None })
-    };
+    let chars =
+        |text: &String| -> Result<_> { Ok(ast::CharacterLength::IntegerLength { length: number(text)?, unit: None }) };
     let ty = match (name.as_str(), arguments) {
         ("bool" | "boolean", []) => Type::Bool,
         ("int2" | "smallint", []) => Type::Int2,

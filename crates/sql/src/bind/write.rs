@@ -106,8 +106,7 @@ impl Binder<'_> {
             if error.state() != SqlState::CANNOT_COERCE {
                 return error;
             }
-            let message =
-                format!("column \"{column}\" is of type {} but default expression is of type {from}", ty.ty);
+            let message = format!("column \"{column}\" is of type {} but default expression is of type {from}", ty.ty);
             Error::new(SqlState::TYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression.")
         })
     }
@@ -168,8 +167,8 @@ impl Binder<'_> {
             || crate::cast::cast_context(from, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment);
         if !allowed {
             let message = format!("column \"{}\" is of type {} but expression is of type {from}", column.name, to.ty);
-            let error = Error::new(SqlState::TYPE_MISMATCH, message)
-                .hint("You will need to rewrite or cast the expression.");
+            let error =
+                Error::new(SqlState::TYPE_MISMATCH, message).hint("You will need to rewrite or cast the expression.");
             return Err(self.place(span, error));
         }
         self.coerce(bound, to, CastContext::Assignment, span)
@@ -243,7 +242,9 @@ impl Binder<'_> {
         values: &mut [Expr],
     ) -> Result<Query> {
         let rows = match &*query.body {
-            ast::SetExpr::Values(rows) if query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() => {
+            ast::SetExpr::Values(rows)
+                if query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() =>
+            {
                 Some(rows)
             }
             _ => None,
@@ -268,9 +269,11 @@ impl Binder<'_> {
                 .columns
                 .iter()
                 .zip(targets)
-                .map(|(column, &target)| {
-                    if column.ty.ty == Type::Unknown { table.columns[target].ty.ty } else { column.ty.ty }
-                })
+                .map(
+                    |(column, &target)| {
+                        if column.ty.ty == Type::Unknown { table.columns[target].ty.ty } else { column.ty.ty }
+                    },
+                )
                 .collect();
             self.retype(&mut source, &types)?;
             for (index, &target) in targets[..width].iter().enumerate() {
@@ -375,8 +378,9 @@ impl Binder<'_> {
             ast::OnConflictAction::DoUpdate(update) => {
                 if arbiters.is_empty() {
                     let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
-                    return Err(Error::new(SqlState::SYNTAX_ERROR, message)
-                        .hint("For example, ON CONFLICT (column_name)."));
+                    return Err(
+                        Error::new(SqlState::SYNTAX_ERROR, message).hint("For example, ON CONFLICT (column_name).")
+                    );
                 }
                 self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
                 self.scope_for_table(table, alias, false);
@@ -437,11 +441,14 @@ impl Binder<'_> {
                         ast::Expr::Nested(value) if names.len() == 1 => std::slice::from_ref(value),
                         other if names.len() == 1 => std::slice::from_ref(other),
                         other => {
-                            return Err(self.place(other.span(), Error::unsupported("assigning a query to several columns")));
+                            return Err(
+                                self.place(other.span(), Error::unsupported("assigning a query to several columns"))
+                            );
                         }
                     };
                     if values.len() != names.len() {
-                        let error = Error::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
+                        let error =
+                            Error::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
                         return Err(self.place(assignment.value.span(), error));
                     }
                     for (name, value) in names.iter().zip(values) {
@@ -480,7 +487,11 @@ impl Binder<'_> {
         Ok((column, BoundValue { expr }))
     }
 
-    fn target(&mut self, factor: &ast::TableFactor, relations: &mut Vec<Relation>) -> Result<(Arc<Table>, logical::From)> {
+    fn target(
+        &mut self,
+        factor: &ast::TableFactor,
+        relations: &mut Vec<Relation>,
+    ) -> Result<(Arc<Table>, logical::From)> {
         let ast::TableFactor::Table { name, alias, args: None, .. } = factor else {
             return Err(Error::unsupported("writing to something other than a table"));
         };
@@ -495,7 +506,11 @@ impl Binder<'_> {
 
     /// Binds UPDATE.
     pub(crate) fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
-        if update.or.is_some() || !update.order_by.is_empty() || update.limit.is_some() || !update.table.joins.is_empty() {
+        if update.or.is_some()
+            || !update.order_by.is_empty()
+            || update.limit.is_some()
+            || !update.table.joins.is_empty()
+        {
             return Err(Error::unsupported("this form of UPDATE"));
         }
         self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });

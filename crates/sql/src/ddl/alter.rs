@@ -69,7 +69,11 @@ impl Session {
             }
             Relation::Index(table, index) => self.rename_index(table, &index.name, &to),
             Relation::PrimaryKey(table) => {
-                let name = self.catalog().table(table).and_then(|table| table.primary_key.as_ref()).map(|key| key.name.clone());
+                let name = self
+                    .catalog()
+                    .table(table)
+                    .and_then(|table| table.primary_key.as_ref())
+                    .map(|key| key.name.clone());
                 self.rename_index(table, &name.unwrap_or_default(), &to)
             }
         }
@@ -260,10 +264,6 @@ impl Session {
             column.missing = None;
         }
         self.with_context(|txn, cx| {
-            txn.create_space(SpaceId(new.space))?;
-            for index in &new.indexes {
-                txn.create_space(SpaceId(index.space))?;
-            }
             validate::rewrite_table(txn, cx, old, &new, &map)?;
             txn.drop_space(SpaceId(old.space))?;
             for index in &old.indexes {
@@ -305,7 +305,8 @@ impl Session {
 
     /// Foreign keys of other tables that rest on a key of this one.
     fn referring(&self, table: &Table, columns: &[usize]) -> Vec<(Arc<Table>, compact_str::CompactString)> {
-        let same = |target: &[usize]| target.len() == columns.len() && target.iter().all(|column| columns.contains(column));
+        let same =
+            |target: &[usize]| target.len() == columns.len() && target.iter().all(|column| columns.contains(column));
         self.catalog()
             .referring_to(table.id)
             .flat_map(|source| {
@@ -330,8 +331,7 @@ impl Session {
             if let (Some((source, key)), false) = (referring.first(), cascade) {
                 let message =
                     format!("cannot drop constraint {name} on table {} because other objects depend on it", table.name);
-                let detail =
-                    format!("constraint {key} on table {} depends on index {name}", source.name);
+                let detail = format!("constraint {key} on table {} depends on index {name}", source.name);
                 return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
                     .detail(detail)
                     .hint("Use DROP ... CASCADE to drop the dependent objects too."));
@@ -375,10 +375,8 @@ impl Session {
                 continue;
             }
             if !cascade {
-                let message = format!(
-                    "cannot drop column {name} of table {} because other objects depend on it",
-                    table.name
-                );
+                let message =
+                    format!("cannot drop column {name} of table {} because other objects depend on it", table.name);
                 let detail = format!("view {} depends on column {name} of table {}", view.name, table.name);
                 return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
                     .detail(detail)
@@ -435,9 +433,9 @@ impl Session {
     }
 
     fn rename_column(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
-        let place = table.column(from).ok_or_else(|| {
-            Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{from}\" does not exist"))
-        })?;
+        let place = table
+            .column(from)
+            .ok_or_else(|| Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{from}\" does not exist")))?;
         if table.column(to).is_some() {
             let message = format!("column \"{to}\" of relation \"{}\" already exists", table.name);
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
@@ -533,7 +531,8 @@ impl Session {
                 binder.coerce(bound, to, CastContext::Assignment, sqlparser::tokenizer::Span::empty())
             }
             None => {
-                let allowed = crate::cast::cast_context(column.ty.ty, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment)
+                let allowed = crate::cast::cast_context(column.ty.ty, to.ty)
+                    .is_some_and(|weakest| weakest <= CastContext::Assignment)
                     || column.ty.ty == to.ty;
                 if !allowed {
                     let message = format!("column \"{}\" cannot be cast automatically to type {}", column.name, to.ty);

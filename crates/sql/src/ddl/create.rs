@@ -11,8 +11,8 @@ use crate::bind::logical;
 use crate::bind::types::serial_type;
 use crate::bind::{self, bind_type, fold, name_parts, unique_on};
 use crate::catalog::{
-    COLUMNS_MAX, Change, Check, Column, ForeignKey, Identity, Index, IndexColumn, ObjectId, PrimaryKey, Relation, Schema,
-    Sequence, Table, View,
+    COLUMNS_MAX, Change, Check, Column, ForeignKey, Identity, Index, IndexColumn, ObjectId, PrimaryKey, Relation,
+    Schema, Sequence, Table, View,
 };
 use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
@@ -43,9 +43,10 @@ pub(super) fn reference_action(action: Option<ast::ReferentialAction>) -> Refere
 
 fn refuse_deferrable(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<()> {
     match characteristics {
-        Some(ast::ConstraintCharacteristics { deferrable: Some(true), .. } | ast::ConstraintCharacteristics { initially: Some(ast::DeferrableInitial::Deferred), .. }) => {
-            Err(Error::unsupported("a deferrable constraint"))
-        }
+        Some(
+            ast::ConstraintCharacteristics { deferrable: Some(true), .. }
+            | ast::ConstraintCharacteristics { initially: Some(ast::DeferrableInitial::Deferred), .. },
+        ) => Err(Error::unsupported("a deferrable constraint")),
         _ => Ok(()),
     }
 }
@@ -79,7 +80,9 @@ impl Session {
             layout: None,
         };
         let mut draft = Draft { table, sequences: Vec::new(), names: vec![name] };
-        if let Some(ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) = &create.like {
+        if let Some(ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) =
+            &create.like
+        {
             let source = self.with_binder("", |binder| binder.table(&like.name))?;
             for (_, column) in source.live_columns() {
                 draft.table.columns.push(Column { default: None, missing: None, identity: None, ..column.clone() });
@@ -218,8 +221,7 @@ impl Session {
                         return Err(Error::new(SqlState::BAD_PARAMETER, message));
                     }
                     if column.default.is_some() {
-                        let message =
-                            format!("both default and identity specified for column \"{}\"", column.name);
+                        let message = format!("both default and identity specified for column \"{}\"", column.name);
                         return Err(Error::new(SqlState::SYNTAX_ERROR, message));
                     }
                     column.not_null = true;
@@ -281,8 +283,7 @@ impl Session {
         let table = &draft.table;
         let name = self.free_name(&table.schema, &[&table.name, &column.name], "seq", &draft.names);
         let id = self.new_id()?;
-        let sequence =
-            new_sequence(id, table.schema.clone(), name.clone(), ty, options, Some((table.id, place)))?;
+        let sequence = new_sequence(id, table.schema.clone(), name.clone(), ty, options, Some((table.id, place)))?;
         column.default = Some(format!("nextval('{}')", quoted_name(&sequence.schema, &sequence.name)));
         draft.names.push(name);
         draft.sequences.push(sequence);
@@ -333,8 +334,7 @@ impl Session {
             Some(name) => {
                 let name = fold(name);
                 if has_constraint(&draft.table, &name) {
-                    let message =
-                        format!("constraint \"{name}\" for relation \"{}\" already exists", draft.table.name);
+                    let message = format!("constraint \"{name}\" for relation \"{}\" already exists", draft.table.name);
                     return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
                 }
                 Ok(name)
@@ -411,7 +411,10 @@ impl Session {
 
     fn add_foreign_key(&mut self, draft: &mut Draft, key: &ast::ForeignKeyConstraint) -> Result<()> {
         refuse_deferrable(key.characteristics.as_ref())?;
-        if matches!(key.match_kind, Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)) {
+        if matches!(
+            key.match_kind,
+            Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)
+        ) {
             return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
         }
         let mut columns = Vec::with_capacity(key.columns.len());
@@ -423,9 +426,9 @@ impl Session {
             })?);
         }
         let (schema, target_name) = bind::qualified(&key.foreign_table)?;
-        let is_self =
-            target_name == draft.table.name && schema.as_ref().is_none_or(|schema| *schema == draft.table.schema)
-                && self.catalog().table(draft.table.id).is_none();
+        let is_self = target_name == draft.table.name
+            && schema.as_ref().is_none_or(|schema| *schema == draft.table.schema)
+            && self.catalog().table(draft.table.id).is_none();
         let target = if is_self {
             Arc::new(draft.table.clone())
         } else {
@@ -514,9 +517,9 @@ impl Session {
                 return Err(Error::unsupported("an index on an expression"));
             };
             let name = fold(ident);
-            let place = table.column(&name).ok_or_else(|| {
-                Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist"))
-            })?;
+            let place = table
+                .column(&name)
+                .ok_or_else(|| Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")))?;
             let (descending, nulls_first) = bind::sort_key_options(&column.column.options)?;
             names.push(name.to_string());
             columns.push(IndexColumn { column: place, descending, nulls_first });
@@ -549,10 +552,7 @@ impl Session {
     }
 
     pub(super) fn build_index(&mut self, table: &Table, index: &Index) -> Result<()> {
-        self.with_context(|txn, cx| {
-            txn.create_space(SpaceId(index.space))?;
-            validate::backfill_index(txn, cx, table, index)
-        })
+        self.with_context(|txn, cx| validate::backfill_index(txn, cx, table, index))
     }
 
     pub(super) fn create_sequence(
@@ -605,7 +605,9 @@ impl Session {
         }
         if name.starts_with("pg_") || name == "information_schema" {
             let message = format!("unacceptable schema name \"{name}\"");
-            return Err(Error::new(SqlState("42939"), message).detail("The prefix \"pg_\" is reserved for system schemas."));
+            return Err(
+                Error::new(SqlState("42939"), message).detail("The prefix \"pg_\" is reserved for system schemas.")
+            );
         }
         let id = self.new_id()?;
         self.change(vec![Change::PutSchema(Schema { id, name })])
@@ -649,8 +651,7 @@ impl Session {
                         return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, "cannot drop columns from view"));
                     }
                     Some(new) if new != old_name => {
-                        let message =
-                            format!("cannot change name of view column \"{old_name}\" to \"{new}\"");
+                        let message = format!("cannot change name of view column \"{old_name}\" to \"{new}\"");
                         return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
                     }
                     Some(_) => {}

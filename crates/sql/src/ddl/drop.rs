@@ -47,7 +47,12 @@ impl Session {
                     let name = fold(name_parts(name)?.last().ok_or_else(|| Error::internal("a name has no parts"))?);
                     let article = if kind == "index" { "an" } else { "a" };
                     let error = Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {article} {kind}"));
-                    let hint = format!("Use DROP {} to remove {} {}.", relation.kind().to_uppercase(), if relation.kind() == "index" { "an" } else { "a" }, relation.kind());
+                    let hint = format!(
+                        "Use DROP {} to remove {} {}.",
+                        relation.kind().to_uppercase(),
+                        if relation.kind() == "index" { "an" } else { "a" },
+                        relation.kind()
+                    );
                     return Err(error.hint(hint));
                 }
                 Some(relation) => found.push(relation),
@@ -72,7 +77,8 @@ impl Session {
                 }
                 Relation::Sequence(sequence) => self.drop_sequence(sequence.id, cascade)?,
                 Relation::Index(table, index) => {
-                    let table = self.catalog().table(table).cloned().ok_or_else(|| Error::internal("an index has no table"))?;
+                    let table =
+                        self.catalog().table(table).cloned().ok_or_else(|| Error::internal("an index has no table"))?;
                     self.lock_table(&table)?;
                     if index.constraint {
                         return Err(required_by_constraint(&table, &index.name));
@@ -85,7 +91,8 @@ impl Session {
                     self.drop_index_of(table.id, &index.name)?;
                 }
                 Relation::PrimaryKey(table) => {
-                    let table = self.catalog().table(table).cloned().ok_or_else(|| Error::internal("an index has no table"))?;
+                    let table =
+                        self.catalog().table(table).cloned().ok_or_else(|| Error::internal("an index has no table"))?;
                     let name = table.primary_key.as_ref().map(|key| key.name.clone()).unwrap_or_default();
                     return Err(required_by_constraint(&table, &name));
                 }
@@ -95,17 +102,18 @@ impl Session {
     }
 
     fn release_references(&mut self, table: &Arc<Table>, columns: &[usize], index: &str, cascade: bool) -> Result<()> {
-        let same = |target: &[usize]| target.len() == columns.len() && target.iter().all(|column| columns.contains(column));
+        let same =
+            |target: &[usize]| target.len() == columns.len() && target.iter().all(|column| columns.contains(column));
         let sources: Vec<Arc<Table>> = self.catalog().referring_to(table.id).cloned().collect();
         for source in sources {
             let mut changed = (*source).clone();
             changed.foreign_keys.retain(|key| !(key.target == table.id && same(&key.target_columns)));
             if changed.foreign_keys.len() < source.foreign_keys.len() {
                 if !cascade {
-                    return Err(depended_on(&format!("index {index}"), &[format!(
-                        "a foreign key of table {} depends on index {index}",
-                        source.name
-                    )]));
+                    return Err(depended_on(
+                        &format!("index {index}"),
+                        &[format!("a foreign key of table {} depends on index {index}", source.name)],
+                    ));
                 }
                 self.change(vec![Change::PutTable(changed)])?;
             }
@@ -121,14 +129,11 @@ impl Session {
             self.catalog().referring_to(id).filter(|source| source.id != id).cloned().collect();
         for source in sources.iter().filter(|source| !together.contains(&source.id)) {
             for key in source.foreign_keys.iter().filter(|key| key.target == id) {
-                details.push(format!(
-                    "constraint {} on table {} depends on table {}",
-                    key.name, source.name, table.name
-                ));
+                details
+                    .push(format!("constraint {} on table {} depends on table {}", key.name, source.name, table.name));
             }
         }
-        let views: Vec<Arc<View>> =
-            self.catalog().views().filter(|view| view.reads.contains(&id)).cloned().collect();
+        let views: Vec<Arc<View>> = self.catalog().views().filter(|view| view.reads.contains(&id)).cloned().collect();
         for view in views.iter().filter(|view| !together.contains(&view.id)) {
             details.push(format!("view {} depends on table {}", view.name, table.name));
         }
@@ -194,8 +199,12 @@ impl Session {
                 default.contains("nextval") && (default.contains(&quoted) || default.contains(sequence.name.as_str()))
             })
         };
-        let users: Vec<Arc<Table>> =
-            self.catalog().tables().filter(|table| table.columns.iter().any(|column| uses(&column.default))).cloned().collect();
+        let users: Vec<Arc<Table>> = self
+            .catalog()
+            .tables()
+            .filter(|table| table.columns.iter().any(|column| uses(&column.default)))
+            .cloned()
+            .collect();
         for table in users {
             let mut changed = (*table).clone();
             for column in &mut changed.columns {
@@ -284,10 +293,8 @@ impl Session {
                 if !cascade {
                     let message = "cannot truncate a table referenced in a foreign key constraint";
                     let detail = format!("Table \"{}\" references \"{}\".", source.name, table.name);
-                    let hint = format!(
-                        "Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.",
-                        source.name
-                    );
+                    let hint =
+                        format!("Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.", source.name);
                     return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail).hint(hint));
                 }
                 self.lock_table(&source)?;
@@ -330,8 +337,7 @@ impl Session {
 }
 
 fn required_by_constraint(table: &Table, name: &str) -> Error {
-    let message =
-        format!("cannot drop index {name} because constraint {name} on table {} requires it", table.name);
+    let message = format!("cannot drop index {name} because constraint {name} on table {} requires it", table.name);
     Error::new(SqlState::DEPENDENT_OBJECTS, message)
         .hint(format!("You can drop constraint {name} on table {} instead.", table.name))
 }

@@ -145,14 +145,6 @@ impl Batch {
         self.rows = self.rows.min(rows);
     }
 
-    /// Takes out the first rows.
-    pub(crate) fn remove_first(&mut self, rows: usize) {
-        let rows = rows.min(self.rows);
-        let used = self.rows * self.width;
-        self.cells[..used].rotate_left(rows * self.width);
-        self.rows -= rows;
-    }
-
     /// Keeps the rows for which `keep` says so.
     pub(crate) fn retain<E>(&mut self, mut keep: impl FnMut(&[Datum]) -> Result<bool, E>) -> Result<(), E> {
         let mut kept = 0;
@@ -200,14 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_can_be_kept_cut_and_taken_from_the_front() {
+    fn rows_can_be_kept_and_cut() {
         let mut rows = batch(&[[1, 2], [3, 4], [5, 6]]);
         rows.retain(|row| Ok::<_, ()>(row[0] != Datum::Int(3))).unwrap();
         assert_eq!(ints(&rows), [[1, 2], [5, 6]]);
         rows.cut(1);
         assert_eq!(ints(&rows), [[1], [5]]);
-        rows.remove_first(1);
-        assert_eq!(ints(&rows), [[5]]);
     }
 
     #[test]

@@ -287,7 +287,7 @@ mod tests {
         for round in 0..2 {
             for value in 0..1000i64 {
                 let key = if value == 500 { Datum::Null } else { Datum::Int(value * 1_000_003) };
-                assert_eq!(groups.find_or_add(&[key.clone()]), (value as usize, round == 0));
+                assert_eq!(groups.find_or_add(std::slice::from_ref(&key)), (value as usize, round == 0));
                 assert_eq!(groups.find(&[key]), Some(value as usize));
             }
         }

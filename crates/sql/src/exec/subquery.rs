@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::eval::{compare_rows, compare_values};
 use super::group::{Groups, hash_values};
 use super::needs::Needs;
-use super::{Batch, Exec, Run, Scope, Step, row_bytes};
+use super::{Batch, Run, Scope, Step, row_bytes};
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Subquery, SubqueryKind};
 use crate::operators;

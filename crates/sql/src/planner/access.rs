@@ -77,9 +77,7 @@ pub(super) struct Wanted<'w> {
 
 /// Whether a column of a type is found by the bytes of another type's value: `varchar` by `text`, `integer` by `bigint`.
 fn same_keys(column: Type, value: Type) -> bool {
-    column == value
-        || (column.is_integer() && value.is_integer())
-        || (column.is_text() && value.is_text())
+    column == value || (column.is_integer() && value.is_integer()) || (column.is_text() && value.is_text())
 }
 
 impl Wanted<'_> {
@@ -181,7 +179,9 @@ impl Wanted<'_> {
         if let Some(&(column, ..)) = key.get(equal) {
             for found in sargable.iter().filter(|sargable| sargable.column == column) {
                 match &found.sarg {
-                    Sarg::Low(value, inclusive) if ranges.low.is_none() => ranges.low = Some((value.clone(), *inclusive)),
+                    Sarg::Low(value, inclusive) if ranges.low.is_none() => {
+                        ranges.low = Some((value.clone(), *inclusive))
+                    }
                     Sarg::High(value, inclusive) if ranges.high.is_none() => {
                         ranges.high = Some((value.clone(), *inclusive));
                     }
@@ -246,7 +246,8 @@ impl Wanted<'_> {
         let mut covered = self.columns.iter().all(|&column| in_entry(column));
         for condition in self.conditions {
             rewrite::for_each_column(condition, &mut |place| {
-                if let Some(column) = place.checked_sub(self.base).filter(|&column| column <= self.table.columns.len()) {
+                if let Some(column) = place.checked_sub(self.base).filter(|&column| column <= self.table.columns.len())
+                {
                     covered = covered && ((self.known)(place) || in_entry(column));
                 }
             });
@@ -333,8 +334,13 @@ impl Planner<'_> {
         bind: &dyn Fn(Expr) -> Expr,
     ) -> Planned {
         let Wanted { table, base, .. } = *wanted;
-        let left: Vec<&Expr> =
-            wanted.conditions.iter().enumerate().filter(|(index, _)| !path.taken.contains(index)).map(|(_, expr)| expr).collect();
+        let left: Vec<&Expr> = wanted
+            .conditions
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !path.taken.contains(index))
+            .map(|(_, expr)| expr)
+            .collect();
         let mut columns: Vec<usize> = wanted.columns.to_vec();
         for condition in &left {
             rewrite::for_each_column(condition, &mut |place| {
@@ -362,7 +368,8 @@ impl Planner<'_> {
             }
         }
         let conditions = pure.len() + impure.len();
-        let rows = (path.rows * FILTER_SELECTIVITY.powi(conditions.min(3) as i32)).max(if path.unique { 0.5 } else { 1.0 });
+        let rows =
+            (path.rows * FILTER_SELECTIVITY.powi(conditions.min(3) as i32)).max(if path.unique { 0.5 } else { 1.0 });
         let mut depends: ColumnSet = columns.iter().copied().filter(|&column| column < table.columns.len()).collect();
         for sargable in wanted.sargable().iter().filter(|sargable| path.taken.contains(&sargable.condition)) {
             depends.insert(sargable.column);

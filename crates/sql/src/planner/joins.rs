@@ -173,10 +173,8 @@ impl Planner<'_> {
             estimates.push(self.estimate(item, tables));
         }
         let mut left: Vec<usize> = (0..items.len()).collect();
-        let first = *left
-            .iter()
-            .min_by(|&&a, &&b| estimates[a].total_cmp(&estimates[b]))
-            .expect("there is more than one part");
+        let first =
+            *left.iter().min_by(|&&a, &&b| estimates[a].total_cmp(&estimates[b])).expect("there is more than one part");
         left.retain(|&item| item != first);
         // Only the first one's order can last to the end.
         let mut planned = self.item(items[first].from, items[first].conditions.clone(), tables)?;
@@ -189,7 +187,8 @@ impl Planner<'_> {
                         && columns.with(&items[item].columns).has_all(condition)
                 })
             };
-            let candidates: Vec<usize> = match left.iter().copied().filter(|&item| connected(item)).collect::<Vec<_>>() {
+            let candidates: Vec<usize> = match left.iter().copied().filter(|&item| connected(item)).collect::<Vec<_>>()
+            {
                 connected if !connected.is_empty() => connected,
                 _ => left.clone(),
             };
@@ -296,7 +295,17 @@ impl Planner<'_> {
         method: Method,
         tables: &Tables<'_>,
     ) -> Result<Planned> {
-        self.join(JoinKind::Inner, outer, columns, item.from, &item.columns, item.conditions.clone(), conditions, method, tables)
+        self.join(
+            JoinKind::Inner,
+            outer,
+            columns,
+            item.from,
+            &item.columns,
+            item.conditions.clone(),
+            conditions,
+            method,
+            tables,
+        )
     }
 
     /// Joins a part to what there is.
@@ -324,11 +333,9 @@ impl Planner<'_> {
         let mut right_keys = Vec::new();
         let mut rest = Vec::new();
         for condition in on {
-            let sides = equality(
-                &condition,
-                &|expr| columns.has_any(expr) && columns.has_all(expr),
-                &|expr| inner_columns.has_any(expr) && inner_columns.has_all(expr),
-            );
+            let sides = equality(&condition, &|expr| columns.has_any(expr) && columns.has_all(expr), &|expr| {
+                inner_columns.has_any(expr) && inner_columns.has_all(expr)
+            });
             match sides {
                 Some((left, right_side)) => {
                     left_keys.push(outer.layout.bind(left));
@@ -347,32 +354,22 @@ impl Planner<'_> {
         let rows = if kind == JoinKind::Inner { rows.max(1.0) } else { rows.max(outer.rows) };
         let order = if matches!(kind, JoinKind::Right | JoinKind::Full) { Vec::new() } else { outer.order };
         let (left, right_node) = (Box::new(outer.node), Box::new(right.node));
-        let node = if !left_keys.is_empty() {
-            Node::HashJoin {
-                kind,
-                left,
-                right: right_node,
-                left_keys,
-                right_keys,
-                on: rewrite::conjunction(rest),
-                left_width,
-                right_width,
-            }
-        } else if kind == JoinKind::Full || kind == JoinKind::Right {
+        if left_keys.is_empty() && kind == JoinKind::Full {
             return Err(Error::new(
                 SqlState::FEATURE_NOT_SUPPORTED,
                 "FULL JOIN is only supported with merge-joinable or hash-joinable join conditions",
             ));
-        } else {
-            Node::NestedLoop {
-                kind,
-                outer: left,
-                inner: right_node,
-                first_slot: self.slots,
-                args: Vec::new(),
-                on: rewrite::conjunction(rest),
-                inner_width: right_width,
-            }
+        }
+        // Without keys the table is only a place to keep the right side in.
+        let node = Node::HashJoin {
+            kind,
+            left,
+            right: right_node,
+            left_keys,
+            right_keys,
+            on: rewrite::conjunction(rest),
+            left_width,
+            right_width,
         };
         Ok(Planned { node, layout, rows, order })
     }
@@ -493,12 +490,12 @@ impl Planner<'_> {
             return self.join_parts(items, all, tables);
         }
         // WHERE may filter the side whose rows all stay before they are joined; ON may filter the other side.
-        let (pushed, above): (Vec<Expr>, Vec<Expr>) = conditions
-            .into_iter()
-            .partition(|condition| kind == Join::Left && left_columns.has_all(condition) && left_columns.has_any(condition));
-        let (inner_only, on): (Vec<Expr>, Vec<Expr>) = on
-            .into_iter()
-            .partition(|condition| kind == Join::Left && right_columns.has_all(condition) && right_columns.has_any(condition));
+        let (pushed, above): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(|condition| {
+            kind == Join::Left && left_columns.has_all(condition) && left_columns.has_any(condition)
+        });
+        let (inner_only, on): (Vec<Expr>, Vec<Expr>) = on.into_iter().partition(|condition| {
+            kind == Join::Left && right_columns.has_all(condition) && right_columns.has_any(condition)
+        });
         let outer = self.item(left, pushed, if kind == Join::Left { tables } else { inner_tables })?;
         let item = Item { from: right, columns: right_columns.clone(), conditions: inner_only.clone() };
         let estimate = self.estimate(&item, tables);
@@ -529,13 +526,8 @@ impl Planner<'_> {
         let all = || Layout((base..base + relation.width).collect());
         let (node, rows) = match &relation.source {
             Source::Table(table) => {
-                let wanted = Wanted {
-                    table,
-                    base,
-                    columns: &tables.needed[index],
-                    conditions: &conditions,
-                    known: &|_| false,
-                };
+                let wanted =
+                    Wanted { table, base, columns: &tables.needed[index], conditions: &conditions, known: &|_| false };
                 let order: Vec<Ordered> = tables
                     .order
                     .iter()
@@ -609,7 +601,9 @@ pub(super) fn add_needed(relations: &[Relation], needed: &mut [Vec<usize>], plac
 
 /// `a = b AND a = 1` says `b = 1` as well: then each side can be found by its own key.
 fn add_implied(conditions: &mut Vec<Expr>) {
-    let is_value = |expr: &Expr| matches!(expr, Expr::Const(value) if !value.is_null()) || matches!(expr, Expr::Param(_) | Expr::Arg(_));
+    let is_value = |expr: &Expr| {
+        matches!(expr, Expr::Const(value) if !value.is_null()) || matches!(expr, Expr::Param(_) | Expr::Arg(_))
+    };
     let mut constants: Vec<(usize, Expr)> = Vec::new();
     let mut equal: Vec<(usize, usize)> = Vec::new();
     for condition in conditions.iter() {

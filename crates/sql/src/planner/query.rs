@@ -23,9 +23,8 @@ pub(super) fn width(query: &Query) -> usize {
 
 /// For each relation whose rows are locked, the places of its key in the wide row.
 fn lock_columns(query: &Query, select: &Select) -> Vec<Vec<usize>> {
-    let locked = |relation: &Relation| {
-        query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name))
-    };
+    let locked =
+        |relation: &Relation| query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name));
     select
         .relations
         .iter()
@@ -96,8 +95,7 @@ impl Planner<'_> {
                 }
                 place += key.len();
             }
-            node =
-                Node::LockRows { input: Box::new(node), targets, mode: lock.mode, if_locked: lock.if_locked };
+            node = Node::LockRows { input: Box::new(node), targets, mode: lock.mode, if_locked: lock.if_locked };
         }
         node
     }
@@ -136,7 +134,9 @@ impl Planner<'_> {
         let Some(from) = &select.from else {
             let one = filtered(Node::Values { rows: vec![Vec::new()] }, select.filter.clone());
             let node = match &select.group {
-                Some(group) => self.group(group, Planned { node: one, layout: Layout::default(), rows: 1.0, order: Vec::new() }),
+                Some(group) => {
+                    self.group(group, Planned { node: one, layout: Layout::default(), rows: 1.0, order: Vec::new() })
+                }
                 None => one,
             };
             let node = Node::Project { input: Box::new(node), exprs: select.output.clone() };
@@ -261,7 +261,8 @@ impl Planner<'_> {
             _ => return None,
         };
         let needed: Vec<usize> = column.iter().copied().collect();
-        let wanted = Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
+        let wanted =
+            Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
         let rows = self.sizes.rows(table).max(1.0);
         match (call.aggregate.name, column) {
             ("count", None) => {
@@ -276,14 +277,17 @@ impl Planner<'_> {
             }
             ("min" | "max", Some(column)) => {
                 let descending = call.aggregate.name == "max";
-                let ends_there =
-                    |path: &Path| path.taken.len() == conditions.len() && path.order.first().is_some_and(|first| first.column == column);
+                let ends_there = |path: &Path| {
+                    path.taken.len() == conditions.len()
+                        && path.order.first().is_some_and(|first| first.column == column)
+                };
                 let path = wanted.paths(rows).into_iter().find(ends_there)?;
                 let first = path.order[0];
                 let direction = if first.descending == descending { Direction::Forward } else { Direction::Backward };
                 let mut conditions = conditions.clone();
                 if !table.columns[column].not_null {
-                    conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
+                    conditions
+                        .push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
                 }
                 let wanted = Wanted { conditions: &conditions, ..wanted };
                 let scanned = self.scan(&wanted, path, direction, &|expr| expr);

@@ -10,9 +10,7 @@ use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
 use crate::catalog::Table;
 use crate::error::Result;
 use crate::expr::Expr;
-use crate::plan::{
-    Access, AssignedValue, Assignment, Delete, Fragment, Insert, Node, TableRules, Update,
-};
+use crate::plan::{Access, AssignedValue, Assignment, Delete, Fragment, Insert, Node, TableRules, Update};
 use crate::types::{Category, Type};
 use crate::value::Datum;
 
@@ -159,9 +157,8 @@ fn source(
     let tables = Tables { relations, needed, order: &[], limit: None };
     let planned = planner.from(from, filter, &tables)?;
     let width = relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
-    let exprs: Vec<Expr> = (0..width)
-        .map(|place| planned.layout.place(place).map_or(Expr::Const(Datum::Null), Expr::Column))
-        .collect();
+    let exprs: Vec<Expr> =
+        (0..width).map(|place| planned.layout.place(place).map_or(Expr::Const(Datum::Null), Expr::Column)).collect();
     let same = exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
     if same && planned.layout.0.len() == width {
         return Ok(planned.node);

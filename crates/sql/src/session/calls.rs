@@ -126,12 +126,10 @@ impl SessionCalls for Own {
             }
             "current_user" | "session_user" => Datum::Text(self.user.clone()),
             "current_database" => Datum::text(self.engine.name()),
-            "current_schema" => {
-                match self.search_path.iter().find(|schema| self.catalog.schema(schema).is_some()) {
-                    Some(schema) => Datum::Text(schema.clone()),
-                    None => Datum::Null,
-                }
-            }
+            "current_schema" => match self.search_path.iter().find(|schema| self.catalog.schema(schema).is_some()) {
+                Some(schema) => Datum::Text(schema.clone()),
+                None => Datum::Null,
+            },
             "version" => Datum::text(super::VERSION),
             "pg_backend_pid" => Datum::Int(self.number.into()),
             "current_setting" => match self.settings.show(text(0)) {
@@ -144,9 +142,7 @@ impl SessionCalls for Own {
                 self.settings_changed = true;
                 Datum::text(&self.settings.show(text(0))?)
             }
-            "txid_current" | "pg_current_xact_id" => {
-                Datum::Int(self.engine.store.newest_txn().0 as i64)
-            }
+            "txid_current" | "pg_current_xact_id" => Datum::Int(self.engine.store.newest_txn().0 as i64),
             "pg_database_size" => {
                 let data = self.engine.store.database().path().join("data");
                 Datum::Int(std::fs::metadata(data).map_or(0, |data| data.len() as i64))

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use colibri_txn::{Isolation, Transaction};
 use sqlparser::ast::{self, Statement};
 
-use super::{Answer, Completion, NamedSavepoint, Prepared, ResultColumn, Rows, Session, TransactionState, isolation_of};
+use super::{
+    Answer, Completion, NamedSavepoint, Prepared, ResultColumn, Rows, Session, TransactionState, isolation_of,
+};
 use crate::bind::{fold, name_parts};
 use crate::cast::CastContext;
 use crate::ddl;
@@ -49,9 +51,7 @@ pub(super) fn is_utility(statement: &Statement) -> bool {
 /// Whether a utility changes something.
 pub(super) fn writes(statement: &Statement) -> bool {
     match statement {
-        Statement::Explain { analyze, statement, .. } => {
-            *analyze && !matches!(**statement, Statement::Query(_))
-        }
+        Statement::Explain { analyze, statement, .. } => *analyze && !matches!(**statement, Statement::Query(_)),
         Statement::Execute { .. } => true,
         other => ddl::is_ddl(other),
     }
@@ -239,11 +239,8 @@ impl Session {
     }
 
     fn ensure_block_txn(&mut self) -> Result<()> {
-        let begin = colibri_txn::Begin {
-            isolation: self.block.isolation,
-            read_only: self.block.read_only,
-            newest: false,
-        };
+        let begin =
+            colibri_txn::Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: false };
         self.block.used = true;
         self.ensure_txn(begin)
     }
@@ -270,9 +267,11 @@ impl Session {
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {
-        self.block.savepoints.iter().rposition(|savepoint| savepoint.name == name).ok_or_else(|| {
-            Error::new(SqlState::NO_SUCH_SAVEPOINT, format!("savepoint \"{name}\" does not exist"))
-        })
+        self.block
+            .savepoints
+            .iter()
+            .rposition(|savepoint| savepoint.name == name)
+            .ok_or_else(|| Error::new(SqlState::NO_SUCH_SAVEPOINT, format!("savepoint \"{name}\" does not exist")))
     }
 
     fn rollback_to(&mut self, name: &str) -> Result<()> {
@@ -308,7 +307,9 @@ impl Session {
                 self.set_one(&variable.to_string().replace('"', ""), values, local)
             }
             ast::Set::SetTimeZone { local, value } => self.set_one("timezone", std::slice::from_ref(value), *local),
-            ast::Set::SetNames { charset_name, .. } => self.set_value("client_encoding", Some(&charset_name.value), false),
+            ast::Set::SetNames { charset_name, .. } => {
+                self.set_value("client_encoding", Some(&charset_name.value), false)
+            }
             ast::Set::SetNamesDefault {} => self.set_value("client_encoding", None, false),
             ast::Set::SetTransaction { modes, session: true, .. } => {
                 for mode in modes {
@@ -389,11 +390,7 @@ impl Session {
             Statement::Explain { .. } => vec![text_column("QUERY PLAN")],
             Statement::ShowVariable { variable } => {
                 let name = setting_name(variable);
-                if name == "all" {
-                    vec![text_column("name"), text_column("setting")]
-                } else {
-                    vec![text_column(&name)]
-                }
+                if name == "all" { vec![text_column("name"), text_column("setting")] } else { vec![text_column(&name)] }
             }
             Statement::Execute { name: Some(name), .. } => self.named_statement(name)?.columns.clone(),
             _ => Vec::new(),
@@ -570,7 +567,9 @@ impl Session {
             }
         }
         let inner = match &**statement {
-            Statement::Execute { name: Some(name), .. } => crate::statement::parse(self.named_statement(name)?.text())?.pop(),
+            Statement::Execute { name: Some(name), .. } => {
+                crate::statement::parse(self.named_statement(name)?.text())?.pop()
+            }
             _ => None,
         };
         let (fragment, _) = self.plan_inner("", inner.as_ref().unwrap_or(statement), &[])?;
@@ -612,6 +611,9 @@ impl Answer {
                 out
             })
         };
-        self.rows.iter().map(|row| row.iter().zip(&self.columns).map(|(value, column)| text(value, column)).collect()).collect()
+        self.rows
+            .iter()
+            .map(|row| row.iter().zip(&self.columns).map(|(value, column)| text(value, column)).collect())
+            .collect()
     }
 }

@@ -40,15 +40,14 @@ use crate::value::Datum;
 
 use calls::Own;
 pub use engine::Engine;
-pub use plans::{Prepared, ResultColumn};
 use plans::{Command, Plans};
+pub use plans::{Prepared, ResultColumn};
 pub use rows::Rows;
 
 /// The version that clients are told: that of the PostgreSQL whose SQL this follows.
 pub(crate) const SERVER_VERSION: &str = "15.0";
 /// What `version()` says.
-pub(crate) const VERSION: &str =
-    concat!("PostgreSQL 15.0 (Colibri ", env!("CARGO_PKG_VERSION"), ")");
+pub(crate) const VERSION: &str = concat!("PostgreSQL 15.0 (Colibri ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Rows that a blocking driver lets a step look at.
 const BUDGET_ROWS: i64 = 1 << 20;
@@ -137,7 +136,10 @@ pub struct Running {
 
 enum Stage {
     Begin,
-    Running { execution: Box<Execution>, savepoint: Savepoint },
+    Running {
+        execution: Box<Execution>,
+        savepoint: Savepoint,
+    },
     /// It has broken off: its transaction is to go back to here.
     Restart(Savepoint),
     Giving(Option<Completion>),

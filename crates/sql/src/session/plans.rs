@@ -62,7 +62,10 @@ pub struct Prepared {
 pub(super) enum Command {
     /// Nothing but blanks and comments.
     Empty,
-    Plan { fragment: Arc<Fragment>, kind: Kind },
+    Plan {
+        fragment: Arc<Fragment>,
+        kind: Kind,
+    },
     /// Runs within a transaction.
     Utility(Box<ast::Statement>),
     /// Begins or ends a transaction, or needs none.
@@ -283,8 +286,7 @@ impl Session {
         }
         let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
         let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
-        let mut binder =
-            Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
+        let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, kind, target) = plan(&mut binder, &statement)?;
         let params: Vec<Type> = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         let (mut used, side_effects) = (std::mem::take(&mut binder.used), binder.has_side_effects);
@@ -319,19 +321,14 @@ impl Session {
     ) -> Result<(Fragment, Vec<Type>)> {
         let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
         let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
-        let mut binder =
-            Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
+        let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, ..) = plan(&mut binder, statement)?;
         let params = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         Ok((fragment, params))
     }
 
     /// Binds with the session's names, in the transaction at hand.
-    pub(crate) fn with_binder<T>(
-        &self,
-        text: &str,
-        bind: impl FnOnce(&mut Binder<'_>) -> Result<T>,
-    ) -> Result<T> {
+    pub(crate) fn with_binder<T>(&self, text: &str, bind: impl FnOnce(&mut Binder<'_>) -> Result<T>) -> Result<T> {
         let Some(txn) = &self.txn else { return Err(Error::internal("names are looked up within a transaction")) };
         let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, Vec::new());

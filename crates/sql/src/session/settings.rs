@@ -34,7 +34,11 @@ const ISOLATIONS: &[&str] = &["serializable", "repeatable read", "read committed
 const KNOWN: &[Known] = &[
     Known { name: "application_name", default: "", kind: Kind::Text },
     Known { name: "bytea_output", default: "hex", kind: Kind::OneOf(&["hex"]) },
-    Known { name: "client_encoding", default: "UTF8", kind: Kind::OneOf(&["UTF8", "UTF-8", "utf8", "unicode", "SQL_ASCII"]) },
+    Known {
+        name: "client_encoding",
+        default: "UTF8",
+        kind: Kind::OneOf(&["UTF8", "UTF-8", "utf8", "unicode", "SQL_ASCII"]),
+    },
     Known { name: "client_min_messages", default: "notice", kind: Kind::Text },
     Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Text },
     Known { name: "default_transaction_deferrable", default: "off", kind: Kind::Bool },
@@ -182,9 +186,7 @@ impl Settings {
                     return Err(Error::new(SqlState::BAD_PARAMETER, message));
                 }
             },
-            Kind::Duration => {
-                parse_with_unit(value, TIMES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string()
-            }
+            Kind::Duration => parse_with_unit(value, TIMES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
             Kind::Memory => parse_with_unit(value, SIZES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
             Kind::Integer(min, max) => {
                 let number: i64 = value.trim().parse().map_err(|_| invalid(known.name, value))?;
