@@ -7,6 +7,8 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, Result, SqlState};
 
+mod mend;
+
 /// Bytes of a text of statements at most.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 /// Levels of nesting that the parser follows.
@@ -18,7 +20,7 @@ const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
 /// The statements of a text, each with its place.
 pub(crate) fn parse(text: &str) -> Result<Vec<ast::Statement>> {
-    let tokens = tokenize(text)?;
+    let tokens = mend::mend(text, tokenize(text)?)?;
     let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     parser.parse_statements().map_err(|error| syntax_error(text, &error))
 }
@@ -77,7 +79,7 @@ impl Walker<'_> {
 
 /// One expression, as the catalogue stores it.
 pub(crate) fn parse_expr(text: &str) -> Result<ast::Expr> {
-    let tokens = tokenize(text)?;
+    let tokens = mend::mend(text, tokenize(text)?)?;
     let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     let expr = parser.parse_expr().map_err(|error| syntax_error(text, &error))?;
     match parser.peek_token().token {

@@ -1,5 +1,7 @@
 //! Binding expressions.
 
+use std::borrow::Cow;
+
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 use sqlparser::tokenizer::Span;
@@ -130,7 +132,13 @@ impl Binder<'_> {
         use ast::Expr as E;
         let span = expr.span();
         match expr {
-            E::Identifier(ident) => self.column(None, ident),
+            E::Identifier(ident) => {
+                super::check_name(self.text, ident)?;
+                if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema") {
+                    return self.current_schema();
+                }
+                self.column(None, ident)
+            }
             E::CompoundIdentifier(parts) => match &parts[..] {
                 [table, column] => self.column(Some((None, fold(table))), column),
                 [schema, table, column] | [_, schema, table, column] => {
@@ -187,7 +195,7 @@ impl Binder<'_> {
                 self.call("timezone", vec![zone, timestamp], span)
             }
             E::Extract { field, expr: input, .. } => {
-                let field = text_literal(&field.to_string().to_ascii_lowercase());
+                let field = text_literal(field.to_string().to_ascii_lowercase().trim_matches('\''));
                 let input = self.expr(input)?;
                 self.call("extract", vec![field, input], span)
             }
@@ -316,7 +324,19 @@ impl Binder<'_> {
             let input = self.condition(operand, "NOT")?;
             return Ok(Bound::bool(Expr::Not(Box::new(input))));
         }
+        // A sign binds closer than `^`: `-2 ^ 2` is 4.
+        if let (UnaryOperator::Minus | UnaryOperator::Plus, ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right }) =
+            (op, operand)
+        {
+            let signed = ast::Expr::UnaryOp { op, expr: left.clone() };
+            let power =
+                ast::Expr::BinaryOp { left: Box::new(signed), op: BinaryOperator::PGExp, right: right.clone() };
+            return self.expr(&power);
+        }
         let symbol = match op {
+            UnaryOperator::PGPostfixFactorial => {
+                return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"!\"")));
+            }
             UnaryOperator::Plus => "+",
             UnaryOperator::Minus => "-",
             UnaryOperator::BitwiseNot => "~",
@@ -343,9 +363,16 @@ impl Binder<'_> {
         let mut left_tree = Some(first);
         let mut left = Bound::null();
         let mut calls = 0;
+        let mut after_comparison = false;
         for (op, right) in links.into_iter().rev() {
             let op_span = right.span();
             let op = self.at(op_span, operator(op))?;
+            let compares = matches!(op, Operator::Compare(_));
+            if compares && std::mem::replace(&mut after_comparison, compares) {
+                let message = "syntax error: comparisons in a row need parentheses";
+                return Err(self.place(op_span, Error::new(SqlState::SYNTAX_ERROR, message)));
+            }
+            after_comparison = compares;
             if !matches!(op, Operator::And | Operator::Or) {
                 calls += 1;
                 if calls > CHAIN_MAX {
@@ -356,7 +383,7 @@ impl Binder<'_> {
             if let (Some(tree), Operator::Compare(compare)) = (left_tree, &op)
                 && let Some(tuple) = as_tuple(tree)
             {
-                left = self.compare_rows(*compare, tuple, right, span)?;
+                left = self.compare_rows(*compare, &tuple, right, span)?;
                 left_tree = None;
                 continue;
             }
@@ -410,6 +437,8 @@ impl Binder<'_> {
     ) -> Result<Bound> {
         let span = if left_span.start.line > 0 { left_span } else { right_span };
         let function = self.at(span, resolve::resolve_operator(symbol, Some(left.ty.ty), right.ty.ty))?;
+        let matches_blanks = symbol.contains('~') && left.ty.ty == Type::Char;
+        let left = if matches_blanks { super::functions::with_blanks(left) } else { left };
         let left = self.argument(left, function.arg_type(0), left_span)?;
         let right = self.argument(right, function.arg_type(1), right_span)?;
         Ok(Bound::new(Expr::Call { function, args: vec![left, right] }, function.result))
@@ -440,7 +469,7 @@ impl Binder<'_> {
     fn is_null(&mut self, input: &ast::Expr, negated: bool) -> Result<Bound> {
         if let Some(tuple) = as_tuple(input) {
             let mut all = Vec::with_capacity(tuple.len());
-            for input in tuple {
+            for input in tuple.iter() {
                 all.push(Expr::IsNull { input: Box::new(self.expr(input)?.expr), negated });
             }
             return Ok(Bound::bool(Expr::And(all)));
@@ -459,6 +488,16 @@ impl Binder<'_> {
     }
 
     fn distinct(&mut self, left: &ast::Expr, right: &ast::Expr, negated: bool) -> Result<Bound> {
+        if let (Some(lefts), Some(rights)) = (as_tuple(left), as_tuple(right)) {
+            if lefts.len() != rights.len() {
+                return Err(self.place(left.span(), unequal_rows()));
+            }
+            let mut all = Vec::with_capacity(lefts.len());
+            for (left, right) in lefts.iter().zip(rights.iter()) {
+                all.push(self.distinct(left, right, negated)?.expr);
+            }
+            return Ok(Bound::bool(if negated { Expr::And(all) } else { Expr::Or(all) }));
+        }
         let (left_span, right_span) = (left.span(), right.span());
         let (left, right) = (self.expr(left)?, self.expr(right)?);
         let (left, right) = self.comparable("=", left, left_span, right, right_span)?;
@@ -473,12 +512,10 @@ impl Binder<'_> {
             return Err(self.place(span, Error::unsupported("comparing a row with a single value")));
         };
         if left.len() != right.len() {
-            return Err(
-                self.place(span, Error::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions"))
-            );
+            return Err(self.place(span, unequal_rows()));
         }
         let (mut lefts, mut rights) = (Vec::new(), Vec::new());
-        for (left, right) in left.iter().zip(right) {
+        for (left, right) in left.iter().zip(right.iter()) {
             let (left_span, right_span) = (left.span(), right.span());
             let (left, right) = (self.expr(left)?, self.expr(right)?);
             let (left, right) = self.comparable(op.symbol(), left, left_span, right, right_span)?;
@@ -498,7 +535,7 @@ impl Binder<'_> {
         if let Some(tuple) = as_tuple(input) {
             let mut any = Vec::with_capacity(list.len());
             for item in list {
-                any.push(self.compare_rows(CompareOp::Eq, tuple, item, input.span())?.expr);
+                any.push(self.compare_rows(CompareOp::Eq, &tuple, item, input.span())?.expr);
             }
             let any = Expr::Or(any);
             return Ok(Bound::bool(if negated { Expr::Not(Box::new(any)) } else { any }));
@@ -539,10 +576,20 @@ impl Binder<'_> {
     }
 
     fn between(&mut self, input: &ast::Expr, low: &ast::Expr, high: &ast::Expr, negated: bool) -> Result<Bound> {
+        let (low_op, high_op) = if negated { (CompareOp::Lt, CompareOp::Gt) } else { (CompareOp::Ge, CompareOp::Le) };
+        if let Some(low) = without_symmetric(low) {
+            let one = self.between(input, &low, high, negated)?.expr;
+            let other = self.between(input, high, &low, negated)?.expr;
+            return Ok(Bound::bool(if negated { Expr::And(vec![one, other]) } else { Expr::Or(vec![one, other]) }));
+        }
+        if let Some(tuple) = as_tuple(input) {
+            let low = self.compare_rows(low_op, &tuple, low, input.span())?.expr;
+            let high = self.compare_rows(high_op, &tuple, high, input.span())?.expr;
+            return Ok(Bound::bool(if negated { Expr::Or(vec![low, high]) } else { Expr::And(vec![low, high]) }));
+        }
         let spans = (input.span(), low.span(), high.span());
         let input = self.expr(input)?;
         let (low, high) = (self.expr(low)?, self.expr(high)?);
-        let (low_op, high_op) = if negated { (CompareOp::Lt, CompareOp::Gt) } else { (CompareOp::Ge, CompareOp::Le) };
         let mut sides = Vec::with_capacity(2);
         for (op, bound, span) in [(low_op, low, spans.1), (high_op, high, spans.2)] {
             let (left, right) = self.comparable(op.symbol(), input.clone(), spans.0, bound, span)?;
@@ -627,8 +674,8 @@ impl Binder<'_> {
         query: &ast::Query,
         span: Span,
     ) -> Result<Bound> {
-        let left = as_tuple(left).unwrap_or(std::slice::from_ref(left));
-        self.quantified_rows(left, op, all, query, span, SubqueryUse::Set)
+        let left = as_tuple(left).unwrap_or(Cow::Borrowed(std::slice::from_ref(left)));
+        self.quantified_rows(&left, op, all, query, span, SubqueryUse::Set)
     }
 
     fn quantified_rows(
@@ -729,12 +776,14 @@ impl Binder<'_> {
         let types: Vec<Type> =
             std::iter::once(otherwise.0.ty.ty).chain(arms.iter().map(|(_, result, _)| result.ty.ty)).collect();
         let ty = self.common_type("CASE", &types, otherwise.1)?;
+        let all = std::iter::once(otherwise.0.ty).chain(arms.iter().map(|(_, result, _)| result.ty));
+        let result_type = common_modifier(all, ty);
         let mut typed = Vec::with_capacity(arms.len());
         for (condition, result, span) in arms {
             typed.push((condition, self.coerce(result, ty.into(), CastContext::Implicit, span)?));
         }
         let otherwise = self.coerce(otherwise.0, ty.into(), CastContext::Implicit, otherwise.1)?;
-        Ok(Bound::new(Expr::Case { arms: typed, otherwise: Box::new(otherwise) }, ty))
+        Ok(Bound::new(Expr::Case { arms: typed, otherwise: Box::new(otherwise) }, result_type))
     }
 
     /// The type that all can be cast to, text if none has a type.
@@ -747,13 +796,17 @@ impl Binder<'_> {
                 let other = types.iter().copied().find(|&ty| ty != Type::Unknown && ty.category() != first.category());
                 let message =
                     format!("{construct} types {first} and {} cannot be matched", other.unwrap_or(Type::Unknown));
-                Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)))
+                let state = if other.is_some() { SqlState::TYPE_MISMATCH } else { SqlState::CANNOT_COERCE };
+                Err(self.place(span, Error::new(state, message)))
             }
         }
     }
 
     fn cast(&mut self, input: &ast::Expr, to: ColumnType) -> Result<Bound> {
-        let bound = self.expr(input)?;
+        let mut bound = self.expr(input)?;
+        if to.ty == Type::Bytea && cast::cast_context(bound.ty.ty, to.ty).is_some() {
+            bound = super::functions::with_blanks(bound);
+        }
         let expr = self.coerce(bound, to, CastContext::Explicit, input.span())?;
         Ok(Bound { expr, ty: to })
     }
@@ -774,6 +827,9 @@ impl Binder<'_> {
                 // What these mean depends on when and where the statement runs.
                 let lower = text.trim().to_ascii_lowercase();
                 let relative = ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.starts_with(word));
+                if to.ty == Type::TimestampTz {
+                    self.at(span, text_io::parse(to.ty, Modifier::NONE, &text, self.env))?;
+                }
                 if to.ty == Type::TimestampTz || (relative && to.ty.category() == Category::DateTime) {
                     let input = Box::new(Expr::Const(Datum::Text(text)));
                     return Ok(Expr::Cast { input, from: Type::Text, to, context: CastContext::Explicit });
@@ -895,6 +951,18 @@ enum SubqueryUse {
     Row,
 }
 
+/// A type with the modifier that all of the types it was chosen for have.
+pub(super) fn common_modifier(types: impl Iterator<Item = ColumnType>, ty: Type) -> ColumnType {
+    // What literals say of `character(n)` is left out: values know their blanks by the type only.
+    let mut types = types.filter(|other| !(ty == Type::Char && other.ty == Type::Unknown));
+    let Some(first) = types.next() else { return ty.into() };
+    if first.ty == ty && types.all(|other| other == first) { first } else { ty.into() }
+}
+
+fn unequal_rows() -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions")
+}
+
 fn too_many_columns() -> Error {
     Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column")
 }
@@ -908,13 +976,39 @@ pub(super) fn text_literal(text: &str) -> Bound {
     Bound::new(Expr::Const(Datum::text(text)), Type::Text)
 }
 
-fn as_tuple(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+/// The parts of a row, written `(a, b)` or `ROW(a, b)`.
+pub(super) fn as_tuple(expr: &ast::Expr) -> Option<Cow<'_, [ast::Expr]>> {
     match expr {
-        ast::Expr::Tuple(items) => Some(items),
+        ast::Expr::Tuple(items) => Some(Cow::Borrowed(items)),
         ast::Expr::Nested(inner) => as_tuple(inner),
-        ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => None,
+        ast::Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
+            let ast::FunctionArguments::List(list) = &function.args else { return None };
+            let items = list.args.iter().map(|arg| match arg {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+                _ => None,
+            });
+            items.collect::<Option<Vec<_>>>().map(Cow::Owned)
+        }
         _ => None,
     }
+}
+
+/// Takes the mark of BETWEEN SYMMETRIC off the leftmost leaf of the low side.
+fn without_symmetric(low: &ast::Expr) -> Option<ast::Expr> {
+    let marked = |expr: &ast::Expr| without_symmetric(expr).map(Box::new);
+    Some(match low {
+        ast::Expr::UnaryOp { op: UnaryOperator::PGPrefixFactorial, expr } => (**expr).clone(),
+        ast::Expr::BinaryOp { left, op, right } => {
+            ast::Expr::BinaryOp { left: marked(left)?, op: op.clone(), right: right.clone() }
+        }
+        ast::Expr::AtTimeZone { timestamp, time_zone } => {
+            ast::Expr::AtTimeZone { timestamp: marked(timestamp)?, time_zone: time_zone.clone() }
+        }
+        ast::Expr::Collate { expr, collation } => {
+            ast::Expr::Collate { expr: marked(expr)?, collation: collation.clone() }
+        }
+        _ => return None,
+    })
 }
 
 /// A number: the narrowest of integer, bigint and numeric that holds it.

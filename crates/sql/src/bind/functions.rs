@@ -16,7 +16,7 @@ use crate::expr::{Expr, SessionFunction};
 use crate::functions::Volatility;
 use crate::plan::SortKey;
 use crate::resolve;
-use crate::types::Type;
+use crate::types::{Category, ColumnType, Type};
 use crate::value::Datum;
 
 /// Functions that only the session can compute: name, arguments at least and at most, result, and whether calling it
@@ -86,6 +86,10 @@ impl Binder<'_> {
         let name = match name_parts(&function.name)?[..] {
             [name] => fold(name),
             [schema, name] if fold(schema) == "pg_catalog" => fold(name),
+            [schema, _] if self.catalog.schema(&fold(schema)).is_none() => {
+                let message = format!("schema \"{}\" does not exist", fold(schema));
+                return Err(self.place(span, Error::new(SqlState::NO_SUCH_SCHEMA, message)));
+            }
             _ => return Err(self.place(span, no_such_function(&function.name.to_string()))),
         };
         if function.over.is_some() {
@@ -135,8 +139,10 @@ impl Binder<'_> {
         if function.volatility == Volatility::Volatile {
             self.has_side_effects = true;
         }
+        let keeps_blanks = function.takes_any_as_text() || function.name == "octet_length";
         let mut typed = Vec::with_capacity(args.len());
         for (index, arg) in args.into_iter().enumerate() {
+            let arg = if keeps_blanks { with_blanks(arg) } else { arg };
             typed.push(self.argument(arg, function.arg_type(index), span)?);
         }
         Ok(Bound::new(Expr::Call { function, args: typed }, function.result))
@@ -166,11 +172,23 @@ impl Binder<'_> {
                 };
                 let (left_span, right_span) = (left.span(), right.span());
                 let (left, right) = (self.expr(left)?, self.expr(right)?);
-                let ty = if left.ty.ty == Type::Unknown { Type::Text.into() } else { left.ty };
-                let (compared, right) = self.comparable("=", left.clone(), left_span, right, right_span)?;
-                let (left, left_as) = match compared {
-                    Expr::Cast { input, from, to, .. } if left.ty.ty != Type::Unknown => (*input, Some((from, to))),
-                    other => (other, None),
+                let (from, right_type) = (left.ty, right.ty.ty);
+                let compared_as = resolve::comparison_type(from.ty, right_type);
+                let (compared, right) = self.comparable("=", left, left_span, right, right_span)?;
+                // Where `=` takes both types as they are, the left one keeps its own.
+                let keeps = |ty: Type| {
+                    matches!(ty, Type::Int2 | Type::Int4 | Type::Int8)
+                        || (matches!(ty, Type::Float4 | Type::Float8) && matches!(right_type, Type::Float4 | Type::Float8))
+                        || (ty.category() == Category::DateTime && right_type.category() == Category::DateTime)
+                };
+                let (left, left_as, ty) = match (compared, compared_as) {
+                    (compared, Some(ty)) if ty == from.ty => (compared, None, from),
+                    (Expr::Cast { input, from: source, to, .. }, Some(ty))
+                        if from.ty != Type::Unknown && keeps(from.ty) && (!is_integer(from.ty) || is_integer(ty)) =>
+                    {
+                        (*input, Some((source, to)), from)
+                    }
+                    (compared, ty) => (compared, None, super::expr::known(ty.unwrap_or(Type::Text)).into()),
                 };
                 Bound::new(Expr::NullIf { left: Box::new(left), left_as, right: Box::new(right) }, ty)
             }
@@ -192,6 +210,10 @@ impl Binder<'_> {
                 let ty = self.expr(args.exprs[0])?.ty.ty;
                 Bound::new(Expr::Const(Datum::text(ty.sql_name())), Type::Text)
             }
+            // These have a syntax of their own, which the parser takes for a call if it does not match.
+            "cast" | "extract" | "position" => {
+                return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{name}\""))));
+            }
             "row" => return Err(self.place(span, Error::unsupported("a row as a value"))),
             "grouping" => return Err(self.place(span, Error::unsupported("GROUPING"))),
             _ => match session_value(name) {
@@ -205,7 +227,12 @@ impl Binder<'_> {
         Ok(Some(bound))
     }
 
-    fn same_type(&mut self, construct: &str, exprs: &[&ast::Expr], span: Span) -> Result<(Vec<Expr>, Type)> {
+    pub(super) fn current_schema(&mut self) -> Result<Bound> {
+        let function = SessionFunction::Named("current_schema");
+        Ok(Bound::new(Expr::Session { function, args: Vec::new() }, Type::Name))
+    }
+
+    fn same_type(&mut self, construct: &str, exprs: &[&ast::Expr], span: Span) -> Result<(Vec<Expr>, ColumnType)> {
         if exprs.is_empty() {
             let message = format!("{construct} takes at least one argument");
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
@@ -216,11 +243,12 @@ impl Binder<'_> {
         }
         let types: Vec<Type> = bounds.iter().map(|(bound, _)| bound.ty.ty).collect();
         let ty = self.common_type(construct, &types, span)?;
+        let result = super::expr::common_modifier(bounds.iter().map(|(bound, _)| bound.ty), ty);
         let mut list = Vec::with_capacity(bounds.len());
         for (bound, span) in bounds {
             list.push(self.coerce(bound, ty.into(), CastContext::Implicit, span)?);
         }
-        Ok((list, ty))
+        Ok((list, result))
     }
 
     fn session_function(
@@ -277,7 +305,14 @@ impl Binder<'_> {
         let bound = self.aggregate_call(name, args, filter, span);
         self.scope().in_call = false;
         let call = bound?;
-        let result = call.aggregate.result;
+        let mut result = ColumnType::from(call.aggregate.result);
+        if let (Type::Char, "min" | "max", Some(arg)) = (result.ty, name, args.exprs.first()) {
+            // Its blanks are told by the length.
+            let no_calls = self.scope().calls.take();
+            let arg = self.expr(arg);
+            self.scope().calls = no_calls;
+            result = arg?.ty;
+        }
         let calls = self.scope().calls.as_mut().expect("aggregates were allowed above");
         let same = calls.iter().position(|other| super::rewrite::same_call(other, &call));
         let index = same.unwrap_or_else(|| {
@@ -332,6 +367,23 @@ impl Binder<'_> {
         }
         Ok(logical::Call { aggregate, args: typed, distinct: args.distinct, filter, order })
     }
+}
+
+/// A value of type `character(n)` as a text with its blanks, which are not kept inside.
+pub(super) fn with_blanks(bound: Bound) -> Bound {
+    let Some(length) = bound.ty.modifier.chars_max().filter(|_| bound.ty.ty == Type::Char) else { return bound };
+    let rpad = crate::functions::named("rpad").iter().find(|function| function.args == [Type::Text, Type::Int4]);
+    match rpad {
+        Some(function) => {
+            let length = Expr::Const(Datum::Int(length as i64));
+            Bound::new(Expr::Call { function, args: vec![bound.expr, length] }, Type::Text)
+        }
+        None => bound,
+    }
+}
+
+fn is_integer(ty: Type) -> bool {
+    matches!(ty, Type::Int2 | Type::Int4 | Type::Int8)
 }
 
 fn type_by_name(name: &str) -> Result<Type> {

@@ -134,6 +134,33 @@ pub(crate) fn fold(ident: &ast::Ident) -> CompactString {
     name
 }
 
+/// Words that PostgreSQL keeps for itself, in order: none is a name unless it is quoted.
+const RESERVED: &[&str] = &[
+    "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "both", "case", "cast", "check",
+    "collate", "column", "constraint", "create", "current_catalog", "current_date", "current_role", "current_time",
+    "current_timestamp", "current_user", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except",
+    "false", "fetch", "for", "foreign", "from", "grant", "group", "having", "in", "initially", "intersect", "into",
+    "lateral", "leading", "limit", "localtime", "localtimestamp", "not", "null", "offset", "on", "only", "or", "order",
+    "placing", "primary", "references", "returning", "select", "session_user", "some", "symmetric", "table", "then",
+    "to", "trailing", "true", "union", "unique", "user", "using", "variadic", "when", "where", "window", "with",
+];
+
+/// Refuses a reserved word as a name.
+pub(crate) fn check_name(text: &str, ident: &ast::Ident) -> Result<()> {
+    if ident.quote_style.is_some() || ident.value.len() > 17 {
+        return Ok(());
+    }
+    let lower = CompactString::new(ident.value.to_ascii_lowercase());
+    if RESERVED.binary_search(&lower.as_str()).is_err() {
+        return Ok(());
+    }
+    let error = Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{}\"", ident.value));
+    Err(match position(text, ident.span) {
+        0 => error,
+        position => error.at(position),
+    })
+}
+
 /// The parts of a qualified name.
 pub(crate) fn name_parts(name: &ast::ObjectName) -> Result<Vec<&ast::Ident>> {
     name.0
@@ -221,6 +248,9 @@ impl<'a> Binder<'a> {
 
     /// What a name means in the schemas looked through.
     pub(crate) fn relation(&self, name: &ast::ObjectName) -> Result<Option<&'a Relation>> {
+        for part in name_parts(name)? {
+            check_name(self.text, part)?;
+        }
         let (schema, relation) = qualified(name)?;
         match schema {
             Some(schema) => Ok(self.catalog.relation(&schema, &relation)),

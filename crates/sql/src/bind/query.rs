@@ -23,9 +23,11 @@ pub(crate) fn sort_key_options(options: &ast::OrderByOptions) -> Result<(bool, b
     let descending = match &options.sort {
         None | Some(ast::OrderBySort::Asc) => false,
         Some(ast::OrderBySort::Desc) => true,
-        Some(ast::OrderBySort::Using(operator)) => {
-            return Err(Error::unsupported(format_args!("ORDER BY USING {operator}")));
-        }
+        Some(ast::OrderBySort::Using(operator)) => match operator.to_string().as_str() {
+            "<" | "<=" => false,
+            ">" | ">=" => true,
+            _ => return Err(Error::unsupported(format_args!("ORDER BY USING {operator}"))),
+        },
     };
     Ok((descending, options.nulls_first.unwrap_or(descending)))
 }
@@ -353,7 +355,7 @@ impl Binder<'_> {
             } else {
                 self.common_type("VALUES", &all, rows[0][column].1)?
             };
-            types.push(ty.into());
+            types.push(super::expr::common_modifier(rows.iter().map(|row| row[column].0.ty), ty));
         }
         let mut exprs = Vec::with_capacity(rows.len());
         for row in rows {
@@ -361,7 +363,7 @@ impl Binder<'_> {
             for ((bound, span), &ty) in row.into_iter().zip(&types) {
                 typed.push(match ty.ty {
                     Type::Unknown => bound.expr,
-                    _ => self.coerce(bound, ty, CastContext::Implicit, span)?,
+                    _ => self.coerce(bound, ty.ty.into(), CastContext::Implicit, span)?,
                 });
             }
             exprs.push(typed);

@@ -132,6 +132,19 @@ pub struct Running {
     kept: Rows,
     rows: u64,
     batch: Batch,
+    /// The catalogue as the statement found it, and whether the block had changed it: for taking back a statement that
+    /// changes it.
+    catalog_before: Option<(Arc<Catalog>, bool)>,
+}
+
+/// What beginning a statement came to.
+enum Begun {
+    /// It was all there was to do.
+    Done(Completion),
+    /// It is to be stepped on with.
+    Runs,
+    /// It waits, and is then to be stepped on with.
+    Waits(LockWait),
 }
 
 enum Stage {
@@ -432,6 +445,7 @@ impl Session {
             kept: Rows::default(),
             rows: 0,
             batch: Batch::default(),
+            catalog_before: None,
         })
     }
 
@@ -462,18 +476,19 @@ impl Session {
     fn advance(&mut self, running: &mut Running, out: &mut Rows, mut budget_rows: i64) -> Result<Progress> {
         loop {
             match &mut running.stage {
-                Stage::Begin => {
-                    if let Some(completion) = self.begin_statement(running)? {
+                Stage::Begin => match self.begin_statement(running)? {
+                    Begun::Done(completion) => {
                         running.stage = Stage::Over;
                         return Ok(Progress::Done(completion));
                     }
-                }
+                    Begun::Waits(wait) => return Ok(Progress::Wait(wait)),
+                    Begun::Runs => {}
+                },
                 Stage::Restart(savepoint) => {
                     let savepoint = *savepoint;
-                    self.take_back(savepoint)?;
-                    if let Some(completion) = self.begin_again(running, savepoint)? {
-                        running.stage = Stage::Over;
-                        return Ok(Progress::Done(completion));
+                    self.take_back(running, savepoint)?;
+                    if let Begun::Waits(wait) = self.begin_again(running, savepoint)? {
+                        return Ok(Progress::Wait(wait));
                     }
                 }
                 Stage::Running { .. } => match self.run_statement(running, out, &mut budget_rows) {
@@ -535,18 +550,22 @@ impl Session {
         }
     }
 
-    fn take_back(&mut self, savepoint: Savepoint) -> Result<()> {
+    fn take_back(&mut self, running: &Running, savepoint: Savepoint) -> Result<()> {
+        if let Some((catalog, changed)) = &running.catalog_before {
+            self.own.catalog = Arc::clone(catalog);
+            self.block.catalog_changed = *changed;
+        }
         if let Some(txn) = &mut self.txn {
             txn.restart(savepoint)?;
         }
         self.see_catalog()
     }
 
-    /// Begins a statement; gives its completion if that is all there is to do.
-    fn begin_statement(&mut self, running: &mut Running) -> Result<Option<Completion>> {
+    /// Begins a statement, which may be all there is to do.
+    fn begin_statement(&mut self, running: &mut Running) -> Result<Begun> {
         let prepared = Arc::clone(&running.prepared);
         if let Command::Control(statement) = &prepared.command {
-            return self.control(statement).map(Some);
+            return self.control(statement).map(Begun::Done);
         }
         let begin = if running.implicit {
             let writes = prepared.writes || prepared.locks;
@@ -569,29 +588,18 @@ impl Session {
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let savepoint = txn.begin_statement()?;
         self.see_catalog()?;
+        running.catalog_before = Some((Arc::clone(&self.own.catalog), self.block.catalog_changed));
         self.begin_again(running, savepoint)
     }
 
-    fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Option<Completion>> {
+    fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Begun> {
         running.stage = Stage::Restart(savepoint);
         running.prepared = self.renewed(&running.prepared)?;
         let prepared = Arc::clone(&running.prepared);
-        let result = self.begin_command(running, &prepared, savepoint);
-        match result {
-            Err(error) => match self.pause(running, error)? {
-                // A lock that could not be had at the very start.
-                Some(wait) => {
-                    running.stage = Stage::Restart(savepoint);
-                    wait_now(wait, &self.own.settings, &self.cancel)?;
-                    self.take_back(savepoint)?;
-                    self.begin_again(running, savepoint)
-                }
-                None => {
-                    self.take_back(savepoint)?;
-                    self.begin_again(running, savepoint)
-                }
-            },
-            done => done,
+        match self.begin_command(running, &prepared, savepoint) {
+            Ok(()) => Ok(Begun::Runs),
+            // A lock that could not be had at the very start, or a newer catalogue.
+            Err(error) => Ok(self.pause(running, error)?.map_or(Begun::Runs, Begun::Waits)),
         }
     }
 
@@ -600,7 +608,7 @@ impl Session {
         running: &mut Running,
         prepared: &Arc<Prepared>,
         savepoint: Savepoint,
-    ) -> Result<Option<Completion>> {
+    ) -> Result<()> {
         match &prepared.command {
             Command::Plan { fragment, .. } => {
                 self.depend(prepared)?;
@@ -608,7 +616,7 @@ impl Session {
                 running.keeps = prepared.writes || prepared.locks || txn.has_writes();
                 let execution = Box::new(Execution::new(Arc::clone(fragment)));
                 running.stage = Stage::Running { execution, savepoint };
-                Ok(None)
+                Ok(())
             }
             Command::Utility(statement) => {
                 let (rows, tag) = self.utility(statement, &running.params)?;
@@ -616,12 +624,12 @@ impl Session {
                 running.rows = 0;
                 let ticket = self.finish_implicit(running)?;
                 running.stage = Stage::Giving(Some(Completion { tag, ticket }));
-                Ok(None)
+                Ok(())
             }
             Command::Empty => {
                 let ticket = self.finish_implicit(running)?;
                 running.stage = Stage::Giving(Some(Completion { tag: String::new(), ticket }));
-                Ok(None)
+                Ok(())
             }
             Command::Control(_) => Err(Error::internal("what ends a transaction runs within one")),
         }

@@ -1,0 +1,373 @@
+//! Tokens mended between tokenizer and parser, where the parser does not know PostgreSQL's grammar.
+//!
+//! What is put in or taken out leaves the places of all other tokens alone, so that errors point to the text as it was
+//! written. Three marks are spelled in ways that PostgreSQL does not know and that are refused when a user writes them:
+//!
+//! | written | mended |
+//! | --- | --- |
+//! | `BETWEEN SYMMETRIC a AND b` | `BETWEEN !! a AND b` |
+//! | `INSERT INTO t OVERRIDING SYSTEM VALUE` | `INSERT INTO TABLE t` |
+//! | `INSERT INTO t OVERRIDING USER VALUE` | `INSERT OVERWRITE INTO t` |
+
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
+
+use super::{Walker, position};
+use crate::error::{Error, Result, SqlState};
+
+enum Edit {
+    Remove,
+    Replace(Token),
+    InsertBefore(Vec<Token>),
+}
+
+struct Mender<'t> {
+    text: &'t str,
+    tokens: &'t [TokenWithSpan],
+    /// Places of the tokens that are not blanks or comments.
+    solid: Vec<usize>,
+    edits: Vec<(usize, Edit)>,
+}
+
+/// Mends a list of tokens.
+///
+/// # Errors
+/// 42601 for what the parser lets through and PostgreSQL does not.
+pub(super) fn mend(text: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let solid =
+        tokens.iter().enumerate().filter(|(_, token)| !matches!(token.token, Token::Whitespace(_))).map(|(at, _)| at);
+    let mut mender = Mender { text, tokens: &tokens, solid: solid.collect(), edits: Vec::new() };
+    mender.scan()?;
+    let mut edits = mender.edits;
+    if edits.is_empty() {
+        return Ok(tokens);
+    }
+    edits.sort_by_key(|(at, _)| *at);
+    let mut edits = edits.into_iter().peekable();
+    let mut mended = Vec::with_capacity(tokens.len() + 8);
+    for (at, token) in tokens.into_iter().enumerate() {
+        let mut kept = Some(token);
+        while let Some((_, edit)) = edits.next_if(|(place, _)| *place == at) {
+            let Some(token) = &mut kept else { continue };
+            match edit {
+                Edit::Remove => kept = None,
+                Edit::Replace(by) => token.token = by,
+                Edit::InsertBefore(new) => {
+                    let span = token.span;
+                    mended.extend(new.into_iter().map(|token| TokenWithSpan { token, span }));
+                }
+            }
+        }
+        mended.extend(kept);
+    }
+    Ok(mended)
+}
+
+fn word(keyword: Keyword, value: &str) -> Token {
+    Token::Word(Word { value: value.to_owned(), quote_style: None, keyword })
+}
+
+impl Mender<'_> {
+    /// The token that is so many solid ones from the start of the text.
+    fn token(&self, nth: usize) -> &Token {
+        self.solid.get(nth).map_or(&Token::EOF, |&at| &self.tokens[at].token)
+    }
+
+    fn is(&self, nth: usize, name: &str) -> bool {
+        matches!(self.token(nth), Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name))
+    }
+
+    fn are(&self, nth: usize, names: &[&str]) -> bool {
+        names.iter().enumerate().all(|(index, name)| self.is(nth + index, name))
+    }
+
+    fn edit(&mut self, nth: usize, edit: Edit) {
+        if let Some(&at) = self.solid.get(nth) {
+            self.edits.push((at, edit));
+        }
+    }
+
+    fn refuse(&self, nth: usize) -> Error {
+        let error = Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{}\"", self.token(nth)));
+        match self.solid.get(nth) {
+            Some(&at) => error.at(position(self.text, self.tokens[at].span.start)),
+            None => error,
+        }
+    }
+
+    fn scan(&mut self) -> Result<()> {
+        let mut start = 0;
+        let mut walker = Walker { text: self.text, line: 1, column: 1, byte: 0 };
+        for nth in 0..self.solid.len() {
+            match self.token(nth) {
+                Token::SemiColon => start = nth + 1,
+                Token::Number(..) | Token::Placeholder(_) => {
+                    let (this, next) = (self.solid[nth], self.solid[nth] + 1);
+                    // `1x`, `1e`: PostgreSQL wants a blank between.
+                    if let Some(after) = self.tokens.get(next)
+                        && matches!(&after.token, Token::Word(word) if word.quote_style.is_none())
+                        && self.tokens[this].span.end == after.span.start
+                    {
+                        return Err(self.junk(nth));
+                    }
+                }
+                Token::HexStringLiteral(_) => {
+                    let at = walker.byte_of(self.tokens[self.solid[nth]].span.start);
+                    if self.text[at..].starts_with('0') {
+                        return Err(self.junk(nth));
+                    }
+                }
+                Token::DollarQuotedString(text)
+                    if text.tag.as_ref().is_some_and(|tag| tag.starts_with(|c: char| c.is_ascii_digit())) =>
+                {
+                    return Err(self.junk(nth));
+                }
+                Token::Word(word) if word.quote_style.is_some() && word.value.is_empty() => {
+                    let error = Error::new(SqlState::SYNTAX_ERROR, "zero-length delimited identifier at or near \"\"\"\"");
+                    return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
+                }
+                Token::SingleQuotedString(_) => self.string(nth, start)?,
+                // A view's text, as it is kept, has the mark already.
+                Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => return Err(self.refuse(nth)),
+                Token::DoubleEq => {
+                    let error = Error::new(SqlState::NO_SUCH_FUNCTION, "operator does not exist: ==");
+                    return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
+                }
+                Token::Word(word) if word.quote_style.is_none() => self.word(nth, start, word.keyword)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn junk(&self, nth: usize) -> Error {
+        let message = format!("trailing junk after numeric literal at or near \"{}\"", self.token(nth));
+        Error::new(SqlState::SYNTAX_ERROR, message).at(position(self.text, self.tokens[self.solid[nth]].span.start))
+    }
+
+    /// Strings one after the other are one if a line ends between them, and an error if not.
+    fn string(&mut self, nth: usize, start: usize) -> Result<()> {
+        let is_query = ["SELECT", "VALUES", "WITH", "INSERT", "UPDATE", "DELETE", "TABLE"].iter().any(|name| self.is(start, name));
+        if nth == start {
+            return Ok(());
+        }
+        if is_query && self.is(nth - 1, "AS") {
+            return Err(self.refuse(nth));
+        }
+        let mut text = match self.token(nth - 1) {
+            Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_) => String::new(),
+            _ => return Ok(()),
+        };
+        let between = &self.tokens[self.solid[nth - 1] + 1..self.solid[nth]];
+        let continues = between.iter().any(|token| {
+            matches!(
+                &token.token,
+                Token::Whitespace(Whitespace::Newline | Whitespace::SingleLineComment { .. })
+            )
+        });
+        if !continues {
+            return if is_query { Err(self.refuse(nth)) } else { Ok(()) };
+        }
+        // The first of them takes all texts; the others go.
+        let mut first = nth - 1;
+        while first > start
+            && matches!(self.token(first), Token::SingleQuotedString(_))
+            && matches!(self.token(first - 1), Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_))
+        {
+            first -= 1;
+        }
+        for part in first..=nth {
+            if let Token::SingleQuotedString(part) | Token::EscapedStringLiteral(part) | Token::UnicodeStringLiteral(part) =
+                self.token(part)
+            {
+                text.push_str(part);
+            }
+        }
+        let at = self.solid[first];
+        self.edits.retain(|(place, _)| *place != at);
+        self.edit(first, Edit::Replace(Token::SingleQuotedString(text)));
+        self.edit(nth, Edit::Remove);
+        Ok(())
+    }
+
+    fn word(&mut self, nth: usize, start: usize, keyword: Keyword) -> Result<()> {
+        match keyword {
+            Keyword::BETWEEN if self.is(nth + 1, "SYMMETRIC") => {
+                self.edit(nth + 1, Edit::Replace(Token::DoubleExclamationMark));
+            }
+            Keyword::BETWEEN if self.is(nth + 1, "ASYMMETRIC") => self.edit(nth + 1, Edit::Remove),
+            Keyword::TRIM if *self.token(nth + 1) == Token::LParen => {
+                let sided = ["BOTH", "LEADING", "TRAILING"].iter().any(|side| self.is(nth + 2, side));
+                let from = nth + 2 + usize::from(sided);
+                if self.is(from, "FROM") {
+                    self.edit(from, Edit::InsertBefore(vec![Token::SingleQuotedString(" ".to_owned())]));
+                }
+            }
+            Keyword::RESET if nth == start && self.are(nth + 1, &["TIME", "ZONE"]) => {
+                self.edit(nth + 1, Edit::Replace(word(Keyword::NoKeyword, "timezone")));
+                self.edit(nth + 2, Edit::Remove);
+            }
+            Keyword::FOR if self.are(nth + 1, &["NO", "KEY", "UPDATE"]) => {
+                self.edit(nth + 1, Edit::Remove);
+                self.edit(nth + 2, Edit::Remove);
+            }
+            Keyword::FOR if self.are(nth + 1, &["KEY", "SHARE"]) => self.edit(nth + 1, Edit::Remove),
+            Keyword::INSERT if !self.is(nth + 1, "INTO") && self.follows_statement(nth, start) => {
+                return Err(self.refuse(nth + 1));
+            }
+            Keyword::INSERT if self.is(nth + 2, "TABLE") && self.follows_statement(nth, start) => {
+                return Err(self.refuse(nth + 2));
+            }
+            Keyword::INSERT => self.overriding(nth),
+            Keyword::REINDEX if nth == start => self.reindex(nth),
+            Keyword::TABLE if self.starts_query(nth, start) => {
+                // TABLE t is SELECT * FROM t.
+                self.edit(nth, Edit::Replace(word(Keyword::SELECT, "SELECT")));
+                self.edit(nth + 1, Edit::InsertBefore(vec![Token::Mul, word(Keyword::FROM, "FROM")]));
+            }
+            Keyword::NOTNULL => self.null_test(nth, start, true),
+            Keyword::NoKeyword if self.is(nth, "ISNULL") => self.null_test(nth, start, false),
+            Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 1),
+            Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
+                self.sequence_options(nth + 2);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a keyword begins a statement that writes, rather than being a privilege, an event or a name.
+    fn follows_statement(&self, nth: usize, start: usize) -> bool {
+        nth == start || (self.is(start, "WITH") && matches!(self.token(nth - 1), Token::RParen | Token::LParen))
+    }
+
+    fn starts_query(&self, nth: usize, start: usize) -> bool {
+        let named = matches!(self.token(nth + 1), Token::Word(_));
+        named
+            && (nth == start
+                || ["UNION", "INTERSECT", "EXCEPT", "ALL"].iter().any(|name| self.is(nth - 1, name))
+                || (*self.token(nth - 1) == Token::LParen && !self.is(start, "ALTER") && !self.is(start, "CREATE")))
+    }
+
+    /// `a ISNULL` is `a IS NULL`.
+    fn null_test(&mut self, nth: usize, start: usize, negated: bool) {
+        let is_name = nth == start || self.is(nth - 1, "AS") || *self.token(nth - 1) == Token::Period;
+        if is_name {
+            return;
+        }
+        let mut before = vec![word(Keyword::IS, "IS")];
+        if negated {
+            before.push(word(Keyword::NOT, "NOT"));
+        }
+        self.edit(nth, Edit::InsertBefore(before));
+        self.edit(nth, Edit::Replace(word(Keyword::NULL, "NULL")));
+    }
+
+    fn overriding(&mut self, insert: usize) {
+        let mut at = insert;
+        while !matches!(self.token(at), Token::EOF | Token::SemiColon) && !self.is(at, "VALUES") && !self.is(at, "SELECT") {
+            if self.is(at, "OVERRIDING") && self.is(at + 2, "VALUE") {
+                if self.is(at + 1, "SYSTEM") {
+                    self.edit(insert + 2, Edit::InsertBefore(vec![word(Keyword::TABLE, "TABLE")]));
+                } else if self.is(at + 1, "USER") {
+                    self.edit(insert + 1, Edit::InsertBefore(vec![word(Keyword::OVERWRITE, "OVERWRITE")]));
+                } else {
+                    return;
+                }
+                for place in at..at + 3 {
+                    self.edit(place, Edit::Remove);
+                }
+                return;
+            }
+            at += 1;
+        }
+    }
+
+    /// `REINDEX TABLE t` is read as `VACUUM REINDEX t`.
+    fn reindex(&mut self, nth: usize) {
+        self.edit(nth, Edit::InsertBefore(vec![word(Keyword::VACUUM, "VACUUM")]));
+        let mut at = nth + 1;
+        if *self.token(at) == Token::LParen {
+            while !matches!(self.token(at), Token::EOF | Token::RParen) {
+                self.edit(at, Edit::Remove);
+                at += 1;
+            }
+            self.edit(at, Edit::Remove);
+            at += 1;
+        }
+        if ["TABLE", "INDEX"].iter().any(|kind| self.is(at, kind)) {
+            self.edit(at, Edit::Remove);
+            at += 1;
+        }
+        if self.is(at, "CONCURRENTLY") {
+            self.edit(at, Edit::Remove);
+        }
+    }
+
+    /// The parser wants a sequence's options in one order, PostgreSQL takes them in any.
+    fn sequence_options(&mut self, from: usize) {
+        let begins = |mender: &Self, at: usize| -> Option<usize> {
+            let at = if mender.is(at, "NO") { at + 1 } else { at };
+            ["INCREMENT", "MINVALUE", "MAXVALUE", "START", "CACHE", "CYCLE"].iter().position(|name| mender.is(at, name))
+        };
+        let mut at = from;
+        while begins(self, at).is_none() {
+            if matches!(self.token(at), Token::EOF | Token::SemiColon | Token::RParen) {
+                return;
+            }
+            at += 1;
+        }
+        let first = at;
+        let mut options: Vec<(usize, std::ops::Range<usize>)> = Vec::new();
+        while let Some(rank) = begins(self, at) {
+            let option = at;
+            at += if self.is(at, "NO") { 2 } else { 1 };
+            while !matches!(self.token(at), Token::EOF | Token::SemiColon | Token::RParen)
+                && begins(self, at).is_none()
+                && !self.is(at, "OWNED")
+                && !self.is(at, "RESTART")
+            {
+                at += 1;
+            }
+            options.push((rank, option..at));
+        }
+        if options.is_sorted_by_key(|(rank, _)| *rank) {
+            return;
+        }
+        options.sort_by_key(|(rank, _)| *rank);
+        let tokens: Vec<Token> =
+            options.into_iter().flat_map(|(_, range)| range).map(|nth| self.token(nth).clone()).collect();
+        for (nth, token) in (first..at).zip(tokens) {
+            self.edit(nth, Edit::Replace(token));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    fn mended(text: &str) -> String {
+        let statements = crate::statement::parse(text).unwrap();
+        statements.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn what_the_parser_does_not_know_is_said_in_words_that_it_knows() {
+        assert_eq!(mended("SELECT a BETWEEN SYMMETRIC b AND c"), "SELECT a BETWEEN !!b AND c");
+        assert_eq!(mended("SELECT trim(leading from x)"), "SELECT TRIM(LEADING ' ' FROM x)");
+        assert_eq!(mended("SELECT 'a'\n'b' -- c\n 'd'"), "SELECT 'abd'");
+        assert_eq!(mended("TABLE a UNION TABLE b"), "SELECT * FROM a UNION SELECT * FROM b");
+        assert_eq!(
+            mended("CREATE SEQUENCE s START 5 INCREMENT BY 10"),
+            "CREATE SEQUENCE s INCREMENT BY 10 START 5"
+        );
+    }
+
+    #[test]
+    fn what_only_the_parser_takes_is_refused() {
+        for text in ["SELECT !! 1", "SELECT 'a' 'b'", "SELECT 1x", "INSERT OVERWRITE INTO t VALUES (1)", "SELECT \"\""] {
+            assert!(crate::statement::parse(text).is_err(), "{text}");
+        }
+    }
+}
