@@ -194,6 +194,13 @@ impl Error {
         self
     }
 
+    /// Without a place: the text is not one that the user has written.
+    #[must_use]
+    pub(crate) fn without_position(mut self) -> Self {
+        self.0.position = None;
+        self
+    }
+
     /// With the names that a constraint violation is about.
     #[must_use]
     pub fn about(mut self, table: &str, column: Option<&str>, constraint: Option<&str>) -> Self {

@@ -49,11 +49,12 @@ mod text_io;
 mod types;
 mod value;
 
+pub use env::Env;
 pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;
 pub use numeric::Numeric;
 pub use session::{
-    Answer, Completion, Engine, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState,
+    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState,
 };
 pub use types::{Category, ColumnType, Modifier, Type};
 pub use value::Datum;

@@ -14,6 +14,8 @@
 
 mod calls;
 mod control;
+mod copy;
+mod cursor;
 mod engine;
 mod plans;
 mod rows;
@@ -39,6 +41,8 @@ use crate::types::Type;
 use crate::value::Datum;
 
 use calls::Own;
+pub use copy::{Copy, CopyFrom, CopyTo};
+pub use cursor::Cursor;
 pub use engine::Engine;
 use plans::{Command, Plans};
 pub use plans::{Prepared, ResultColumn};

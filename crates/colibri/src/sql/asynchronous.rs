@@ -1,0 +1,293 @@
+//! Connections whose calls are futures, for any runtime: they wait for locks and for the disk without a thread, and let
+//! others run when a statement takes long.
+//!
+//! A call that is dropped before its end is taken back: so a time limit of the runtime is a time limit of the statement.
+//! (The settings `statement_timeout` and `lock_timeout` would need a clock, and do nothing here.)
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use colibri_sql::{Completion, Progress, Running, SqlState, TransactionState};
+
+use super::connection::{only_row, rows_of_tag};
+use super::row::{Block, Row};
+use super::transaction::{already_open, failed_inside};
+use super::value::{Params, bind};
+use super::{CancelHandle, Connection, Error, Result, Statement, ToStatement, TransactionOptions};
+
+/// Rows that a statement looks at before it lets others run.
+const BUDGET_ROWS: i64 = 10_000;
+
+/// A session whose calls are futures. It is `Send`, and so are its futures.
+///
+/// ```
+/// # fn block_on<F: Future>(future: F) -> F::Output {
+/// #     struct Unpark(std::thread::Thread);
+/// #     impl std::task::Wake for Unpark {
+/// #         fn wake(self: std::sync::Arc<Self>) { self.0.unpark() }
+/// #     }
+/// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+/// #     let mut future = std::pin::pin!(future);
+/// #     loop {
+/// #         match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+/// #             std::task::Poll::Ready(output) => return output,
+/// #             std::task::Poll::Pending => std::thread::park(),
+/// #         }
+/// #     }
+/// # }
+/// # let dir = tempfile::tempdir()?;
+/// # let db = colibri::sql::Database::open(dir.path())?;
+/// let mut conn = db.connect_async();
+/// block_on(async {
+///     conn.execute("CREATE TABLE birds (name text PRIMARY KEY, beats int)", ()).await?;
+///     conn.transaction(async |tx| {
+///         tx.execute("INSERT INTO birds VALUES ($1, $2)", ("bee hummingbird", 80)).await?;
+///         tx.execute("INSERT INTO birds VALUES ($1, $2)", ("giant hummingbird", 15)).await
+///     })
+///     .await?;
+///     let row = conn.query_row("SELECT sum(beats) FROM birds", ()).await?;
+///     assert_eq!(row.get::<_, i64>(0)?, 95);
+///     Ok::<(), colibri::sql::Error>(())
+/// })?;
+/// # Ok::<(), colibri::sql::Error>(())
+/// ```
+pub struct AsyncConnection {
+    connection: Connection,
+}
+
+/// A statement at work, which is taken back if it is dropped.
+struct AtWork<'c> {
+    connection: &'c mut Connection,
+    running: Running,
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        // After its end this does nothing.
+        drop(self.connection.session.abandon(&mut self.running));
+    }
+}
+
+impl AtWork<'_> {
+    /// Waits for what comes next: rows, or the end.
+    async fn advance(&mut self, rows: &mut colibri_sql::Rows) -> Result<Option<String>> {
+        loop {
+            match self.connection.session.step(&mut self.running, rows, BUDGET_ROWS)? {
+                Progress::Rows => return Ok(None),
+                Progress::Yield => let_others_run().await,
+                Progress::Wait(wait) => unless_canceled(&self.connection.cancel_handle(), wait).await?,
+                Progress::Done(Completion { tag, ticket }) => {
+                    if let Some(mut ticket) = ticket {
+                        Pin::new(&mut ticket).await?;
+                        self.connection.session.wait_durable(ticket)?;
+                    }
+                    return Ok(Some(tag));
+                }
+            }
+        }
+    }
+}
+
+async fn let_others_run() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+async fn unless_canceled(cancel: &CancelHandle, wait: impl Future<Output = ()>) -> Result<()> {
+    let mut wait = pin!(wait);
+    poll_fn(|context| {
+        *cancel.waker.lock() = Some(context.waker().clone());
+        if cancel.is_canceled() {
+            let message = "canceling statement due to user request";
+            return Poll::Ready(Err(Error::new(SqlState::CANCELED, message)));
+        }
+        wait.as_mut().poll(context).map(Ok)
+    })
+    .await
+}
+
+impl AsyncConnection {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+
+    /// Prepares a statement. This takes no time to speak of, and so is no future.
+    ///
+    /// # Errors
+    /// As [`Connection::prepare`].
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
+        self.connection.prepare(sql)
+    }
+
+    /// Runs a statement, handing on its rows as they come; its command tag.
+    async fn drive(
+        &mut self,
+        statement: impl ToStatement,
+        params: impl Params,
+        mut take: impl FnMut(Row) -> Result<()>,
+    ) -> Result<String> {
+        let statement = statement.to_statement(&mut self.connection)?;
+        let params = bind(&params, statement.prepared.params(), self.connection.session.env())?;
+        let running = self.connection.session.start(&statement.prepared, params)?;
+        let mut work = AtWork { connection: &mut self.connection, running };
+        let columns = super::row::columns_of(&statement.prepared);
+        loop {
+            let mut rows = colibri_sql::Rows::default();
+            let advanced = work.advance(&mut rows).await;
+            let tag = work.connection.noted(advanced)?;
+            if !rows.is_empty() {
+                let block = Arc::new(Block { columns: Arc::clone(&columns), rows });
+                (0..block.rows.len()).try_for_each(|index| take(Row::new(&block, index)))?;
+            }
+            if let Some(tag) = tag {
+                return Ok(tag);
+            }
+        }
+    }
+
+    /// As [`Connection::execute`].
+    ///
+    /// # Errors
+    /// The statement's.
+    pub async fn execute(&mut self, statement: impl ToStatement, params: impl Params) -> Result<u64> {
+        let tag = self.drive(statement, params, |_| Ok(())).await?;
+        Ok(rows_of_tag(&tag))
+    }
+
+    /// As [`Connection::query`].
+    ///
+    /// # Errors
+    /// The statement's.
+    pub async fn query(&mut self, statement: impl ToStatement, params: impl Params) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        self.drive(statement, params, |row| {
+            rows.push(row);
+            Ok(())
+        })
+        .await?;
+        Ok(rows)
+    }
+
+    /// As [`Connection::query_row`].
+    ///
+    /// # Errors
+    /// As [`Connection::query_row`].
+    pub async fn query_row(&mut self, statement: impl ToStatement, params: impl Params) -> Result<Row> {
+        let row = self.query_opt(statement, params).await?;
+        row.ok_or_else(|| Error::new(SqlState("P0002"), "query returned no rows"))
+    }
+
+    /// As [`Connection::query_opt`].
+    ///
+    /// # Errors
+    /// As [`Connection::query_opt`].
+    pub async fn query_opt(&mut self, statement: impl ToStatement, params: impl Params) -> Result<Option<Row>> {
+        only_row(self.query(statement, params).await?)
+    }
+
+    /// Hands a statement's rows to a closure one by one, without all of them in memory; how many there were. An error of the
+    /// closure ends the statement.
+    ///
+    /// # Errors
+    /// The statement's, and the closure's.
+    pub async fn for_each(
+        &mut self,
+        statement: impl ToStatement,
+        params: impl Params,
+        take: impl FnMut(Row) -> Result<()>,
+    ) -> Result<u64> {
+        let tag = self.drive(statement, params, take).await?;
+        Ok(rows_of_tag(&tag))
+    }
+
+    /// Runs a closure in a transaction, as [`Connection::transaction`] does.
+    ///
+    /// # Errors
+    /// As [`Connection::transaction`].
+    pub async fn transaction<T, E: From<Error>>(
+        &mut self,
+        run: impl AsyncFnMut(&mut Self) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        self.transaction_with(&TransactionOptions::new(), run).await
+    }
+
+    /// As [`AsyncConnection::transaction`], with options.
+    ///
+    /// # Errors
+    /// As [`Connection::transaction`].
+    pub async fn transaction_with<T, E: From<Error>>(
+        &mut self,
+        options: &TransactionOptions,
+        mut run: impl AsyncFnMut(&mut Self) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        if self.connection.transaction_state() != TransactionState::Idle {
+            return Err(already_open().into());
+        }
+        let begin = options.begin();
+        let mut attempt = 1;
+        loop {
+            let open = Open(self);
+            open.0.execute(begin.as_str(), ()).await?;
+            open.0.connection.conflicted = false;
+            let result = match run(open.0).await {
+                Ok(value) => open.0.commit().await.map(|()| value).map_err(E::from),
+                Err(error) => Err(error),
+            };
+            let conflicted = open.0.connection.conflicted;
+            drop(open);
+            if result.is_ok() || !conflicted || options.is_last(attempt) {
+                return result;
+            }
+            // There is no clock to sleep by: others are let run, more often after each attempt.
+            for _ in 0..fastrand::u32(1..=(1 << attempt.min(8))) {
+                let_others_run().await;
+            }
+            attempt += 1;
+        }
+    }
+
+    async fn commit(&mut self) -> Result<()> {
+        let failed = self.connection.transaction_state() != TransactionState::Open;
+        self.execute("COMMIT", ()).await?;
+        if failed { Err(failed_inside()) } else { Ok(()) }
+    }
+
+    /// Where the connection stands.
+    #[must_use]
+    pub fn transaction_state(&self) -> TransactionState {
+        self.connection.transaction_state()
+    }
+
+    /// What ends this connection's statements from elsewhere.
+    #[must_use]
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.connection.cancel_handle()
+    }
+
+    /// The connection, for a thread that may wait.
+    #[must_use]
+    pub fn into_blocking(self) -> Connection {
+        self.connection
+    }
+}
+
+/// Takes the transaction back unless it was ended: also when the future is dropped.
+struct Open<'c>(&'c mut AsyncConnection);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if self.0.connection.transaction_state() != TransactionState::Idle {
+            // Taking back waits for nothing and writes nothing.
+            _ = self.0.connection.execute("ROLLBACK", ());
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A statement whose rows are fetched piece by piece by somebody who may wait, and ending one before its end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use colibri_txn::{CommitTicket, Transaction};
+
+use super::{BUDGET_ROWS, Prepared, Progress, Rows, Running, Session, Stage, TransactionState, wait_now};
+use crate::error::{Error, Result, SqlState};
+use crate::value::Datum;
+
+/// A statement at work, with its time limit.
+pub struct Cursor {
+    running: Running,
+    deadline: Option<Instant>,
+}
+
+impl Session {
+    /// Begins to run a statement whose rows are to be fetched.
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn open_cursor(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Cursor> {
+        let deadline = self.own.settings.duration("statement_timeout").map(|limit| Instant::now() + limit);
+        Ok(Cursor { running: self.start(prepared, params)?, deadline })
+    }
+
+    /// Waits for the next rows, and adds them to `rows`. At the end gives the command tag, once what the statement did is
+    /// durable.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub fn fetch(&mut self, cursor: &mut Cursor, rows: &mut Rows) -> Result<Option<String>> {
+        let Cursor { running, deadline } = cursor;
+        loop {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.statement_failed(running);
+                return Err(Error::new(SqlState::CANCELED, "canceling statement due to statement timeout"));
+            }
+            let budget_rows = if deadline.is_some() { BUDGET_ROWS >> 4 } else { BUDGET_ROWS };
+            match self.step(running, rows, budget_rows)? {
+                Progress::Rows => return Ok(None),
+                Progress::Yield => {}
+                Progress::Wait(wait) => {
+                    if let Err(error) = wait_now(wait, &self.own.settings, &self.cancel) {
+                        self.statement_failed(running);
+                        return Err(error);
+                    }
+                }
+                Progress::Done(completion) => {
+                    if let Some(ticket) = completion.ticket {
+                        self.wait_durable(ticket)?;
+                    }
+                    return Ok(Some(completion.tag));
+                }
+            }
+        }
+    }
+
+    /// Ends a cursor before its end, as [`Session::abandon`] does, and waits for what has committed.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn close_cursor(&mut self, cursor: &mut Cursor) -> Result<()> {
+        match self.abandon(&mut cursor.running)? {
+            Some(ticket) => self.wait_durable(ticket),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends a statement before [`super::Progress::Done`]. Without a transaction block it is taken back, unless it has
+    /// committed already and only its rows were left to give: then the ticket says when that is durable. Within a block,
+    /// what it has changed is taken back, and the block goes on.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn abandon(&mut self, running: &mut Running) -> Result<Option<CommitTicket>> {
+        match std::mem::replace(&mut running.stage, Stage::Over) {
+            Stage::Giving(completion) => Ok(completion.and_then(|completion| completion.ticket)),
+            Stage::Begin | Stage::Over => Ok(None),
+            Stage::Restart(savepoint) | Stage::Running { savepoint, .. } => {
+                if running.implicit {
+                    drop(self.abort_txn());
+                    self.end_block(false);
+                } else if let (Some(txn), true) = (&mut self.txn, running.keeps) {
+                    txn.rollback_to(savepoint).inspect_err(|_| self.state = TransactionState::Failed)?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// A user may be told of what the session's statements gave when all they saw is durable: waits for a ticket, and
+    /// remembers how far that was, so that the session's next statement sees it.
+    ///
+    /// # Errors
+    /// 40003 if the flush fails.
+    pub fn wait_durable(&mut self, ticket: CommitTicket) -> Result<()> {
+        self.seen = self.seen.max(ticket.wait()?);
+        Ok(())
+    }
+}
