@@ -20,7 +20,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::plan::ReferenceAction;
 use crate::row::RowFormat;
 use crate::text_io;
-use crate::types::{ColumnType, Modifier, Type};
+use crate::types::{ColumnType, Type};
 use crate::value::Datum;
 
 /// Where the catalogue is.

@@ -168,13 +168,15 @@ pub(crate) enum KeyPart {
 pub(crate) enum JoinKind {
     Inner,
     Left,
-    /// Only of hash joins.
+    /// Only of hash joins. Chosen by no rule yet: LEFT with its sides exchanged always does.
+    #[expect(dead_code, reason = "the executor knows it; the planner will when it picks the smaller side to keep")]
     Right,
     /// Only of hash joins.
     Full,
     /// Left rows that have a partner; only their columns.
     Semi,
     /// Left rows that have none; only their columns.
+    #[expect(dead_code, reason = "the executor knows it; the planner will when it turns NOT EXISTS into a join")]
     Anti,
 }
 
@@ -379,12 +381,4 @@ pub enum ReferenceAction {
     SetNull,
     /// They refer to what their columns' defaults say.
     SetDefault,
-}
-
-/// A bound that a condition sets on a column, as the planner finds them.
-#[derive(Debug, Clone)]
-pub(crate) struct ColumnBound {
-    pub(crate) column: usize,
-    pub(crate) op: CompareOp,
-    pub(crate) value: Expr,
 }

@@ -55,13 +55,10 @@ mod tests;
 mod update;
 
 pub(crate) use batch::Batch;
-pub(crate) use constraints::validate::{
-    backfill_index, check_table, rewrite_table, validate_check, validate_foreign_key, validate_not_null, with_exec,
-};
+pub(crate) use constraints::validate::with_exec;
 pub(crate) use eval::Scope;
 pub(crate) use insert::RowWriter;
-pub(crate) use ranges::{Ranges, key_ranges};
-pub(crate) use scan::Lookup;
+use scan::Lookup;
 
 /// What the session does for expressions.
 pub(crate) trait SessionCalls {

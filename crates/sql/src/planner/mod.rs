@@ -76,12 +76,6 @@ impl Layout {
         self.0.iter().position(|&other| other == column)
     }
 
-    fn has_all(&self, expr: &Expr) -> bool {
-        let mut all = true;
-        rewrite::for_each_column(expr, &mut |column| all = all && self.place(column).is_some());
-        all
-    }
-
     /// An expression over the wide row as one over the node's row.
     fn bind(&self, mut expr: Expr) -> Expr {
         rewrite::map_columns(&mut expr, &|column| {

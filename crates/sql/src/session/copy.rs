@@ -166,7 +166,7 @@ impl Session {
                         wait_now(wait, &self.own.settings, &self.cancel)?;
                     }
                     let version = self.own.catalog.version;
-                    self.take_back(savepoint)?;
+                    self.take_back_to(savepoint)?;
                     if self.own.catalog.version != version {
                         return Err(Error::new(
                             SqlState::SERIALIZATION_FAILURE,

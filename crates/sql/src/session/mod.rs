@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use colibri_storage::TxnId;
 use colibri_txn::{
-    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, Store,
+    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
     Transaction,
 };
 use compact_str::CompactString;
@@ -559,6 +559,10 @@ impl Session {
             self.own.catalog = Arc::clone(catalog);
             self.block.catalog_changed = *changed;
         }
+        self.take_back_to(savepoint)
+    }
+
+    fn take_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
         if let Some(txn) = &mut self.txn {
             txn.restart(savepoint)?;
         }

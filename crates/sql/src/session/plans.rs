@@ -245,7 +245,7 @@ impl Session {
         let current = self.is_current(prepared);
         if current {
             let runs = prepared.runs.fetch_add(1, Ordering::Relaxed);
-            let look = prepared.sizes.len() > 1 || runs % RUNS_BETWEEN_LOOKS == 0;
+            let look = prepared.sizes.len() > 1 || runs.is_multiple_of(RUNS_BETWEEN_LOOKS);
             let (true, Some(txn)) = (look, &self.txn) else { return Ok(Arc::clone(prepared)) };
             let outgrown = prepared.sizes.iter().any(|(table, before)| {
                 let now = rows_of(txn, table);
