@@ -36,6 +36,12 @@ pub(crate) enum Failure {
     /// Standard output does not take the results.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),
+    /// The database in `dir` cannot be used for SQL.
+    #[error("{source}{}", source.report().hint.as_ref().map_or(String::new(), |hint| format!(". {hint}")))]
+    Sql { dir: PathBuf, source: Box<colibri::sql::Error> },
+    /// Statements failed, which was said where they did.
+    #[error("a statement failed")]
+    Told { code: u8 },
     /// The benchmark failed, or its results are not valid.
     #[error(transparent)]
     Bench(#[from] kv::Error),

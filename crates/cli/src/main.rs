@@ -5,6 +5,7 @@
 //! | 0 | done |
 //! | 1 | failed, or `check` found problems, or `bench` results are not valid; one line on standard error says why |
 //! | 2 | the command line is wrong |
+//! | 3 | a statement of a script that `sql` ran failed, which was said where it did |
 //! | 130, 143 | `bench` was ended by SIGINT or SIGTERM; its databases are removed |
 //!
 //! Invariants
@@ -27,13 +28,16 @@ mod new_file;
 mod number;
 mod readers;
 mod restore;
+mod sql;
 mod stat;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// A transactional key-value database that costs nothing while idle.
+use failure::Failure;
+
+/// A transactional database that costs nothing while idle.
 #[derive(Debug, Parser)]
 #[command(name = "colibri", version, arg_required_else_help = true)]
 #[command(
@@ -55,6 +59,7 @@ enum Command {
     Restore(restore::RestoreArgs),
     Dump(dump::DumpArgs),
     Load(load::LoadArgs),
+    Sql(sql::SqlArgs),
 }
 
 fn main() -> ExitCode {
@@ -68,10 +73,12 @@ fn main() -> ExitCode {
         Command::Restore(args) => restore::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Load(args) => load::run(&args),
+        Command::Sql(args) => sql::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(Failure::Told { code }) => ExitCode::from(code),
         Err(failure) => {
             eprintln!("colibri: {failure}");
             failure.exit_code()

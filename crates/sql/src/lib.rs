@@ -49,6 +49,7 @@ mod text_io;
 mod types;
 mod value;
 
+pub use compact_str::CompactString;
 pub use env::Env;
 pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;

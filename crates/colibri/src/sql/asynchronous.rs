@@ -37,7 +37,7 @@ const BUDGET_ROWS: i64 = 10_000;
 /// #         }
 /// #     }
 /// # }
-/// # let dir = tempfile::tempdir()?;
+/// # let dir = tempfile::tempdir().expect("a directory");
 /// # let db = colibri::sql::Database::open(dir.path())?;
 /// let mut conn = db.connect_async();
 /// block_on(async {

@@ -16,7 +16,7 @@ use super::{Error, Result};
 /// A session: one statement at a time. Drop it to end it; an open transaction is taken back.
 ///
 /// ```
-/// # let dir = tempfile::tempdir()?;
+/// # let dir = tempfile::tempdir().expect("a directory");
 /// # let db = colibri::sql::Database::open(dir.path())?;
 /// let mut conn = db.connect();
 /// conn.batch("CREATE TABLE birds (id serial PRIMARY KEY, name text NOT NULL, grams float8)")?;
@@ -108,7 +108,7 @@ impl<S: ToStatement + ?Sized> ToStatement for &S {
 /// Ends the statement that a connection is running, from another thread.
 ///
 /// ```
-/// # let dir = tempfile::tempdir()?;
+/// # let dir = tempfile::tempdir().expect("a directory");
 /// # let db = colibri::sql::Database::open(dir.path())?;
 /// let mut conn = db.connect();
 /// let cancel = conn.cancel_handle();
@@ -163,7 +163,7 @@ impl Connection {
     /// little.
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = tempfile::tempdir().expect("a directory");
     /// # let db = colibri::sql::Database::open(dir.path())?;
     /// # let mut conn = db.connect();
     /// let add = conn.prepare("SELECT $1::int + $2")?;
@@ -218,7 +218,7 @@ impl Connection {
     /// or locks something are, so that it can run again after a conflict.)
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = tempfile::tempdir().expect("a directory");
     /// # let db = colibri::sql::Database::open(dir.path())?;
     /// # let mut conn = db.connect();
     /// let mut sum = 0;
@@ -283,7 +283,7 @@ impl Connection {
     ///
     /// ```
     /// use std::io::Write;
-    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = tempfile::tempdir().expect("a directory");
     /// # let db = colibri::sql::Database::open(dir.path())?;
     /// # let mut conn = db.connect();
     /// conn.batch("CREATE TABLE birds (name text, grams int)")?;
@@ -309,7 +309,7 @@ impl Connection {
     /// Runs `COPY … TO STDOUT`, writing to `out`; how many rows that were.
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = tempfile::tempdir().expect("a directory");
     /// # let db = colibri::sql::Database::open(dir.path())?;
     /// let mut out = Vec::new();
     /// db.connect().copy_out("COPY (VALUES (1, 'a,b'), (2, NULL)) TO STDOUT (FORMAT csv)", &mut out)?;

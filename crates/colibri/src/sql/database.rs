@@ -21,7 +21,7 @@ const IN_USE: SqlState = SqlState("55006");
 /// works on storage: `colibri check`, `stat`, `copy`, `backup`.
 ///
 /// ```
-/// # let dir = tempfile::tempdir()?;
+/// # let dir = tempfile::tempdir().expect("a directory");
 /// use colibri::sql::Database;
 /// let db = Database::open(dir.path())?;
 /// let error = Database::open(dir.path()).expect_err("it is open");
@@ -51,7 +51,7 @@ impl Database {
     /// As [`Database::open`], with the options of the storage: the durability of commits, above all.
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = tempfile::tempdir().expect("a directory");
     /// use colibri::sql::Database;
     /// use colibri::{Durability, Options};
     /// let db = Database::open_with(dir.path(), &Options::new().durability(Durability::NoSync))?;

@@ -4,7 +4,7 @@
 //! and there may be as many connections as there are threads, or [`AsyncConnection`]s as there are tasks.
 //!
 //! ```
-//! # let dir = tempfile::tempdir()?;
+//! # let dir = tempfile::tempdir().expect("a directory");
 //! use colibri::sql::Database;
 //! let db = Database::open(dir.path())?; // or any path
 //! let mut conn = db.connect();

@@ -99,7 +99,7 @@ impl Row {
     /// value.
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = tempfile::tempdir().expect("a directory");
     /// # let db = colibri::sql::Database::open(dir.path())?;
     /// let row = db.connect().query_row("SELECT 7 AS id, 'Ada' AS name, NULL::int AS age", ())?;
     /// assert_eq!(row.get::<_, i32>("id")?, 7);

@@ -130,7 +130,7 @@ impl Connection {
     /// several times.
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = tempfile::tempdir().expect("a directory");
     /// # let db = colibri::sql::Database::open(dir.path())?;
     /// # let mut conn = db.connect();
     /// use colibri::sql::Error;
@@ -166,7 +166,7 @@ impl Connection {
     /// As [`Connection::transaction`], with options.
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = tempfile::tempdir().expect("a directory");
     /// # let db = colibri::sql::Database::open(dir.path())?;
     /// # let mut conn = db.connect();
     /// use colibri::sql::{Error, TransactionOptions};
@@ -218,7 +218,7 @@ impl Transaction<'_> {
     /// Runs a closure whose changes are taken back if it gives `Err`, while the transaction goes on.
     ///
     /// ```
-    /// # let dir = tempfile::tempdir()?;
+    /// # let dir = tempfile::tempdir().expect("a directory");
     /// # let db = colibri::sql::Database::open(dir.path())?;
     /// # let mut conn = db.connect();
     /// use colibri::sql::Error;

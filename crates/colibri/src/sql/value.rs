@@ -13,7 +13,7 @@ use super::{Error, Result};
 ///
 /// ```
 /// use colibri::sql::Value;
-/// # let dir = tempfile::tempdir()?;
+/// # let dir = tempfile::tempdir().expect("a directory");
 /// # let db = colibri::sql::Database::open(dir.path())?;
 /// let row = db.connect().query_row("SELECT 1, 'two', NULL", ())?;
 /// assert_eq!(row.get::<_, Value>(0)?, Value::Int(1));
@@ -448,7 +448,7 @@ impl From<Vec<u8>> for Value<'_> {
 ///
 /// ```
 /// use colibri::sql::ToSql;
-/// # let dir = tempfile::tempdir()?;
+/// # let dir = tempfile::tempdir().expect("a directory");
 /// # let db = colibri::sql::Database::open(dir.path())?;
 /// # let mut conn = db.connect();
 /// conn.query_row("SELECT $1::int, $2::text", (1, "a"))?;

@@ -1,0 +1,367 @@
+//! The shell: reads statements and commands, runs them, prints what they give.
+//!
+//! Invariants: standard output has what statements gave, in order with what standard error says of them; a person's shell
+//! goes on after an error, everything else ends at the first one.
+
+use std::io::{self, BufWriter, Stdout, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use colibri::sql::engine::{Answer, Prepared, Rows, Session};
+use colibri::sql::{Connection, Database, Error, TransactionState};
+
+use super::format::{self, Format};
+use super::input::{Input, Line};
+use super::report;
+use super::scan::{Found, Scanner};
+use super::table::{self, Heading};
+use crate::failure::{Failure, Result};
+
+/// Why the shell does not go on.
+pub(crate) enum Stop {
+    /// It was told to.
+    Quit,
+    /// A statement failed, which was said.
+    Failed,
+    /// Standard output does not take the results, or standard input gives an error.
+    Output(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// What running something came to.
+pub(crate) type Ran = std::result::Result<(), Stop>;
+
+/// What a person has chosen, and what is at work.
+pub(crate) struct Shell {
+    pub(crate) connection: Connection,
+    pub(crate) out: BufWriter<Stdout>,
+    pub(crate) format: Format,
+    pub(crate) expanded: bool,
+    pub(crate) timing: bool,
+    pub(crate) directory: String,
+    name: String,
+    /// Ctrl-C was pressed since the last statement began.
+    pub(crate) interrupted: Arc<AtomicBool>,
+    /// Nothing runs: Ctrl-C ends the command, unless somebody types.
+    idle: Arc<AtomicBool>,
+    /// How many scripts have called each other.
+    pub(crate) depth: usize,
+}
+
+/// A place in an input.
+pub(crate) struct Place<'i> {
+    pub(crate) name: Option<&'i str>,
+    pub(crate) line: usize,
+}
+
+impl Place<'_> {
+    /// As errors begin with it.
+    pub(crate) fn prefix(&self) -> String {
+        self.name.map_or(String::new(), |name| format!("{name}:{}: ", self.line))
+    }
+}
+
+impl Shell {
+    pub(crate) fn new(db: &Database, user: &str, format: Format, is_interactive: bool) -> Result<Self> {
+        let mut connection = db.connect_as(user);
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let idle = Arc::new(AtomicBool::new(false));
+        let flags = [connection.session().cancel_flag(), Arc::clone(&interrupted)];
+        let register = || -> io::Result<()> {
+            if !is_interactive {
+                signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, Arc::clone(&idle))?;
+            }
+            for flag in flags {
+                signal_hook::flag::register(signal_hook::consts::SIGINT, flag)?;
+            }
+            Ok(())
+        };
+        register().map_err(Failure::Output)?;
+        let path = db.storage().path();
+        let name = path.file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
+        Ok(Self {
+            connection,
+            out: BufWriter::with_capacity(1 << 16, io::stdout()),
+            format,
+            expanded: false,
+            timing: false,
+            directory: path.display().to_string(),
+            name,
+            interrupted,
+            idle,
+            depth: 0,
+        })
+    }
+
+    /// The database's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn prompt(&self, has_begun: bool) -> &'static str {
+        match (has_begun, self.connection.transaction_state()) {
+            (true, _) => "->",
+            (false, TransactionState::Idle) => "=>",
+            (false, TransactionState::Open) => "*=>",
+            (false, TransactionState::Failed) => "!=>",
+        }
+    }
+
+    /// Runs all of an input.
+    pub(crate) fn run(&mut self, input: &mut dyn Input) -> Ran {
+        let mut text = String::new();
+        let mut scanner = Scanner::default();
+        // Of the line that comes next, and of the one that the text begins on.
+        let (mut next_line, mut first_line) = (1, 1);
+        loop {
+            let has_begun = !text.trim().is_empty();
+            self.out.flush()?;
+            self.idle.store(true, Ordering::Relaxed);
+            let line = input.line(self.prompt(has_begun));
+            self.idle.store(false, Ordering::Relaxed);
+            match line.map_err(|error| self.cannot_read(input, &error))? {
+                Line::Interrupted => {
+                    (text, scanner) = (String::new(), Scanner::default());
+                    continue;
+                }
+                Line::End => {
+                    if input.is_interactive() {
+                        writeln!(self.out)?;
+                        return Ok(self.out.flush()?);
+                    }
+                    let place = Place { name: input.name(), line: first_line };
+                    let result = self.run_rest(&text, &place, input.is_interactive());
+                    self.out.flush()?;
+                    return result;
+                }
+                Line::Text(line) => {
+                    if !has_begun {
+                        (text, scanner) = (String::new(), Scanner::default());
+                        first_line = next_line;
+                    }
+                    next_line += line.split('\n').count();
+                    text.push_str(&line);
+                    text.push('\n');
+                }
+            }
+            loop {
+                match scanner.find(&text) {
+                    Found::End => break,
+                    Found::Semicolon(end) => {
+                        let rest = text.split_off(end + 1);
+                        let whole = std::mem::replace(&mut text, rest);
+                        scanner = Scanner::default();
+                        let line = first_line + leading_lines(&whole);
+                        first_line += whole.matches('\n').count();
+                        input.remember(whole.trim());
+                        self.run_one(&whole[..end], line, input, &mut next_line)?;
+                    }
+                    Found::Backslash(at) => {
+                        let end = text[at..].find('\n').map_or(text.len(), |end| at + end);
+                        let command = text[at..end].to_owned();
+                        let statement = text[..at].to_owned();
+                        text = text[end..].strip_prefix('\n').unwrap_or("").to_owned();
+                        scanner = Scanner::default();
+                        let line = first_line + leading_lines(&statement);
+                        first_line += statement.matches('\n').count() + 1;
+                        input.remember(format!("{statement}{command}").trim());
+                        let place_line = line;
+                        let keep = self.run_command(&command, &statement, place_line, input, &mut next_line)?;
+                        if let Some(keep) = keep {
+                            // The statement goes on behind the command.
+                            first_line = line;
+                            text.insert_str(0, &keep);
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn cannot_read(&mut self, input: &dyn Input, error: &io::Error) -> Stop {
+        let name = input.name().unwrap_or("standard input");
+        eprintln!("{name}: {error}");
+        Stop::Failed
+    }
+
+    /// What is left at the end of a script, with no semicolon behind it.
+    fn run_rest(&mut self, text: &str, place: &Place<'_>, is_interactive: bool) -> Ran {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        let place = Place { name: place.name, line: place.line + leading_lines(text) };
+        self.statement(text.trim(), &place, is_interactive)
+    }
+
+    /// A statement of an input that may have data behind it.
+    pub(crate) fn run_one(&mut self, text: &str, line: usize, input: &mut dyn Input, next_line: &mut usize) -> Ran {
+        let statement = text.trim();
+        if is_copy(statement) && Session::is_copy(statement) {
+            return self.copy_statement(statement, line, input, next_line);
+        }
+        let is_interactive = input.is_interactive();
+        self.statement(statement, &Place { name: input.name(), line }, is_interactive)
+    }
+
+    /// Runs a statement and prints what it gives.
+    fn statement(&mut self, statement: &str, place: &Place<'_>, is_interactive: bool) -> Ran {
+        if statement.is_empty() {
+            return Ok(());
+        }
+        self.interrupted.store(false, Ordering::Relaxed);
+        let begun = Instant::now();
+        let ran = self.print_statement(statement);
+        self.print_time(begun)?;
+        match ran {
+            Ok(()) => self.out.flush().map_err(Stop::Output),
+            Err(Trouble::Output(error)) => Err(Stop::Output(error)),
+            Err(Trouble::Sql(error)) => self.failed(&error, statement, place, is_interactive),
+        }
+    }
+
+    pub(crate) fn print_time(&mut self, begun: Instant) -> io::Result<()> {
+        if !self.timing {
+            return Ok(());
+        }
+        let line = format!("Time: {:.3} ms", begun.elapsed().as_secs_f64() * 1e3);
+        if self.format == Format::Table {
+            writeln!(self.out, "{line}")
+        } else {
+            self.out.flush()?;
+            eprintln!("{line}");
+            Ok(())
+        }
+    }
+
+    /// Says what went wrong; a script does not go on.
+    pub(crate) fn failed(&mut self, error: &Error, statement: &str, place: &Place<'_>, is_interactive: bool) -> Ran {
+        self.out.flush()?;
+        eprint!("{}", report::lines_of(error, statement, &place.prefix()));
+        if is_interactive { Ok(()) } else { Err(Stop::Failed) }
+    }
+
+    /// Says that a command of the shell failed.
+    pub(crate) fn refused(&mut self, message: &str, place: &Place<'_>, is_interactive: bool) -> Ran {
+        self.out.flush()?;
+        eprintln!("{}{message}", place.prefix());
+        if is_interactive { Ok(()) } else { Err(Stop::Failed) }
+    }
+
+    fn print_statement(&mut self, statement: &str) -> std::result::Result<(), Trouble> {
+        let session = self.connection.session();
+        let prepared = session.prepare(statement, &[])?;
+        let mut cursor = session.open_cursor(&prepared, Vec::new())?;
+        let mut rows = Rows::default();
+        let mut printed = 0;
+        loop {
+            let fetched = self.connection.session().fetch(&mut cursor, &mut rows);
+            // What a program reads goes out as it comes; columns are as wide as the widest row.
+            if self.format != Format::Table && prepared.columns().is_some() {
+                let written = self.print_piece(&prepared, &mut rows, &mut printed, matches!(fetched, Ok(Some(_))));
+                if let (Err(error), Ok(_)) = (written, &fetched) {
+                    self.connection.session().close_cursor(&mut cursor)?;
+                    return Err(error.into());
+                }
+            }
+            if let Some(tag) = fetched? {
+                return Ok(self.print_end(&prepared, rows, &tag)?);
+            }
+        }
+    }
+
+    fn print_piece(
+        &mut self,
+        prepared: &Prepared,
+        rows: &mut Rows,
+        printed: &mut usize,
+        is_end: bool,
+    ) -> io::Result<()> {
+        let columns = prepared.columns().unwrap_or_default();
+        let answer = Answer { columns: columns.to_vec(), rows: std::mem::take(rows), tag: String::new() };
+        let cells = answer.text_rows(self.connection.session());
+        let out = &mut self.out;
+        if self.format == Format::Csv && *printed == 0 && (is_end || !cells.is_empty()) {
+            format::csv_header(columns, out)?;
+        }
+        for row in &cells {
+            match self.format {
+                Format::Csv => format::csv_row(row, out)?,
+                _ => {
+                    out.write_all(if *printed == 0 { b"[" } else { b",\n " })?;
+                    format::json_row(columns, row, out)?;
+                }
+            }
+            *printed += 1;
+        }
+        if self.format == Format::Json && is_end {
+            out.write_all(if *printed == 0 { b"[]\n" } else { b"]\n" })?;
+        }
+        Ok(())
+    }
+
+    fn print_end(&mut self, prepared: &Prepared, rows: Rows, tag: &str) -> io::Result<()> {
+        if self.format != Format::Table {
+            return Ok(());
+        }
+        let Some(columns) = prepared.columns() else {
+            return if tag.is_empty() { Ok(()) } else { writeln!(self.out, "{tag}") };
+        };
+        let headings: Vec<Heading> = columns
+            .iter()
+            .map(|column| Heading { name: column.name.to_string(), to_the_right: is_number(column.ty.ty) })
+            .collect();
+        let answer = Answer { columns: columns.to_vec(), rows, tag: String::new() };
+        let cells = answer.text_rows(self.connection.session());
+        if self.expanded {
+            table::print_expanded(&headings, &cells, &mut self.out)?;
+        } else {
+            table::print(None, &headings, &cells, &mut self.out)?;
+        }
+        // A query's rows are its answer; what changed something says how much.
+        if !tag.starts_with("SELECT") && !tag.starts_with("SHOW") && !tag.starts_with("EXPLAIN") {
+            writeln!(self.out, "\n{tag}")?;
+        }
+        writeln!(self.out)
+    }
+}
+
+fn is_number(ty: colibri::sql::engine::Type) -> bool {
+    ty.category() == colibri::sql::engine::Category::Number
+}
+
+/// Why a statement's answer is not there.
+pub(crate) enum Trouble {
+    Sql(Error),
+    Output(io::Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Lines before a text's first word.
+fn leading_lines(text: &str) -> usize {
+    text[..text.len() - text.trim_start().len()].matches('\n').count()
+}
+
+/// Whether a statement could be COPY, so that it is worth a closer look.
+fn is_copy(statement: &str) -> bool {
+    statement.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("copy"))
+        || statement.starts_with("--")
+        || statement.starts_with("/*")
+}

@@ -1,0 +1,297 @@
+//! Rows from and to files: `\copy`, and COPY with the script's own lines.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use colibri::sql::Error;
+use colibri::sql::engine::{Copy, CopyFrom};
+
+use super::commands::unquoted;
+use super::format::Format;
+use super::input::{Input, Line};
+use super::shell::{Place, Ran, Shell, Stop, Trouble};
+
+/// Bytes of a file that are read at once.
+const PIECE_BYTES: usize = 1 << 16;
+
+/// Where `\copy` takes rows from, or puts them.
+enum End {
+    File(String),
+    /// The lines that follow, or standard output.
+    Here,
+}
+
+/// `\copy WHAT from|to END OPTIONS`
+struct Wanted {
+    statement: String,
+    end: End,
+    from: bool,
+}
+
+impl Shell {
+    /// COPY as a statement.
+    pub(crate) fn copy_statement(
+        &mut self,
+        statement: &str,
+        line: usize,
+        input: &mut dyn Input,
+        next_line: &mut usize,
+    ) -> Ran {
+        self.transfer(statement, End::Here, line, input, next_line)
+    }
+
+    /// `\copy`
+    pub(crate) fn copy_command(
+        &mut self,
+        rest: &str,
+        line: usize,
+        input: &mut dyn Input,
+        next_line: &mut usize,
+    ) -> Ran {
+        match parse(rest) {
+            Ok(wanted) => self.transfer(&wanted.statement, wanted.end, line, input, next_line),
+            Err(message) => {
+                let name = input.name().map(str::to_owned);
+                let place = Place { name: name.as_deref(), line };
+                self.refused(&format!("\\copy: {message}"), &place, input.is_interactive())
+            }
+        }
+    }
+
+    fn transfer(
+        &mut self,
+        statement: &str,
+        end: End,
+        line: usize,
+        input: &mut dyn Input,
+        next_line: &mut usize,
+    ) -> Ran {
+        self.interrupted.store(false, Ordering::Relaxed);
+        let begun = Instant::now();
+        let result = self.try_transfer(statement, end, input, next_line);
+        let name = input.name().map(str::to_owned);
+        let place = Place { name: name.as_deref(), line };
+        match result {
+            Ok((count, is_told)) => {
+                if is_told && self.format == Format::Table {
+                    writeln!(self.out, "COPY {count}")?;
+                }
+                self.print_time(begun)?;
+                Ok(self.out.flush()?)
+            }
+            Err(Problem::Sql(error)) => self.failed(&error, statement, &place, input.is_interactive()),
+            Err(Problem::File(message)) => self.refused(&message, &place, input.is_interactive()),
+            Err(Problem::Output(error)) => Err(Stop::Output(error)),
+        }
+    }
+
+    /// How many rows, and whether that is to be said.
+    fn try_transfer(
+        &mut self,
+        statement: &str,
+        end: End,
+        input: &mut dyn Input,
+        next_line: &mut usize,
+    ) -> Result<(u64, bool), Problem> {
+        let file = match &end {
+            End::File(path) => Some(path.clone()),
+            End::Here => None,
+        };
+        match self.connection.session().copy(statement)? {
+            Copy::From(mut copy) => {
+                let sent = match file {
+                    Some(path) => self.send_file(&mut copy, &path),
+                    None => self.send_lines(&mut copy, input, next_line),
+                };
+                if let Err(problem) = sent {
+                    self.connection.session().copy_cancel(&mut copy);
+                    return Err(problem);
+                }
+                Ok((count_of(&self.connection.session().copy_end(&mut copy)?), true))
+            }
+            Copy::To(mut copy) => {
+                let (to_file, mut out): (bool, Box<dyn Write + '_>) = match &file {
+                    Some(path) => match File::create(path) {
+                        Ok(file) => (true, Box::new(BufWriter::with_capacity(PIECE_BYTES, file))),
+                        Err(error) => {
+                            self.connection.session().abandon_copy(&mut copy)?;
+                            return Err(Problem::File(format!("{path}: {error}")));
+                        }
+                    },
+                    None => (false, Box::new(&mut self.out)),
+                };
+                let mut failed = None;
+                let driven = self.connection.session().copy_drive(&mut copy, &mut |bytes| {
+                    out.write_all(bytes).map_err(|error| {
+                        let told = Error::internal("could not write");
+                        failed = Some(error);
+                        told
+                    })
+                });
+                let failed = failed.or_else(|| out.flush().err());
+                match (failed, file) {
+                    (Some(error), Some(path)) => Err(Problem::File(format!("{path}: {error}"))),
+                    (Some(error), None) => Err(Problem::Output(error)),
+                    (None, _) => Ok((count_of(&driven?), to_file)),
+                }
+            }
+        }
+    }
+
+    fn send_file(&mut self, copy: &mut CopyFrom, path: &str) -> Result<(), Problem> {
+        let problem = |error: io::Error| Problem::File(format!("{path}: {error}"));
+        let mut file = BufReader::with_capacity(PIECE_BYTES, File::open(path).map_err(problem)?);
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let count = file.read(&mut piece).map_err(problem)?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.connection.session().copy_data(copy, &piece[..count])?;
+        }
+    }
+
+    /// The lines that follow, up to one with `\.`.
+    fn send_lines(
+        &mut self,
+        copy: &mut CopyFrom,
+        input: &mut dyn Input,
+        next_line: &mut usize,
+    ) -> Result<(), Problem> {
+        if input.is_interactive() {
+            writeln!(self.out, "Enter rows, a line each. End with a line that has a backslash and a period, or Ctrl-D.")?;
+            self.out.flush()?;
+        }
+        let mut piece = Vec::new();
+        loop {
+            match input.line(">>").map_err(|error| Problem::File(error.to_string()))? {
+                Line::End => break,
+                Line::Interrupted => {
+                    let state = colibri::sql::SqlState::CANCELED;
+                    return Err(Error::new(state, "COPY was canceled").into());
+                }
+                Line::Text(line) => {
+                    *next_line += 1;
+                    if line.trim_end_matches('\r') == "\\." {
+                        break;
+                    }
+                    piece.extend_from_slice(line.as_bytes());
+                    piece.push(b'\n');
+                    if piece.len() >= PIECE_BYTES {
+                        self.connection.session().copy_data(copy, &piece)?;
+                        piece.clear();
+                    }
+                }
+            }
+        }
+        Ok(self.connection.session().copy_data(copy, &piece)?)
+    }
+}
+
+/// Why rows were not copied.
+enum Problem {
+    Sql(Error),
+    File(String),
+    Output(io::Error),
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<Trouble> for Problem {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Sql(error) => Self::Sql(error),
+            Trouble::Output(error) => Self::Output(error),
+        }
+    }
+}
+
+/// The number of a command tag: `COPY 3`.
+fn count_of(tag: &str) -> u64 {
+    tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// The words of `\copy`, quoted texts and parentheses whole.
+fn words(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let (mut start, mut depth, mut quote) = (None, 0_usize, None);
+    for (at, character) in text.char_indices() {
+        match (quote, character) {
+            (Some(open), close) if open == close => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '(') => depth += 1,
+            (None, ')') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let is_gap = character.is_whitespace() && depth == 0 && quote.is_none();
+        match (start, is_gap) {
+            (None, false) => start = Some(at),
+            (Some(begun), true) => {
+                words.push(&text[begun..at]);
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    words.extend(start.map(|begun| &text[begun..]));
+    words
+}
+
+fn parse(rest: &str) -> Result<Wanted, String> {
+    let words = words(rest);
+    let at = words
+        .iter()
+        .position(|word| word.eq_ignore_ascii_case("from") || word.eq_ignore_ascii_case("to"))
+        .filter(|&at| at > 0)
+        .ok_or("TABLE from FILE, or TABLE to FILE, was expected")?;
+    let from = words[at].eq_ignore_ascii_case("from");
+    let target = *words.get(at + 1).ok_or("the name of a file is missing")?;
+    let (end, side) = match target.to_ascii_lowercase().as_str() {
+        "stdin" | "pstdin" if from => (End::Here, "STDIN"),
+        "stdout" | "pstdout" if !from => (End::Here, "STDOUT"),
+        "program" => return Err("programs are not run: use a pipe and stdin or stdout".to_owned()),
+        _ => (End::File(unquoted(target)), if from { "STDIN" } else { "STDOUT" }),
+    };
+    let (what, options) = (words[..at].join(" "), words[at + 2..].join(" "));
+    let direction = if from { "FROM" } else { "TO" };
+    let statement = format!("COPY {what} {direction} {side} {options}");
+    Ok(Wanted { statement: statement.trim_end().to_owned(), end, from })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(rest: &str, statement: &str, file: Option<&str>) {
+        let wanted = parse(rest).expect("it is well-formed");
+        assert_eq!(wanted.statement, statement);
+        assert_eq!(wanted.from, statement.contains(" FROM STDIN"));
+        match wanted.end {
+            End::File(path) => assert_eq!(Some(path.as_str()), file),
+            End::Here => assert_eq!(None, file),
+        }
+    }
+
+    #[test]
+    fn a_copy_is_a_statement_and_a_file() {
+        check("t from 'a file.csv' with (format csv)", "COPY t FROM STDIN with (format csv)", Some("a file.csv"));
+        check("t (a, b) FROM f", "COPY t (a, b) FROM STDIN", Some("f"));
+        check("(select a from t) to stdout", "COPY (select a from t) TO STDOUT", None);
+        check("\"from\" to 'it''s' csv", "COPY \"from\" TO STDOUT csv", Some("it's"));
+        assert!(parse("t").is_err() && parse("t from").is_err() && parse("from f").is_err());
+    }
+}
