@@ -24,9 +24,9 @@ impl Shell {
     pub(crate) fn describe(&mut self, word: &str, rest: &str, place: &Place<'_>, is_interactive: bool) -> Ran {
         // A statement that does nothing, so that the session sees the newest catalogue.
         let session = self.connection.session();
-        let seen = session.prepare("SELECT 1", &[]).and_then(|prepared: std::sync::Arc<Prepared>| {
-            session.execute(&prepared, Vec::new())
-        });
+        let seen = session
+            .prepare("SELECT 1", &[])
+            .and_then(|prepared: std::sync::Arc<Prepared>| session.execute(&prepared, Vec::new()));
         if let Err(error) = seen {
             return self.failed(&error, "", place, is_interactive);
         }
@@ -230,9 +230,10 @@ fn full(table: &Table) -> String {
 }
 
 fn sections(catalog: &Catalog, table: &Table) -> [Section; 4] {
-    let key = table.primary_key.iter().map(|key| {
-        format!("\"{}\" PRIMARY KEY, btree ({})", key.name, names(table, &key.columns))
-    });
+    let key = table
+        .primary_key
+        .iter()
+        .map(|key| format!("\"{}\" PRIMARY KEY, btree ({})", key.name, names(table, &key.columns)));
     let indexes = table.indexes.iter().map(|index| index_line(table, index));
     let checks = table.checks.iter().map(|check| format!("\"{}\" CHECK ({})", check.name, check.condition));
     let reference = |source: &Table, key: &colibri::sql::engine::catalog::ForeignKey| {

@@ -110,9 +110,7 @@ pub(crate) fn run(args: &SqlArgs) -> Result<()> {
         greet(&args.dir)?;
         shell.run(&mut Editor::new(shell.name())?)
     } else if !args.commands.is_empty() {
-        args.commands
-            .iter()
-            .try_for_each(|text| shell.run(&mut Reader::new(None, Cursor::new(text.as_bytes()))))
+        args.commands.iter().try_for_each(|text| shell.run(&mut Reader::new(None, Cursor::new(text.as_bytes()))))
     } else if scripts.is_empty() {
         shell.run(&mut Reader::new(Some("<stdin>".to_owned()), io::stdin().lock()))
     } else {

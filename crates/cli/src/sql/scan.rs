@@ -35,11 +35,6 @@ pub(crate) struct Scanner {
 }
 
 impl Scanner {
-    /// Whether the text so far ends inside of something that lines cannot end.
-    pub(crate) fn is_inside(&self) -> bool {
-        !matches!(self.within, Within::Nothing | Within::LineComment)
-    }
-
     /// Looks on in a text of which the beginning has been looked at.
     pub(crate) fn find(&mut self, text: &str) -> Found {
         let bytes = text.as_bytes();

@@ -337,7 +337,7 @@ fn is_number(ty: colibri::sql::engine::Type) -> bool {
 }
 
 /// Why a statement's answer is not there.
-pub(crate) enum Trouble {
+enum Trouble {
     Sql(Error),
     Output(io::Error),
 }

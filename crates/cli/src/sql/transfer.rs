@@ -11,7 +11,7 @@ use colibri::sql::engine::{Copy, CopyFrom};
 use super::commands::unquoted;
 use super::format::Format;
 use super::input::{Input, Line};
-use super::shell::{Place, Ran, Shell, Stop, Trouble};
+use super::shell::{Place, Ran, Shell, Stop};
 
 /// Bytes of a file that are read at once.
 const PIECE_BYTES: usize = 1 << 16;
@@ -27,7 +27,6 @@ enum End {
 struct Wanted {
     statement: String,
     end: End,
-    from: bool,
 }
 
 impl Shell {
@@ -154,14 +153,12 @@ impl Shell {
     }
 
     /// The lines that follow, up to one with `\.`.
-    fn send_lines(
-        &mut self,
-        copy: &mut CopyFrom,
-        input: &mut dyn Input,
-        next_line: &mut usize,
-    ) -> Result<(), Problem> {
+    fn send_lines(&mut self, copy: &mut CopyFrom, input: &mut dyn Input, next_line: &mut usize) -> Result<(), Problem> {
         if input.is_interactive() {
-            writeln!(self.out, "Enter rows, a line each. End with a line that has a backslash and a period, or Ctrl-D.")?;
+            writeln!(
+                self.out,
+                "Enter rows, a line each. End with a line that has a backslash and a period, or Ctrl-D."
+            )?;
             self.out.flush()?;
         }
         let mut piece = Vec::new();
@@ -206,15 +203,6 @@ impl From<Error> for Problem {
 impl From<io::Error> for Problem {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
-    }
-}
-
-impl From<Trouble> for Problem {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Sql(error) => Self::Sql(error),
-            Trouble::Output(error) => Self::Output(error),
-        }
     }
 }
 
@@ -268,7 +256,7 @@ fn parse(rest: &str) -> Result<Wanted, String> {
     let (what, options) = (words[..at].join(" "), words[at + 2..].join(" "));
     let direction = if from { "FROM" } else { "TO" };
     let statement = format!("COPY {what} {direction} {side} {options}");
-    Ok(Wanted { statement: statement.trim_end().to_owned(), end, from })
+    Ok(Wanted { statement: statement.trim_end().to_owned(), end })
 }
 
 #[cfg(test)]
@@ -279,7 +267,6 @@ mod tests {
     fn check(rest: &str, statement: &str, file: Option<&str>) {
         let wanted = parse(rest).expect("it is well-formed");
         assert_eq!(wanted.statement, statement);
-        assert_eq!(wanted.from, statement.contains(" FROM STDIN"));
         match wanted.end {
             End::File(path) => assert_eq!(Some(path.as_str()), file),
             End::Here => assert_eq!(None, file),

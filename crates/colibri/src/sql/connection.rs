@@ -324,9 +324,8 @@ impl Connection {
         match self.noted(copy)? {
             Copy::To(mut copy) => {
                 let tag = self.session.copy_drive(&mut copy, &mut |bytes| {
-                    out.write_all(bytes).map_err(|error| {
-                        Error::new(SqlState::IO_ERROR, format!("could not write COPY data: {error}"))
-                    })
+                    out.write_all(bytes)
+                        .map_err(|error| Error::new(SqlState::IO_ERROR, format!("could not write COPY data: {error}")))
                 });
                 self.noted(tag).map(|tag| rows_of_tag(&tag))
             }
