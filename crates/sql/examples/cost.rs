@@ -1,5 +1,6 @@
 //! What statements cost in process: `cargo run --release -p colibri-sql --example cost -- DIR [PART…]`, with the parts
-//! `point`, `tables`, `hot`, `scan` (all of them without any).
+//! `point`, `tables`, `hot`, `scan` (all of them without any), and `versus`, which asks a PostgreSQL the same as `scan`:
+//! the one that `psql` connects to, so set PGHOST, PGUSER, PGDATABASE.
 //!
 //! CPU time is that of the thread, by the system's clock for it, so that flushes and neighbours do not count.
 
@@ -151,43 +152,139 @@ fn hot(dir: &std::path::Path) {
     println!("hot row, median: {:.2} times", median(ratios));
 }
 
+/// Tables of 1 M rows, of 100,000 and again of 1 M, in statements of 100,000 rows.
+fn load(mut run: impl FnMut(&str)) {
+    run("DROP TABLE IF EXISTS a");
+    run("DROP TABLE IF EXISTS b");
+    run("DROP TABLE IF EXISTS d");
+    run("CREATE TABLE a (id int PRIMARY KEY, k int, v int, n numeric(12,2), r int, t text)");
+    run("CREATE TABLE b (id int PRIMARY KEY, name text)");
+    run("CREATE TABLE d (id int PRIMARY KEY, r int, w int)");
+    run("INSERT INTO b SELECT n, 'name ' || n FROM generate_series(0, 99999) AS g(n)");
+    for part in 0..10 {
+        let numbers = format!("generate_series({}, {}) AS g(n)", part * 100_000, part * 100_000 + 99_999);
+        // `r` goes through all numbers below a million, in an order far from that of the keys.
+        run(&format!(
+            "INSERT INTO a SELECT n, n % 1000, n % 100, n % 1000, n::bigint * 618033 % 1000000, 'text ' || n \
+             FROM {numbers}"
+        ));
+        run(&format!("INSERT INTO d SELECT n, n::bigint * 414217 % 1000000, n % 77 FROM {numbers}"));
+    }
+}
+
+/// What is asked of them.
+const QUERIES: [&str; 14] = [
+    "SELECT count(*) FROM a",
+    "SELECT sum(v) FROM a",
+    "SELECT sum(n) FROM a",
+    "SELECT k, count(*), sum(v) FROM a GROUP BY k",
+    "SELECT count(*), sum(c), sum(s) FROM (SELECT r, count(*) AS c, sum(v) AS s FROM a GROUP BY r) AS g",
+    "SELECT count(*), sum(c) FROM (SELECT t, count(*) AS c FROM a GROUP BY t) AS g",
+    "SELECT count(*) FROM a WHERE v < 50 AND t LIKE '%9'",
+    "SELECT count(*) FROM a WHERE t LIKE '%99%'",
+    "SELECT count(*), min(b.name) FROM a JOIN b ON b.id = a.k * 100",
+    "SELECT count(*), min(b.name) FROM a JOIN b ON b.id = a.r / 10",
+    "SELECT count(*), min(d.w) FROM a JOIN d ON d.r = a.r",
+    "SELECT count(*), min(a.t) FROM a JOIN d ON d.r = a.r",
+    "SELECT * FROM a ORDER BY t LIMIT 10",
+    "SELECT id FROM a ORDER BY n DESC, r LIMIT 10",
+];
+
 fn scan(dir: &std::path::Path) {
     let engine = open(&dir.join("scan"), Durability::NoSync);
     let mut session = Session::new(&engine, "bench");
-    session
-        .run(
-            "DROP TABLE IF EXISTS a; DROP TABLE IF EXISTS b;
-             CREATE TABLE a (id int PRIMARY KEY, k int, v int, n numeric(12,2), t text);
-             CREATE TABLE b (id int PRIMARY KEY, name text);
-             INSERT INTO b SELECT n, 'name ' || n FROM generate_series(0, 99999) AS g(n)",
-        )
-        .unwrap();
-    for part in 0..10 {
-        session
-            .run(&format!(
-                "INSERT INTO a SELECT n, n % 1000, n % 100, n % 1000, 'text ' || n \
-                 FROM generate_series({}, {}) AS g(n)",
-                part * 100_000,
-                part * 100_000 + 99_999
-            ))
-            .unwrap();
+    session.run("SET work_mem = '1GB'").unwrap();
+    load(|text| {
+        session.run(text).unwrap();
+    });
+    for text in QUERIES {
+        let ms = median((0..5).map(|_| own_ms(&mut session, text)).collect());
+        println!("{ms:9.3} ms of CPU  {text}");
     }
-    for text in [
-        "SELECT count(*) FROM a",
-        "SELECT sum(v) FROM a",
-        "SELECT sum(n) FROM a",
-        "SELECT k, count(*), sum(v) FROM a GROUP BY k",
-        "SELECT count(*) FROM a WHERE v < 50 AND t LIKE '%9'",
-        "SELECT count(*), min(b.name) FROM a JOIN b ON b.id = a.k * 100",
-        "SELECT * FROM a ORDER BY t LIMIT 10",
-    ] {
-        let prepared = session.prepare(text, &[]).unwrap();
-        let measured = (0..5).map(|_| {
-            let before = thread_cpu();
-            session.execute(&prepared, Vec::new()).unwrap();
-            (thread_cpu() - before).as_secs_f64() * 1e3
-        });
-        println!("{:9.3} ms of CPU  {text}", median(measured.collect()));
+}
+
+fn own_ms(session: &mut Session, text: &str) -> f64 {
+    let prepared = session.prepare(text, &[]).unwrap();
+    let before = thread_cpu();
+    session.execute(&prepared, Vec::new()).unwrap();
+    (thread_cpu() - before).as_secs_f64() * 1e3
+}
+
+/// A session of PostgreSQL, by its shell.
+struct Postgres {
+    input: std::process::ChildStdin,
+    output: std::io::BufReader<std::process::ChildStdout>,
+    /// Of the server's process.
+    pid: u32,
+}
+
+impl Postgres {
+    /// With what PGHOST and the like say.
+    fn connect() -> Self {
+        let mut child = std::process::Command::new("psql")
+            .args(["-XqAt", "-v", "ON_ERROR_STOP=1"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), std::io::BufReader::new(child.stdout.take().unwrap()));
+        let mut session = Self { input, output, pid: 0 };
+        session.pid = session.run("SELECT pg_backend_pid()")[0].parse().unwrap();
+        session
+    }
+
+    fn run(&mut self, text: &str) -> Vec<String> {
+        use std::io::{BufRead, Write};
+        writeln!(self.input, "{text};\n\\echo done").unwrap();
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "PostgreSQL has gone");
+            match line.trim_end() {
+                "done" => return lines,
+                line => lines.push(line.to_owned()),
+            }
+        }
+    }
+
+    /// The CPU time of its process, by the scheduler's clock.
+    fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).unwrap();
+        Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
+    }
+}
+
+/// The queries here and in PostgreSQL, in turns: medians of eleven rounds.
+fn versus(dir: &std::path::Path) {
+    let engine = open(&dir.join("versus"), Durability::NoSync);
+    let mut session = Session::new(&engine, "bench");
+    session.run("SET work_mem = '1GB'").unwrap();
+    load(|text| {
+        session.run(text).unwrap();
+    });
+    let mut postgres = Postgres::connect();
+    load(|text| {
+        postgres.run(text);
+    });
+    postgres.run("VACUUM ANALYZE");
+    for setting in ["work_mem = '1GB'", "max_parallel_workers_per_gather = 0", "jit = off"] {
+        postgres.run(&format!("SET {setting}"));
+    }
+    println!("| query | Colibri, ms of CPU | PostgreSQL, ms of CPU | share |\n| --- | ---: | ---: | ---: |");
+    for text in QUERIES {
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        for round in 0..12 {
+            let own = own_ms(&mut session, text);
+            let before = postgres.cpu();
+            postgres.run(text);
+            let theirs = (postgres.cpu() - before).as_secs_f64() * 1e3;
+            if round > 0 {
+                here.push(own);
+                there.push(theirs);
+            }
+        }
+        let (here, there) = (median(here), median(there));
+        println!("| `{text}` | {here:.3} | {there:.3} | {:.2} |", here / there);
     }
 }
 
@@ -207,5 +304,9 @@ fn main() {
     }
     if chosen("scan") {
         scan(&dir);
+    }
+    // Not among all of them: it needs a PostgreSQL.
+    if parts.iter().any(|part| part == "versus") {
+        versus(&dir);
     }
 }

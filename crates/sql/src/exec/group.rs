@@ -33,7 +33,7 @@ const FIRST_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 const SECOND_FACTOR: u64 = 0xD6E8_FEB8_6659_FD93;
 
 #[inline]
-fn hash_word(word: u64) -> u64 {
+pub(super) fn hash_word(word: u64) -> u64 {
     fold(word ^ SECOND_FACTOR, FIRST_FACTOR)
 }
 
@@ -104,8 +104,9 @@ pub(super) struct Groups {
     null: u32,
 }
 
+/// What stands for a value in place of a hash.
 #[inline]
-fn as_word(value: &Datum) -> Option<u64> {
+pub(super) fn as_word(value: &Datum) -> Option<u64> {
     match value {
         Datum::Int(value) | Datum::Time(value) | Datum::Timestamp(value) => Some(*value as u64),
         Datum::Date(value) => Some(i64::from(*value) as u64),

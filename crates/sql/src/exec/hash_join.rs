@@ -1,8 +1,5 @@
 //! Hash joins: the right side is kept in a hash table, the left side's rows look their partners up.
 //!
-//! ```text
-//! groups: key → number     chains[number]: first and last row     next[row]: the next row with the same key
-//! ```
 //! Invariants: rows come in the order of the left side, partners in the order of the right side, then, for a right or full
 //! join, the right rows without partner. NULL is no key: it has no partner. For a semi or anti join without a condition
 //! the table holds keys only.
@@ -10,14 +7,15 @@
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::group::Groups;
 use super::needs::Needs;
+use super::row_table::{NONE, RowTable};
 use super::{Batch, Exec, Run, Scope, Step, row_bytes};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::plan::{JoinKind, Node};
 use crate::value::Datum;
 
-/// No row.
-const NONE: u32 = u32::MAX;
+/// How many rows are linked between looks at the budget.
+const LINKED_AT_ONCE: usize = 4096;
 
 /// A hash join at work.
 pub(crate) struct HashJoinRun {
@@ -25,20 +23,19 @@ pub(crate) struct HashJoinRun {
     right: Run,
     phase: Phase,
     fresh: Batch,
-    groups: Groups,
-    chains: Vec<(u32, u32)>,
-    next: Vec<u32>,
-    cells: Vec<Datum>,
-    rows: usize,
+    table: Table,
     /// Which right rows have found a partner, where that matters.
     matched_right: Vec<bool>,
     bytes: usize,
     left_rows: Batch,
-    /// For each left row, the first right row with its key (the key's number where no rows are kept), or [`NONE`].
+    /// For each left row, the first right row with its key (anything else than [`NONE`] where no rows are kept), or
+    /// [`NONE`].
     found: Vec<u32>,
     left_at: usize,
     /// The right row to join with next.
     candidate: u32,
+    /// A joined row that is not given.
+    joined: Vec<Datum>,
     /// Whether the left row at hand has begun.
     open: bool,
     matched: bool,
@@ -48,9 +45,34 @@ pub(crate) struct HashJoinRun {
     keeps_table: Option<bool>,
 }
 
+/// What is kept of the right side.
+enum Table {
+    Rows(RowTable),
+    /// Where rows do not matter.
+    Keys(Groups),
+}
+
+impl Table {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Rows(rows) => rows.len() == 0,
+            Self::Keys(keys) => keys.len() == 0,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Rows(rows) => rows.bytes(),
+            Self::Keys(keys) => keys.bytes(),
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
+    Start,
     Build,
+    Link,
     Probe,
     Unmatched,
     Done,
@@ -130,19 +152,16 @@ impl HashJoinRun {
         Self {
             left: Run::new(left),
             right: Run::new(right),
-            phase: Phase::Build,
+            phase: Phase::Start,
             fresh: Batch::new(),
-            groups: Groups::new(0),
-            chains: Vec::new(),
-            next: Vec::new(),
-            cells: Vec::new(),
-            rows: 0,
+            table: Table::Keys(Groups::new(0)),
             matched_right: Vec::new(),
             bytes: 0,
             left_rows: Batch::new(),
             found: Vec::new(),
             left_at: 0,
             candidate: NONE,
+            joined: Vec::new(),
             open: false,
             matched: false,
             unmatched_at: 0,
@@ -160,7 +179,7 @@ impl HashJoinRun {
     /// Back to the start, with the table as it is; `false` if it has to be built anew.
     pub(super) fn rewind(&mut self, node: &Node, ex: &mut Exec<'_, '_>) -> bool {
         let Node::HashJoin { left, right, right_keys, .. } = node else { return false };
-        if self.phase == Phase::Build {
+        if matches!(self.phase, Phase::Start | Phase::Build | Phase::Link) {
             return false;
         }
         let keeps = *self.keeps_table.get_or_insert_with(|| {
@@ -185,14 +204,35 @@ impl HashJoinRun {
         let parts = parts(node)?;
         loop {
             match self.phase {
+                Phase::Start => {
+                    self.table = if parts.keeps_rows() {
+                        Table::Rows(RowTable::new(parts.right_width, parts.right_keys))
+                    } else {
+                        Table::Keys(Groups::new(parts.right_keys.len()))
+                    };
+                    self.phase = Phase::Build;
+                }
                 Phase::Build => {
-                    let step = self.build(&parts, ex)?;
-                    if step == Step::Yield {
+                    if self.build(&parts, ex)? == Step::Yield {
                         return Ok(Step::Yield);
                     }
-                    let never = self.rows == 0 && matches!(parts.kind, JoinKind::Inner | JoinKind::Right)
-                        || self.groups.len() == 0 && parts.kind == JoinKind::Semi;
-                    self.phase = if never { Phase::Done } else { Phase::Probe };
+                    let never = self.table.is_empty()
+                        && matches!(parts.kind, JoinKind::Inner | JoinKind::Right | JoinKind::Semi);
+                    self.phase = if never { Phase::Done } else { Phase::Link };
+                }
+                Phase::Link => {
+                    if ex.is_used_up() {
+                        return Ok(Step::Yield);
+                    }
+                    ex.check_cancel()?;
+                    ex.spend(LINKED_AT_ONCE);
+                    let linked = match &mut self.table {
+                        Table::Rows(rows) => rows.link(LINKED_AT_ONCE),
+                        Table::Keys(_) => true,
+                    };
+                    if linked {
+                        self.phase = Phase::Probe;
+                    }
                 }
                 Phase::Probe => {
                     let step = self.probe(&parts, ex, out)?;
@@ -206,14 +246,14 @@ impl HashJoinRun {
                         return Ok(Step::Yield);
                     }
                     out.reset(parts.width());
-                    while self.unmatched_at < self.rows && !out.is_full() {
+                    let Table::Rows(rows) = &self.table else { return Err(Error::internal("a join kept no rows")) };
+                    while self.unmatched_at < rows.len() && !out.is_full() {
                         let row = self.unmatched_at;
                         self.unmatched_at += 1;
                         if !self.matched_right[row] {
                             let joined = out.push();
                             joined[..parts.left_width].fill(Datum::Null);
-                            let cells = &self.cells[row * parts.right_width..(row + 1) * parts.right_width];
-                            joined[parts.left_width..].clone_from_slice(cells);
+                            joined[parts.left_width..].clone_from_slice(rows.row(row));
                         }
                     }
                     ex.spend(out.rows());
@@ -228,16 +268,16 @@ impl HashJoinRun {
     }
 
     fn build(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<Step> {
-        if self.rows == 0 && self.groups.len() == 0 {
-            self.groups = Groups::new(parts.right_keys.len());
-        }
         let mut buffer = Vec::new();
         loop {
             let step = self.right.step(parts.right, ex, &mut self.fresh)?;
             if step != Step::Rows {
                 if step == Step::Done {
                     self.right.give_back(ex);
-                    self.matched_right = if parts.gives_right() { vec![false; self.rows] } else { Vec::new() };
+                    self.matched_right = match &self.table {
+                        Table::Rows(rows) if parts.gives_right() => vec![false; rows.len()],
+                        _ => Vec::new(),
+                    };
                 }
                 return Ok(step);
             }
@@ -245,35 +285,26 @@ impl HashJoinRun {
             let mut scope = ex.scope();
             for index in 0..self.fresh.rows() {
                 let row = self.fresh.row(index);
-                let groups = &mut self.groups;
-                let number = with_key(parts.right_keys, &mut scope, row, &mut buffer, |key| {
-                    let (number, new) = groups.find_or_add(key);
-                    texts += if new { row_bytes(key) - size_of_val(key) } else { 0 };
-                    number
-                })?;
-                if !parts.keeps_rows() || number.is_none() && !parts.gives_right() {
-                    continue;
-                }
-                let place = u32::try_from(self.rows).unwrap_or(NONE);
-                if place == NONE {
-                    return Err(Error::internal("a hash table of 2^32 rows"));
-                }
-                self.rows += 1;
-                self.next.push(NONE);
-                let row = self.fresh.row_mut(index);
-                texts += row_bytes(row) - size_of_val(row);
-                self.cells.extend(row.iter_mut().map(std::mem::take));
-                match number {
-                    Some(number) if number == self.chains.len() => self.chains.push((place, place)),
-                    Some(number) => {
-                        let (_, last) = &mut self.chains[number];
-                        self.next[*last as usize] = place;
-                        *last = place;
+                match &mut self.table {
+                    Table::Keys(keys) => {
+                        with_key(parts.right_keys, &mut scope, row, &mut buffer, |key| {
+                            if keys.find_or_add(key).1 {
+                                texts += row_bytes(key) - size_of_val(key);
+                            }
+                        })?;
                     }
-                    None => {}
+                    Table::Rows(rows) => {
+                        let key =
+                            with_key(parts.right_keys, &mut scope, row, &mut buffer, |values| rows.key(values))?;
+                        if key.is_some() || parts.gives_right() {
+                            let row = self.fresh.row_mut(index);
+                            texts += row_bytes(row) - size_of_val(row);
+                            rows.push(key, row)?;
+                        }
+                    }
                 }
             }
-            let taken = self.groups.bytes() + self.cells.capacity() * size_of::<Datum>() + self.next.capacity() * 12;
+            let taken = self.table.bytes();
             let more = (taken + texts).saturating_sub(self.bytes);
             self.bytes += more;
             ex.take_memory(more)?;
@@ -295,20 +326,20 @@ impl HashJoinRun {
         self.found.clear();
         let mut buffer = Vec::new();
         let mut scope = ex.scope();
-        for row in self.left_rows.iter() {
-            let groups = &self.groups;
-            let number = with_key(parts.left_keys, &mut scope, row, &mut buffer, |key| groups.find(key))?;
-            self.found.push(number.flatten().map_or(NONE, |number| number as u32));
-        }
-        if parts.keeps_rows() {
-            for found in self.found.iter_mut().filter(|found| **found != NONE) {
-                *found = self.chains[*found as usize].0;
+        match &self.table {
+            Table::Rows(rows) => {
+                for row in self.left_rows.iter() {
+                    let first = with_key(parts.left_keys, &mut scope, row, &mut buffer, |key| rows.find(key))?;
+                    self.found.push(first.unwrap_or(NONE));
+                }
+                rows.touch(&self.found);
             }
-            let mut nulls = 0;
-            for found in self.found.iter().filter(|found| **found != NONE) {
-                nulls += usize::from(self.cells.get(*found as usize * parts.right_width).is_some_and(Datum::is_null));
+            Table::Keys(keys) => {
+                for row in self.left_rows.iter() {
+                    let number = with_key(parts.left_keys, &mut scope, row, &mut buffer, |key| keys.find(key))?;
+                    self.found.push(if number.flatten().is_some() { 0 } else { NONE });
+                }
             }
-            std::hint::black_box(nulls);
         }
         Ok(Step::Rows)
     }
@@ -354,23 +385,32 @@ impl HashJoinRun {
     /// Joins the left row at hand with its candidates; `false` if the batch is full before they are through.
     fn join_candidates(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<bool> {
         let only_left = matches!(parts.kind, JoinKind::Semi | JoinKind::Anti);
+        let Table::Rows(rows) = &self.table else { return Ok(true) };
         while self.candidate != NONE {
             if out.is_full() {
                 return Ok(false);
             }
             let candidate = self.candidate as usize;
-            self.candidate = self.next[candidate];
-            let right = &self.cells[candidate * parts.right_width..(candidate + 1) * parts.right_width];
-            let left = self.left_rows.row(self.left_at);
+            self.candidate = rows.next(candidate);
+            let right = rows.row(candidate);
+            let left = self.left_rows.row_mut(self.left_at);
             if only_left {
-                let joined: Vec<Datum> = left.iter().chain(right).cloned().collect();
-                if parts.on.is_none_or_true(&mut ex.scope(), &joined)? {
+                self.joined.clear();
+                self.joined.extend(left.iter().chain(right).cloned());
+                if parts.on.is_none_or_true(&mut ex.scope(), &self.joined)? {
                     self.matched = true;
                     self.candidate = NONE;
                 }
                 continue;
             }
-            out.push_joined(left, right);
+            if self.candidate == NONE && parts.on.is_none() {
+                // Nobody needs the left row any more.
+                let (front, back) = out.push().split_at_mut(parts.left_width);
+                front.swap_with_slice(left);
+                back.clone_from_slice(right);
+            } else {
+                out.push_joined(left, right);
+            }
             if parts.on.is_some() && !parts.on.is_none_or_true(&mut ex.scope(), out.row(out.rows() - 1))? {
                 out.pop();
                 continue;

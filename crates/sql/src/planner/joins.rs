@@ -17,6 +17,8 @@ use crate::plan::{JoinKind, Node};
 
 /// What putting a row into a hash table costs, in rows looked at.
 const HASH_COST: f64 = 1.5;
+/// A side is only put in place of the other, whose order is lost by that, if it is larger by this factor.
+const KEPT_RATIO: f64 = 2.0;
 /// What part of all pairs an equality leaves, by the larger side's rows, is guessed as one in so many rows.
 const JOIN_SELECTIVITY: f64 = 1.0;
 
@@ -327,7 +329,13 @@ impl Planner<'_> {
         {
             return self.index_join(kind, outer, columns, *index, inner_conditions, on, tables);
         }
-        let right = self.item(inner, inner_conditions, tables)?;
+        let mut right = self.item(inner, inner_conditions, tables)?;
+        let (mut outer, mut columns, mut inner_columns) = (outer, columns, inner_columns);
+        if kind == JoinKind::Inner && matches!(method, Method::Hash) && right.rows > outer.rows * KEPT_RATIO {
+            // The smaller side is the one to keep in a hash table.
+            std::mem::swap(&mut outer, &mut right);
+            std::mem::swap(&mut columns, &mut inner_columns);
+        }
         let layout = outer.layout.joined(&right.layout);
         let mut left_keys = Vec::new();
         let mut right_keys = Vec::new();

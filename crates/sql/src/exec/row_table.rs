@@ -1,0 +1,301 @@
+//! Rows with keys, found by these: what a hash join keeps of its right side.
+//!
+//! ```text
+//! places (open addressing, linear probing)         next[row]: the next row with the same key
+//! | key's hash | first row + 1 or 0 |  ...
+//! ```
+//! Rows are taken in first, and linked when all are there: the places are as many as it takes, and are filled once. A
+//! single key that is an integer (or a date, a time, a timestamp) takes the place of its hash and needs no second look.
+//! Keys that are columns of their row are not kept again.
+//!
+//! Invariants: at most two thirds of the places are taken; rows with the same key are found in the order they came;
+//! a row without a key is never found; all keys of a column are of one variant.
+
+use smallvec::SmallVec;
+
+use super::group::{as_word, equal_keys, hash_values, hash_word};
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::operators;
+use crate::value::Datum;
+
+/// No row.
+pub(super) const NONE: u32 = u32::MAX;
+/// In place of the next row: this one has no key.
+const UNKEYED: u32 = u32::MAX - 1;
+
+/// A place of the table: empty if `first` is 0.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    word: u64,
+    first: u32,
+}
+
+/// Where rows' keys are.
+enum Keys {
+    /// These columns of the row.
+    Columns(SmallVec<[usize; 4]>),
+    /// Side by side, so many of each row; NULL for rows without one.
+    Kept(Vec<Datum>, usize),
+}
+
+/// Rows and where to find them.
+pub(super) struct RowTable {
+    width: usize,
+    cells: Vec<Datum>,
+    /// Of each row: its key, if keys are integers, or its key's hash.
+    words: Vec<u64>,
+    next: Vec<u32>,
+    keys: Keys,
+    ints: bool,
+    places: Vec<Place>,
+    /// Rows from here on are linked.
+    linked: usize,
+}
+
+impl RowTable {
+    /// For rows of some width with such keys.
+    pub(super) fn new(width: usize, keys: &[Expr]) -> Self {
+        let column = |key: &Expr| if let Expr::Column(column) = key { Some(*column) } else { None };
+        let columns: Option<SmallVec<[usize; 4]>> = keys.iter().map(column).collect();
+        Self {
+            width,
+            cells: Vec::new(),
+            words: Vec::new(),
+            next: Vec::new(),
+            keys: columns.map_or(Keys::Kept(Vec::new(), keys.len()), Keys::Columns),
+            ints: keys.len() == 1,
+            places: Vec::new(),
+            linked: 0,
+        }
+    }
+
+    /// How many rows there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.next.len()
+    }
+
+    /// Bytes that it takes, or will take once linked; what texts need elsewhere apart.
+    pub(super) fn bytes(&self) -> usize {
+        let kept = if let Keys::Kept(keys, _) = &self.keys { keys.capacity() } else { 0 };
+        (self.cells.capacity() + kept) * size_of::<Datum>()
+            + self.words.capacity() * 8
+            + self.next.capacity() * 4
+            + self.places_wanted() * size_of::<Place>()
+    }
+
+    fn places_wanted(&self) -> usize {
+        (self.len() + self.len() / 2 + 1).next_power_of_two()
+    }
+
+    /// Takes a row in, moving its values out; `None` for a row without a key.
+    #[inline]
+    pub(super) fn push(&mut self, key: Option<Key>, row: &mut [Datum]) -> Result<()> {
+        if self.next.len() >= UNKEYED as usize {
+            return Err(Error::internal("a hash table of 2^32 rows"));
+        }
+        if let Keys::Kept(keys, width) = &mut self.keys {
+            match &key {
+                Some(Key { values, .. }) => keys.extend_from_slice(values),
+                None => keys.resize(keys.len() + *width, Datum::Null),
+            }
+        }
+        self.next.push(if key.is_some() { NONE } else { UNKEYED });
+        self.words.push(key.map_or(0, |key| key.word));
+        self.cells.extend(row.iter_mut().map(std::mem::take));
+        Ok(())
+    }
+
+    /// What a row is found by.
+    #[inline]
+    pub(super) fn key(&mut self, values: &[Datum]) -> Key {
+        if self.ints {
+            if let Some(word) = as_word(&values[0]) {
+                return Key { word, values: self.to_keep(values) };
+            }
+            // The first key that is not NULL: no row has one so far.
+            self.ints = false;
+        }
+        Key { word: hash_values(values.iter()), values: self.to_keep(values) }
+    }
+
+    #[inline]
+    fn to_keep(&self, values: &[Datum]) -> SmallVec<[Datum; 1]> {
+        match &self.keys {
+            Keys::Columns(_) => SmallVec::new(),
+            Keys::Kept(..) => values.iter().cloned().collect(),
+        }
+    }
+
+    /// Links up to so many rows; whether all are.
+    pub(super) fn link(&mut self, rows: usize) -> bool {
+        if self.places.is_empty() {
+            self.places = vec![Place::default(); self.places_wanted()];
+            self.linked = self.len();
+        }
+        let (start, end) = (self.linked.saturating_sub(rows), self.linked);
+        let mask = self.places.len() - 1;
+        // The last row first: each becomes the first of its key.
+        for row in (start..end).rev() {
+            if self.next[row] == UNKEYED {
+                continue;
+            }
+            let word = self.words[row];
+            let mut at = (if self.ints { hash_word(word) } else { word }) as usize & mask;
+            loop {
+                let place = self.places[at];
+                if place.first == 0 {
+                    break;
+                }
+                if place.word == word && (self.ints || self.equal_rows(place.first as usize - 1, row)) {
+                    self.next[row] = place.first - 1;
+                    break;
+                }
+                at = (at + 1) & mask;
+            }
+            self.places[at] = Place { word, first: row as u32 + 1 };
+        }
+        self.linked = start;
+        start == 0
+    }
+
+    fn equal_rows(&self, a: usize, b: usize) -> bool {
+        match &self.keys {
+            Keys::Columns(columns) => columns.iter().all(|&column| {
+                operators::equal(&self.cells[a * self.width + column], &self.cells[b * self.width + column])
+            }),
+            Keys::Kept(keys, width) => equal_keys(&keys[a * width..(a + 1) * width], &keys[b * width..(b + 1) * width]),
+        }
+    }
+
+    /// The first row with a key, without NULLs, or [`NONE`].
+    #[inline]
+    pub(super) fn find(&self, key: &[Datum]) -> u32 {
+        if !self.ints {
+            return self.find_hashed(key);
+        }
+        let Some(word) = as_word(&key[0]) else { return NONE };
+        let mask = self.places.len() - 1;
+        let mut at = hash_word(word) as usize & mask;
+        loop {
+            let place = self.places[at];
+            if place.first == 0 {
+                return NONE;
+            }
+            if place.word == word {
+                return place.first - 1;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn find_hashed(&self, key: &[Datum]) -> u32 {
+        let word = hash_values(key.iter());
+        let mask = self.places.len() - 1;
+        let mut at = word as usize & mask;
+        loop {
+            let place = self.places[at];
+            if place.first == 0 {
+                return NONE;
+            }
+            if place.word == word && self.has_key(place.first as usize - 1, key) {
+                return place.first - 1;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    fn has_key(&self, row: usize, key: &[Datum]) -> bool {
+        match &self.keys {
+            Keys::Columns(columns) => columns
+                .iter()
+                .zip(key)
+                .all(|(&column, key)| operators::equal(&self.cells[row * self.width + column], key)),
+            Keys::Kept(keys, width) => equal_keys(&keys[row * width..(row + 1) * width], key),
+        }
+    }
+
+    /// The next row with the same key, or [`NONE`].
+    #[inline]
+    pub(super) fn next(&self, row: usize) -> u32 {
+        self.next[row]
+    }
+
+    /// A row.
+    #[inline]
+    pub(super) fn row(&self, row: usize) -> &[Datum] {
+        &self.cells[row * self.width..(row + 1) * self.width]
+    }
+
+    /// Has rows fetched into the cache, all at once.
+    #[inline]
+    pub(super) fn touch(&self, rows: &[u32]) {
+        let mut nulls = 0;
+        for &row in rows.iter().filter(|row| **row != NONE) {
+            nulls += usize::from(self.cells.get(row as usize * self.width).is_some_and(Datum::is_null));
+        }
+        std::hint::black_box(nulls);
+    }
+}
+
+/// A row's key, ready to be taken in.
+pub(super) struct Key {
+    word: u64,
+    /// Empty where the row has them.
+    values: SmallVec<[Datum; 1]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(table: &RowTable, key: &[Datum]) -> Vec<i64> {
+        let mut rows = Vec::new();
+        let mut row = table.find(key);
+        while row != NONE {
+            rows.push(if let Datum::Int(value) = table.row(row as usize)[0] { value } else { panic!("not a number") });
+            row = table.next(row as usize);
+        }
+        rows
+    }
+
+    #[test]
+    fn rows_with_the_same_key_come_in_their_order() {
+        let text = |value: i64| Datum::text(&format!("key {}", value % 700));
+        let int = |value: i64| Datum::Int(value % 700);
+        for key_of in [text, int] {
+            for keys in [vec![Expr::Column(1)], vec![Expr::Coalesce(vec![Expr::Column(1)])]] {
+                let mut table = RowTable::new(2, &keys);
+                for value in 0..2_000 {
+                    let mut row = [Datum::Int(value), if value % 3 == 0 { Datum::Null } else { key_of(value) }];
+                    let key = (value % 3 != 0).then(|| table.key(&row[1..]));
+                    table.push(key, &mut row).unwrap();
+                }
+                assert_eq!(table.len(), 2_000);
+                while !table.link(300) {}
+                for value in 0..700 {
+                    let expected: Vec<i64> =
+                        (0..2_000).filter(|other| other % 3 != 0 && other % 700 == value).collect();
+                    assert_eq!(found(&table, &[key_of(value)]), expected);
+                }
+                assert!(found(&table, &[Datum::text("other")]).is_empty());
+                assert!(found(&table, &[Datum::Int(-1)]).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn without_keys_all_rows_are_found() {
+        let mut table = RowTable::new(1, &[]);
+        for value in 0..5 {
+            let key = Some(table.key(&[]));
+            table.push(key, &mut [Datum::Int(value)]).unwrap();
+        }
+        assert!(table.link(5));
+        assert_eq!(found(&table, &[]), [0, 1, 2, 3, 4]);
+        let mut empty = RowTable::new(1, &[]);
+        assert!(empty.link(5));
+        assert!(found(&empty, &[]).is_empty());
+    }
+}
