@@ -28,7 +28,7 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 /// # Errors
 /// 22P03 if the bytes are not of the type's form, 22003 or 22008 if they name a value out of range, 22021 for text that
 /// is not UTF-8.
-pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
+pub(crate) fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
     Ok(match ty {
         Type::Bool => Datum::Bool(exactly::<1>(bytes)?[0] != 0),
         Type::Int2 => Datum::Int(i64::from(i16::from_be_bytes(exactly(bytes)?))),
@@ -77,7 +77,7 @@ pub fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
 }
 
 /// Appends a value; NULL has no bytes. The modifier tells how many blanks `char(n)` ends with.
-pub fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u8>) {
+pub(crate) fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mut Vec<u8>) {
     match value {
         Datum::Null => {}
         Datum::Bool(value) => out.push(u8::from(*value)),

@@ -18,27 +18,27 @@ mod parse;
 mod picture;
 mod zone;
 
-pub use arithmetic::*;
-pub use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
-pub use picture::{interval_to_char, timestamp_to_char, to_date, to_timestamp};
-pub use zone::Zone;
+pub(crate) use arithmetic::*;
+pub(crate) use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
+pub(crate) use picture::{interval_to_char, timestamp_to_char, to_date, to_timestamp};
+pub(crate) use zone::Zone;
 
 use parse::{MONTHS, WEEKDAYS};
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
-pub const UNIX_EPOCH_TO_2000_US: i64 = 946_684_800_000_000;
+pub(crate) const UNIX_EPOCH_TO_2000_US: i64 = 946_684_800_000_000;
 /// Days from 1970-01-01 to 2000-01-01.
-pub const UNIX_EPOCH_TO_2000_DAYS: i64 = 10_957;
+pub(crate) const UNIX_EPOCH_TO_2000_DAYS: i64 = 10_957;
 /// The Julian day number of 2000-01-01.
-pub const JULIAN_DAY_2000: i64 = 2_451_545;
+pub(crate) const JULIAN_DAY_2000: i64 = 2_451_545;
 /// 4714-11-24 BC, the first day there is.
-pub const DATE_MIN: i64 = -JULIAN_DAY_2000;
+pub(crate) const DATE_MIN: i64 = -JULIAN_DAY_2000;
 /// The day after 5874897-12-31.
-pub const DATE_END: i64 = 2_147_483_494 - JULIAN_DAY_2000;
+pub(crate) const DATE_END: i64 = 2_147_483_494 - JULIAN_DAY_2000;
 /// 4714-11-24 00:00 BC.
-pub const TIMESTAMP_MIN: i64 = -211_813_488_000_000_000;
+pub(crate) const TIMESTAMP_MIN: i64 = -211_813_488_000_000_000;
 /// 294277-01-01 00:00.
-pub const TIMESTAMP_END: i64 = 9_223_371_331_200_000_000;
+pub(crate) const TIMESTAMP_END: i64 = 9_223_371_331_200_000_000;
 
 /// `22008`
 #[cold]
@@ -54,7 +54,7 @@ pub(crate) fn date_out_of_range() -> Error {
 
 /// The day of a date in the calendar, as days since 2000-01-01.
 #[must_use]
-pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     // Years that begin in March end with the leap day; 400 of them have 146,097 days.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -66,7 +66,7 @@ pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 
 /// Year, month and day of a day given as days since 2000-01-01.
 #[must_use]
-pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
+pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + UNIX_EPOCH_TO_2000_DAYS + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -80,7 +80,7 @@ pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
 
 /// How many days a month has.
 #[must_use]
-pub fn days_in_month(year: i64, month: i64) -> i64 {
+pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
         2 => 28,
@@ -91,13 +91,13 @@ pub fn days_in_month(year: i64, month: i64) -> i64 {
 
 /// The day of the week, Sunday being 0, of a day given as days since 2000-01-01.
 #[must_use]
-pub fn weekday(days: i64) -> i64 {
+pub(crate) fn weekday(days: i64) -> i64 {
     (days + 6).rem_euclid(7)
 }
 
 /// ISO 8601's year and week of a day given as days since 2000-01-01.
 #[must_use]
-pub fn iso_week(days: i64) -> (i64, i64) {
+pub(crate) fn iso_week(days: i64) -> (i64, i64) {
     // A week belongs to the year of its Thursday.
     let monday_from_0 = (weekday(days) + 6) % 7;
     let thursday = days - monday_from_0 + 3;
@@ -108,14 +108,14 @@ pub fn iso_week(days: i64) -> (i64, i64) {
 /// Whether a timestamp is `infinity` or `-infinity`.
 #[inline]
 #[must_use]
-pub fn is_infinite_timestamp(timestamp: i64) -> bool {
+pub(crate) fn is_infinite_timestamp(timestamp: i64) -> bool {
     timestamp == i64::MIN || timestamp == i64::MAX
 }
 
 /// Whether a date is `infinity` or `-infinity`.
 #[inline]
 #[must_use]
-pub fn is_infinite_date(date: i32) -> bool {
+pub(crate) fn is_infinite_date(date: i32) -> bool {
     date == i32::MIN || date == i32::MAX
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn checked_date(days: i64) -> Result<i32> {
 }
 
 /// The timestamp of a date's midnight.
-pub fn date_to_timestamp(date: i32) -> Result<i64> {
+pub(crate) fn date_to_timestamp(date: i32) -> Result<i64> {
     match date {
         i32::MIN => Ok(i64::MIN),
         i32::MAX => Ok(i64::MAX),
@@ -147,7 +147,7 @@ pub fn date_to_timestamp(date: i32) -> Result<i64> {
 
 /// The date of a timestamp without time zone.
 #[must_use]
-pub fn timestamp_to_date(local: i64) -> i32 {
+pub(crate) fn timestamp_to_date(local: i64) -> i32 {
     match local {
         i64::MIN => i32::MIN,
         i64::MAX => i32::MAX,
@@ -156,7 +156,7 @@ pub fn timestamp_to_date(local: i64) -> i32 {
 }
 
 /// The instant at which a zone's clocks show a local timestamp.
-pub fn local_to_instant(local: i64, zone: &Zone) -> Result<i64> {
+pub(crate) fn local_to_instant(local: i64, zone: &Zone) -> Result<i64> {
     if is_infinite_timestamp(local) {
         return Ok(local);
     }
@@ -164,7 +164,7 @@ pub fn local_to_instant(local: i64, zone: &Zone) -> Result<i64> {
 }
 
 /// What a zone's clocks show at an instant.
-pub fn instant_to_local(instant: i64, zone: &Zone) -> Result<i64> {
+pub(crate) fn instant_to_local(instant: i64, zone: &Zone) -> Result<i64> {
     if is_infinite_timestamp(instant) {
         return Ok(instant);
     }
@@ -208,7 +208,7 @@ pub(crate) fn write_clock(us: i64, out: &mut String) {
 }
 
 /// Appends a date: `YYYY-MM-DD`.
-pub fn write_date(date: i32, out: &mut String) {
+pub(crate) fn write_date(date: i32, out: &mut String) {
     match date {
         i32::MIN => out.push_str("-infinity"),
         i32::MAX => out.push_str("infinity"),
@@ -221,7 +221,7 @@ pub fn write_date(date: i32, out: &mut String) {
 }
 
 /// Appends a time: `HH:MM:SS.ffffff`.
-pub fn write_time(time: i64, out: &mut String) {
+pub(crate) fn write_time(time: i64, out: &mut String) {
     write_clock(time.clamp(0, DAY_US), out);
 }
 
@@ -235,7 +235,7 @@ fn write_infinity(timestamp: i64, out: &mut String) -> bool {
 }
 
 /// Appends a timestamp without time zone: `YYYY-MM-DD HH:MM:SS.ffffff`.
-pub fn write_timestamp(local: i64, out: &mut String) {
+pub(crate) fn write_timestamp(local: i64, out: &mut String) {
     if write_infinity(local, out) {
         return;
     }
@@ -248,7 +248,7 @@ pub fn write_timestamp(local: i64, out: &mut String) {
 }
 
 /// Appends a timestamp with time zone as the zone's clocks show it, and the offset.
-pub fn write_timestamptz(instant: i64, zone: &Zone, out: &mut String) {
+pub(crate) fn write_timestamptz(instant: i64, zone: &Zone, out: &mut String) {
     if write_infinity(instant, out) {
         return;
     }
@@ -264,7 +264,7 @@ pub fn write_timestamptz(instant: i64, zone: &Zone, out: &mut String) {
 }
 
 /// Appends an offset as PostgreSQL shows it: `+00`, `-05:30`.
-pub fn write_offset(seconds: i32, out: &mut String) {
+pub(crate) fn write_offset(seconds: i32, out: &mut String) {
     let (sign, rest) = (if seconds < 0 { '-' } else { '+' }, seconds.unsigned_abs());
     let (hours, minutes, seconds) = (rest / 3600, rest / 60 % 60, rest % 60);
     // Writing to a string cannot fail.

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::error::{Error, Result, SqlState};
 
 /// Microseconds of a day.
-pub const DAY_US: i64 = 86_400_000_000;
+pub(crate) const DAY_US: i64 = 86_400_000_000;
 const HOUR_US: i64 = 3_600_000_000;
 const MINUTE_US: i64 = 60_000_000;
 const SECOND_US: i64 = 1_000_000;
@@ -47,6 +47,7 @@ fn to_i32(value: f64) -> Result<i32> {
     }
 }
 
+#[expect(clippy::should_implement_trait, reason = "these can fail")]
 impl Interval {
     /// Its length in microseconds if months had 30 days and days 24 hours: what comparison goes by.
     #[must_use]

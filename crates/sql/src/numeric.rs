@@ -18,9 +18,9 @@ use crate::error::{Error, Result, SqlState};
 mod transcendental;
 
 /// The most significant digits that a value has.
-pub const DIGITS_MAX: u32 = 38;
+pub(crate) const DIGITS_MAX: u32 = 38;
 /// The most digits after the point.
-pub const SCALE_MAX: u32 = 100;
+pub(crate) const SCALE_MAX: u32 = 100;
 /// Every mantissa is below this.
 const MANTISSA_END: u128 = 10u128.pow(DIGITS_MAX);
 /// PostgreSQL's least number of significant digits of an inexact result.
@@ -93,6 +93,7 @@ fn digit_count(value: u128) -> u32 {
     value.checked_ilog10().map_or(0, |log| log + 1)
 }
 
+#[expect(clippy::should_implement_trait, reason = "these can fail")]
 impl Numeric {
     /// Zero.
     pub const ZERO: Self = Self { high: 0, low: 0, scale: 0 };

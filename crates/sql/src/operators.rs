@@ -14,7 +14,7 @@ use crate::value::Datum;
 /// Values of different variants have an order too, so that sorting cannot go wrong, but it means nothing.
 #[inline]
 #[must_use]
-pub fn compare(a: &Datum, b: &Datum) -> Ordering {
+pub(crate) fn compare(a: &Datum, b: &Datum) -> Ordering {
     match (a, b) {
         (Datum::Int(a), Datum::Int(b))
         | (Datum::Time(a), Datum::Time(b))
@@ -34,7 +34,7 @@ pub fn compare(a: &Datum, b: &Datum) -> Ordering {
 /// Whether two values of the same variant are equal, as `=` has it; neither may be NULL.
 #[inline]
 #[must_use]
-pub fn equal(a: &Datum, b: &Datum) -> bool {
+pub(crate) fn equal(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Int(a), Datum::Int(b)) => a == b,
         (Datum::Text(a), Datum::Text(b)) => a.as_bytes() == b.as_bytes(),
@@ -45,13 +45,13 @@ pub fn equal(a: &Datum, b: &Datum) -> bool {
 /// The order of floats: NaN is above everything and equal to NaN, -0 equals 0.
 #[inline]
 #[must_use]
-pub fn compare_floats(a: f64, b: f64) -> Ordering {
+pub(crate) fn compare_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
 /// Feeds a value to a hasher so that equal values (NULLs among them) hash alike.
 #[inline]
-pub fn hash_datum(value: &Datum, hasher: &mut impl Hasher) {
+pub(crate) fn hash_datum(value: &Datum, hasher: &mut impl Hasher) {
     match value {
         Datum::Null => hasher.write_u8(0),
         Datum::Bool(value) => hasher.write_u8(1 + u8::from(*value)),

@@ -11,7 +11,7 @@ use compact_str::CompactString;
 
 use crate::aggregates::Aggregate;
 use crate::catalog::{Index, Table};
-use crate::expr::{CompareOp, Expr};
+use crate::expr::Expr;
 use crate::types::ColumnType;
 
 /// A query that can be run on its own once its slots are filled: a whole statement, or a query inside an expression.
@@ -169,14 +169,15 @@ pub(crate) enum JoinKind {
     Inner,
     Left,
     /// Only of hash joins. Chosen by no rule yet: LEFT with its sides exchanged always does.
-    #[expect(dead_code, reason = "the executor knows it; the planner will when it picks the smaller side to keep")]
+    #[cfg_attr(not(test), expect(dead_code, reason = "the planner will choose it when it keeps the smaller side"))]
     Right,
     /// Only of hash joins.
     Full,
     /// Left rows that have a partner; only their columns.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the planner will turn EXISTS into it"))]
     Semi,
     /// Left rows that have none; only their columns.
-    #[expect(dead_code, reason = "the executor knows it; the planner will when it turns NOT EXISTS into a join")]
+    #[cfg_attr(not(test), expect(dead_code, reason = "the planner will turn NOT EXISTS into it"))]
     Anti,
 }
 
@@ -295,12 +296,9 @@ pub(crate) enum AssignedValue {
 #[derive(Debug)]
 pub(crate) struct Update {
     pub(crate) table: Arc<Table>,
-    /// Gives rows of all the table's columns (those not needed are NULL: see `read`), its hidden number if it has no
+    /// Gives rows of all the table's columns (those that nothing needs are NULL), its hidden number if it has no
     /// primary key, and then whatever else the FROM clause brings.
     pub(crate) source: Node,
-    /// Which of the table's columns the source really reads: those that assignments, RETURNING, indexes touched, checks
-    /// and foreign keys need, and the key.
-    pub(crate) read: Vec<bool>,
     /// Over the source's row.
     pub(crate) assignments: Vec<Assignment>,
     /// Over the new row (all the table's columns, then what the FROM clause brings).
@@ -340,8 +338,6 @@ pub(crate) struct ForeignKeyRule {
     /// The referring columns.
     pub(crate) columns: Vec<usize>,
     pub(crate) target: Arc<Table>,
-    /// The columns referred to, in the same order.
-    pub(crate) target_columns: Vec<usize>,
     /// Where they are unique, and for each column of that key which of `columns` it is compared with.
     pub(crate) target_key: Arbiter,
     pub(crate) key_order: Vec<usize>,

@@ -163,7 +163,7 @@ fn many_functions(name: &str, args: &[Type]) -> Error {
 ///
 /// # Errors
 /// 42883 if there is none, 42725 if several are as good.
-pub fn resolve_function(name: &str, args: &[Type]) -> Result<&'static Function> {
+pub(crate) fn resolve_function(name: &str, args: &[Type]) -> Result<&'static Function> {
     match choose(functions::named(name).iter(), args) {
         Choice::One(function) => Ok(function),
         Choice::None => Err(no_function(name, args)),
@@ -176,7 +176,7 @@ pub fn resolve_function(name: &str, args: &[Type]) -> Result<&'static Function> 
 ///
 /// # Errors
 /// 42883 if there is none, 42725 if several are as good.
-pub fn resolve_operator(symbol: &str, left: Option<Type>, right: Type) -> Result<&'static Function> {
+pub(crate) fn resolve_operator(symbol: &str, left: Option<Type>, right: Type) -> Result<&'static Function> {
     let candidates = functions::named(symbol);
     let choice = match left {
         None => choose(candidates.iter(), &[right]),
@@ -223,7 +223,7 @@ pub fn resolve_operator(symbol: &str, left: Option<Type>, right: Type) -> Result
 /// The error for an operator, or a comparison, that does not exist: `written` is like `integer + text`.
 #[must_use]
 #[cold]
-pub fn no_operator(written: &str, prefix: bool) -> Error {
+pub(crate) fn no_operator(written: &str, prefix: bool) -> Error {
     Error::new(SqlState::NO_SUCH_FUNCTION, format!("operator does not exist: {written}")).hint(if prefix {
         "No operator matches the given name and argument type. You might need to add an explicit type cast."
     } else {
@@ -233,7 +233,7 @@ pub fn no_operator(written: &str, prefix: bool) -> Error {
 
 /// The type that both sides of `=`, `<` and so on are converted to; `None` if they do not compare.
 #[must_use]
-pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
+pub(crate) fn comparison_type(left: Type, right: Type) -> Option<Type> {
     use Type::{Char, Date, Float4, Float8, Int2, Int4, Int8, Numeric, Oid, Text, Timestamp, TimestampTz, Unknown};
     use Type::{Interval, Time, Void};
     Some(match (left, right) {
@@ -259,7 +259,7 @@ pub fn comparison_type(left: Type, right: Type) -> Option<Type> {
 /// The type of a UNION's column, of CASE, COALESCE, GREATEST or VALUES: what all of the types convert to by themselves.
 /// `None` if there is none. Of unknown types only, it is text.
 #[must_use]
-pub fn common_type(types: &[Type]) -> Option<Type> {
+pub(crate) fn common_type(types: &[Type]) -> Option<Type> {
     let mut known = types.iter().copied().filter(|&ty| ty != Type::Unknown);
     let Some(mut common) = known.next() else { return Some(Type::Text) };
     for ty in known {
@@ -281,7 +281,7 @@ pub fn common_type(types: &[Type]) -> Option<Type> {
 
 /// The aggregate that a call means, `count(*)` being called without arguments; `None` if no aggregate has the name.
 #[must_use]
-pub fn resolve_aggregate(name: &str, args: &[Type]) -> Option<Result<&'static Aggregate>> {
+pub(crate) fn resolve_aggregate(name: &str, args: &[Type]) -> Option<Result<&'static Aggregate>> {
     let candidates = aggregates::named(name);
     if candidates.is_empty() {
         return None;

@@ -24,7 +24,7 @@ fn out_of_range(ty: Type, text: &str) -> Error {
 }
 
 /// Reads a value as PostgreSQL's input function of the type does, and fits it to the modifier as assignment does.
-pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datum> {
+pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datum> {
     let value = match ty {
         Type::Bool => parse_bool(text).map(Datum::Bool).ok_or_else(|| bad_syntax(ty, text))?,
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid => parse_int(ty, text)?,
@@ -186,14 +186,14 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     let mut after_hyphen = true;
     for byte in inner.bytes() {
         if byte == b'-' {
-            if after_hyphen || digits % 4 != 0 || digits == 32 {
+            if after_hyphen || !digits.is_multiple_of(4) || digits == 32 {
                 return None;
             }
             after_hyphen = true;
             continue;
         }
         let digit = (byte as char).to_digit(16)? as u8;
-        *uuid.get_mut(digits / 2)? |= if digits % 2 == 0 { digit << 4 } else { digit };
+        *uuid.get_mut(digits / 2)? |= if digits.is_multiple_of(2) { digit << 4 } else { digit };
         digits += 1;
         after_hyphen = false;
     }
@@ -201,7 +201,7 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 }
 
 /// Appends a value's text as PostgreSQL's output function of the type gives it; NULL has none.
-pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
+pub(crate) fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     match value {
         Datum::Null => {}
         Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
@@ -235,17 +235,6 @@ pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     }
 }
 
-/// A value's text as a value of type text.
-#[must_use]
-pub fn to_text(ty: Type, value: &Datum, env: &Env) -> CompactString {
-    if let Datum::Text(text) = value {
-        return text.clone();
-    }
-    let mut text = String::new();
-    write(ty, value, env, &mut text);
-    CompactString::from(text)
-}
-
 /// Appends lower-case hexadecimal digits.
 pub(crate) fn write_hex(bytes: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -257,7 +246,7 @@ pub(crate) fn write_hex(bytes: &[u8], out: &mut String) {
 }
 
 /// Appends a double: its shortest digits, or `15 + extra_float_digits` significant ones if that setting is not above 0.
-pub fn write_float8(value: f64, extra_float_digits: i32, out: &mut String) {
+pub(crate) fn write_float8(value: f64, extra_float_digits: i32, out: &mut String) {
     if write_special_float(value, out) {
         return;
     }
@@ -270,7 +259,7 @@ pub fn write_float8(value: f64, extra_float_digits: i32, out: &mut String) {
 }
 
 /// Appends a real.
-pub fn write_float4(value: f32, extra_float_digits: i32, out: &mut String) {
+pub(crate) fn write_float4(value: f32, extra_float_digits: i32, out: &mut String) {
     if write_special_float(f64::from(value), out) {
         return;
     }

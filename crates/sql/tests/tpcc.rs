@@ -181,15 +181,15 @@ impl Terminal {
             93..=96 => self.delivery().map(|()| true),
             _ => self.stock_level().map(|()| true),
         };
-        let end = match &done {
+        
+        match &done {
             Ok(true) => self.sql("COMMIT", Vec::new()).map(|_| true),
             Ok(false) => self.sql("ROLLBACK", Vec::new()).map(|_| false),
             Err(_) => {
                 self.sql("ROLLBACK", Vec::new())?;
                 return done;
             }
-        };
-        end
+        }
     }
 
     fn new_order(&mut self) -> Result<bool> {

@@ -114,10 +114,10 @@ impl Binder<'_> {
     /// Binds a condition: of type boolean.
     pub(crate) fn condition(&mut self, expr: &ast::Expr, clause: &str) -> Result<Expr> {
         let bound = self.expr(expr)?;
-        self.to_condition(bound, clause, expr.span())
+        self.condition_of(bound, clause, expr.span())
     }
 
-    pub(super) fn to_condition(&mut self, bound: Bound, clause: &str, span: Span) -> Result<Expr> {
+    pub(super) fn condition_of(&mut self, bound: Bound, clause: &str, span: Span) -> Result<Expr> {
         match bound.ty.ty {
             Type::Bool => Ok(bound.expr),
             Type::Unknown => self.coerce(bound, Type::Bool.into(), CastContext::Implicit, span),
@@ -403,8 +403,8 @@ impl Binder<'_> {
             Operator::And | Operator::Or => {
                 let is_and = matches!(op, Operator::And);
                 let name = if is_and { "AND" } else { "OR" };
-                let left = self.to_condition(left, name, left_span)?;
-                let right = self.to_condition(bound, name, span)?;
+                let left = self.condition_of(left, name, left_span)?;
+                let right = self.condition_of(bound, name, span)?;
                 let expr = match (is_and, left) {
                     (true, Expr::And(mut all)) => {
                         all.push(right);

@@ -199,6 +199,9 @@ impl Binder<'_> {
             ));
         }
         match factor {
+            ast::TableFactor::Table { name, sample: Some(_), .. } => {
+                Err(self.place(name_span(name), Error::unsupported("TABLESAMPLE")))
+            }
             ast::TableFactor::Table { name, alias, args: None, .. } => self.named(name, alias.as_ref(), relations),
             ast::TableFactor::Table { name, alias, args: Some(args), .. } => {
                 self.series(name, &args.args, alias.as_ref(), relations)
@@ -333,7 +336,7 @@ impl Binder<'_> {
         let statement = crate::statement::parse_query(&view.query)?;
         let with = std::mem::take(&mut self.with);
         let frames = std::mem::replace(&mut self.frames, vec![super::Frame::default()]);
-        let text = std::mem::replace(&mut self.text, "");
+        let text = std::mem::take(&mut self.text);
         let bound = self.deeper(|binder| binder.query(&statement));
         self.text = text;
         self.frames = frames;

@@ -284,14 +284,6 @@ impl<'a> Binder<'a> {
     fn scope(&mut self) -> &mut Scope {
         self.frame().scopes.last_mut().expect("expressions are bound within a scope")
     }
-
-    /// Binds with the names of a scope in sight, and gives the scope back.
-    fn within<T>(&mut self, scope: Scope, bind: impl FnOnce(&mut Self) -> Result<T>) -> (Result<T>, Scope) {
-        self.frame().scopes.push(scope);
-        let bound = bind(self);
-        let scope = self.frame().scopes.pop().expect("the scope was pushed above");
-        (bound, scope)
-    }
 }
 
 /// The place of a name.

@@ -3,7 +3,7 @@
 use super::logical::{Body, Call, Query, Source};
 use super::{AGGREGATES, Binder};
 use crate::error::{Error, Result, SqlState};
-use crate::expr::{Expr, SessionFunction, Subquery, SubqueryKind};
+use crate::expr::{Expr, SessionFunction, SubqueryKind};
 use crate::plan::SortKey;
 
 /// Calls something for each expression directly inside.
@@ -304,12 +304,4 @@ fn from_uses(from: &super::logical::From, uses: &dyn Fn(&Expr) -> bool) -> bool 
             on.iter().any(uses) || from_uses(left, uses) || from_uses(right, uses)
         }
     }
-}
-
-/// The subqueries of an expression.
-pub(crate) fn for_each_subquery<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Subquery)) {
-    if let Expr::Subquery(subquery) = expr {
-        visit(subquery);
-    }
-    for_each_child(expr, &mut |child| for_each_subquery(child, visit));
 }

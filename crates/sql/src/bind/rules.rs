@@ -86,7 +86,6 @@ impl Binder<'_> {
             name: key.name.clone(),
             columns: key.columns.clone(),
             target,
-            target_columns: key.target_columns.clone(),
             target_key,
             key_order,
         })

@@ -74,7 +74,7 @@ impl Binder<'_> {
         ty: crate::types::ColumnType,
     ) -> Result<Expr> {
         let parsed = crate::statement::parse_expr(text)?;
-        let old_text = std::mem::replace(&mut self.text, "");
+        let old_text = std::mem::take(&mut self.text);
         let scope = Scope { no_calls: "stored expressions", ..Scope::default() };
         self.frame().scopes.push(scope);
         if let Some(table) = table {

@@ -4,7 +4,6 @@ use super::{CopyColumn, CopyFormat, CopyOptions, Header};
 use crate::binary_io;
 use crate::cast;
 use crate::env::Env;
-use crate::exec::Batch;
 use crate::text_io;
 use crate::types::Type;
 use crate::value::Datum;
@@ -45,11 +44,6 @@ impl CopyOut {
                 out.push(b'\n');
             }
         }
-    }
-
-    /// The rows of a batch.
-    pub(crate) fn write_batch(&mut self, batch: &Batch, env: &Env, out: &mut Vec<u8>) {
-        batch.iter().for_each(|row| self.write_row(row, env, out));
     }
 
     /// A row.

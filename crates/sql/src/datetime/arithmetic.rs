@@ -10,7 +10,7 @@ use crate::interval::{DAY_US, Interval, out_of_range};
 use crate::numeric::Numeric;
 
 /// A local timestamp plus an interval: months first (no further than the end of the month), then days, then the rest.
-pub fn timestamp_add(local: i64, interval: Interval) -> Result<i64> {
+pub(crate) fn timestamp_add(local: i64, interval: Interval) -> Result<i64> {
     if is_infinite_timestamp(local) {
         return Ok(local);
     }
@@ -35,7 +35,7 @@ fn add_calendar(local: i64, interval: Interval) -> Result<i64> {
 }
 
 /// An instant plus an interval: months and days are those of the zone's calendar.
-pub fn timestamptz_add(instant: i64, interval: Interval, zone: &Zone) -> Result<i64> {
+pub(crate) fn timestamptz_add(instant: i64, interval: Interval, zone: &Zone) -> Result<i64> {
     if is_infinite_timestamp(instant) {
         return Ok(instant);
     }
@@ -48,7 +48,7 @@ pub fn timestamptz_add(instant: i64, interval: Interval, zone: &Zone) -> Result<
 }
 
 /// The time between two timestamps: days and the rest, both of the same sign.
-pub fn timestamp_sub(a: i64, b: i64) -> Result<Interval> {
+pub(crate) fn timestamp_sub(a: i64, b: i64) -> Result<Interval> {
     if is_infinite_timestamp(a) || is_infinite_timestamp(b) {
         return Err(Error::new(SqlState::DATETIME_OVERFLOW, "cannot subtract infinite timestamps"));
     }
@@ -57,7 +57,7 @@ pub fn timestamp_sub(a: i64, b: i64) -> Result<Interval> {
 }
 
 /// A date plus days.
-pub fn date_add(date: i32, days: i64) -> Result<i32> {
+pub(crate) fn date_add(date: i32, days: i64) -> Result<i32> {
     if is_infinite_date(date) {
         return Ok(date);
     }
@@ -65,7 +65,7 @@ pub fn date_add(date: i32, days: i64) -> Result<i32> {
 }
 
 /// The days between two dates.
-pub fn date_sub(a: i32, b: i32) -> Result<i64> {
+pub(crate) fn date_sub(a: i32, b: i32) -> Result<i64> {
     if is_infinite_date(a) || is_infinite_date(b) {
         return Err(Error::new(SqlState::DATETIME_OVERFLOW, "cannot subtract infinite dates"));
     }
@@ -73,7 +73,7 @@ pub fn date_sub(a: i32, b: i32) -> Result<i64> {
 }
 
 /// The span between two local timestamps in years, months, days and the rest, as people count it: `age(a, b)`.
-pub fn age(a: i64, b: i64) -> Result<Interval> {
+pub(crate) fn age(a: i64, b: i64) -> Result<Interval> {
     if is_infinite_timestamp(a) || is_infinite_timestamp(b) {
         return Err(timestamp_out_of_range());
     }
@@ -95,7 +95,7 @@ pub fn age(a: i64, b: i64) -> Result<Interval> {
 
 /// A part of a date, a time or a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// `microseconds`, with the seconds
     Microseconds,
     /// `milliseconds`, with the seconds
@@ -145,7 +145,7 @@ pub enum Part {
 impl Part {
     /// Reads a part's name.
     #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         Some(match lower.as_str() {
             "microseconds" | "microsecond" | "us" | "usec" | "usecs" | "useconds" | "microsecon" => Self::Microseconds,
@@ -245,7 +245,7 @@ fn calendar_part(part: Part, days: i64) -> Option<Result<Option<Numeric>>> {
 
 /// A part of a timestamp; `local` is what its clocks show, `zone_offset` (if it has a zone) seconds east. `None`
 /// (NULL) for parts of infinity that have no value.
-pub fn extract_timestamp(name: &str, local: i64, zone_offset: Option<i32>) -> Result<Option<Numeric>> {
+pub(crate) fn extract_timestamp(name: &str, local: i64, zone_offset: Option<i32>) -> Result<Option<Numeric>> {
     let ty = if zone_offset.is_some() { "timestamp with time zone" } else { "timestamp without time zone" };
     let part = Part::parse(name).ok_or_else(|| unknown_part(name, ty))?;
     if is_infinite_timestamp(local) {
@@ -281,7 +281,7 @@ pub fn extract_timestamp(name: &str, local: i64, zone_offset: Option<i32>) -> Re
 }
 
 /// A part of a date.
-pub fn extract_date(name: &str, date: i32) -> Result<Option<Numeric>> {
+pub(crate) fn extract_date(name: &str, date: i32) -> Result<Option<Numeric>> {
     let part = Part::parse(name).ok_or_else(|| unknown_part(name, "date"))?;
     if is_infinite_date(date)
         && clock_part(part, 0).is_none()
@@ -300,7 +300,7 @@ pub fn extract_date(name: &str, date: i32) -> Result<Option<Numeric>> {
 }
 
 /// A part of a time of day.
-pub fn extract_time(name: &str, time: i64) -> Result<Option<Numeric>> {
+pub(crate) fn extract_time(name: &str, time: i64) -> Result<Option<Numeric>> {
     let ty = "time without time zone";
     let part = Part::parse(name).ok_or_else(|| unknown_part(name, ty))?;
     match clock_part(part, time) {
@@ -311,7 +311,7 @@ pub fn extract_time(name: &str, time: i64) -> Result<Option<Numeric>> {
 }
 
 /// A part of an interval.
-pub fn extract_interval(name: &str, interval: Interval) -> Result<Option<Numeric>> {
+pub(crate) fn extract_interval(name: &str, interval: Interval) -> Result<Option<Numeric>> {
     let part = Part::parse(name).ok_or_else(|| unknown_part(name, "interval"))?;
     if let Some(result) = clock_part(part, interval.micros) {
         return result;
@@ -347,7 +347,7 @@ fn truncate_clock(part: Part, time: i64) -> Option<i64> {
 }
 
 /// A local timestamp with all parts below one set to their least: `date_trunc`.
-pub fn truncate_timestamp(name: &str, local: i64, ty: &str) -> Result<i64> {
+pub(crate) fn truncate_timestamp(name: &str, local: i64, ty: &str) -> Result<i64> {
     if is_infinite_timestamp(local) {
         return Ok(local);
     }
@@ -373,7 +373,7 @@ pub fn truncate_timestamp(name: &str, local: i64, ty: &str) -> Result<i64> {
 }
 
 /// An instant truncated as the zone's clocks show it.
-pub fn truncate_timestamptz(name: &str, instant: i64, zone: &Zone) -> Result<i64> {
+pub(crate) fn truncate_timestamptz(name: &str, instant: i64, zone: &Zone) -> Result<i64> {
     if is_infinite_timestamp(instant) {
         return Ok(instant);
     }
@@ -390,7 +390,7 @@ pub fn truncate_timestamptz(name: &str, instant: i64, zone: &Zone) -> Result<i64
 }
 
 /// An interval with all parts below one set to zero.
-pub fn truncate_interval(name: &str, interval: Interval) -> Result<Interval> {
+pub(crate) fn truncate_interval(name: &str, interval: Interval) -> Result<Interval> {
     let part = Part::parse(name).ok_or_else(|| unknown_part(name, "interval"))?;
     if let Some(micros) = truncate_clock(part, interval.micros) {
         return Ok(Interval { micros, ..interval });
@@ -410,7 +410,7 @@ pub fn truncate_interval(name: &str, interval: Interval) -> Result<Interval> {
 }
 
 /// The beginning of the span of `stride` that a timestamp is in, spans being counted from `origin`: `date_bin`.
-pub fn bin(stride: Interval, timestamp: i64, origin: i64) -> Result<i64> {
+pub(crate) fn bin(stride: Interval, timestamp: i64, origin: i64) -> Result<i64> {
     if stride.months != 0 {
         return Err(Error::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -432,11 +432,11 @@ pub fn bin(stride: Interval, timestamp: i64, origin: i64) -> Result<i64> {
 }
 
 /// A date of year (negative for BC), month and day: `make_date`.
-pub fn make_date(year: i64, month: i64, day: i64) -> Result<i32> {
+pub(crate) fn make_date(year: i64, month: i64, day: i64) -> Result<i32> {
     let out = || {
         Error::new(SqlState::DATETIME_OVERFLOW, format!("date field value out of range: {year}-{month:02}-{day:02}"))
     };
-    if year == 0 || year > 5_874_897 || year < -5_000_000 || !(1..=12).contains(&month) {
+    if year == 0 || !(-5_000_000..=5_874_897).contains(&year) || !(1..=12).contains(&month) {
         return Err(out());
     }
     let civil_year = if year < 0 { year + 1 } else { year };
@@ -448,7 +448,7 @@ pub fn make_date(year: i64, month: i64, day: i64) -> Result<i32> {
 }
 
 /// A time of day of hours, minutes and seconds: `make_time`.
-pub fn make_time(hours: i64, minutes: i64, seconds: f64) -> Result<i64> {
+pub(crate) fn make_time(hours: i64, minutes: i64, seconds: f64) -> Result<i64> {
     let valid = (0..=24).contains(&hours) && (0..60).contains(&minutes) && (0.0..=60.0).contains(&seconds);
     let time = (hours.clamp(0, 24) * 60 + minutes.clamp(0, 60)) * 60_000_000
         + (seconds.clamp(0.0, 60.0) * 1e6).round_ties_even() as i64;

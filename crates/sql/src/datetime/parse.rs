@@ -296,11 +296,11 @@ impl Moment {
                 Look::Number | Look::Date if prefix == Some(Keyword::Julian) => moment.take_julian(field)?,
                 Look::Number if prefix == Some(Keyword::IsoTime) => moment.take_time_digits(field)?,
                 Look::Date => {
-                    if moment.has_date() || (moment.month.is_some() && moment.day.is_some()) {
-                        moment.take_time_or_zone(field)?;
-                    } else if field.as_bytes()[0].is_ascii_alphabetic()
-                        && keyword(field.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or(""))
-                            .is_none_or(|word| matches!(word, Keyword::Offset(_)))
+                    if moment.has_date()
+                        || (moment.month.is_some() && moment.day.is_some())
+                        || (field.as_bytes()[0].is_ascii_alphabetic()
+                            && keyword(field.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or(""))
+                                .is_none_or(|word| matches!(word, Keyword::Offset(_))))
                     {
                         moment.take_time_or_zone(field)?;
                     } else {
@@ -651,7 +651,7 @@ fn read(text: &str, env: &Env, time_only: bool) -> Parsed<Reading> {
 }
 
 /// Reads a date.
-pub fn parse_date(text: &str, env: &Env) -> Result<i32> {
+pub(crate) fn parse_date(text: &str, env: &Env) -> Result<i32> {
     if let Some(days) = fast_date(text.as_bytes()) {
         return Ok(days as i32);
     }
@@ -671,7 +671,7 @@ pub fn parse_date(text: &str, env: &Env) -> Result<i32> {
 }
 
 /// Reads a time of day.
-pub fn parse_time(text: &str, env: &Env) -> Result<i64> {
+pub(crate) fn parse_time(text: &str, env: &Env) -> Result<i64> {
     if let Some(us) = fast_clock(text.as_bytes()) {
         return Ok(us);
     }
@@ -703,7 +703,7 @@ fn out_of_range(text: &str) -> Error {
 }
 
 /// Reads a timestamp without time zone; a zone in the text is not looked at.
-pub fn parse_timestamp(text: &str, env: &Env) -> Result<i64> {
+pub(crate) fn parse_timestamp(text: &str, env: &Env) -> Result<i64> {
     if let Some(us) = fast_timestamp(text.as_bytes()) {
         return Ok(us);
     }
@@ -717,7 +717,7 @@ pub fn parse_timestamp(text: &str, env: &Env) -> Result<i64> {
 }
 
 /// Reads a timestamp with time zone; without a zone in the text it is in the session's.
-pub fn parse_timestamptz(text: &str, env: &Env) -> Result<i64> {
+pub(crate) fn parse_timestamptz(text: &str, env: &Env) -> Result<i64> {
     if let Some(us) = fast_timestamp(text.as_bytes()) {
         return checked_timestamp(i128::from(env.zone.to_instant(us))).map_err(|_| out_of_range(text));
     }

@@ -268,7 +268,7 @@ fn show(shown: &Shown<'_>, picture: &str) -> Result<String> {
 }
 
 /// `to_char` of a timestamp, given as the clocks show it; with a time zone also the zone and the instant.
-pub fn timestamp_to_char(local: i64, zone: Option<(&Zone, i64)>, picture: &str) -> Result<String> {
+pub(crate) fn timestamp_to_char(local: i64, zone: Option<(&Zone, i64)>, picture: &str) -> Result<String> {
     if is_infinite_timestamp(local) {
         return Ok(String::new());
     }
@@ -290,7 +290,7 @@ pub fn timestamp_to_char(local: i64, zone: Option<(&Zone, i64)>, picture: &str) 
 }
 
 /// `to_char` of an interval.
-pub fn interval_to_char(interval: Interval, picture: &str) -> Result<String> {
+pub(crate) fn interval_to_char(interval: Interval, picture: &str) -> Result<String> {
     let seconds = interval.micros / 1_000_000;
     let shown = Shown {
         year: i64::from(interval.months / 12),
@@ -595,7 +595,7 @@ impl Found {
 }
 
 /// The date that a text shows by a picture.
-pub fn to_date(text: &str, picture: &str) -> Result<i32> {
+pub(crate) fn to_date(text: &str, picture: &str) -> Result<i32> {
     let found = find(text, picture)?;
     found.time(text)?;
     checked_date(found.days(text)?)
@@ -603,7 +603,7 @@ pub fn to_date(text: &str, picture: &str) -> Result<i32> {
 }
 
 /// The instant that a text shows by a picture, in `zone` if it names none.
-pub fn to_timestamp(text: &str, picture: &str, zone: &Zone) -> Result<i64> {
+pub(crate) fn to_timestamp(text: &str, picture: &str, zone: &Zone) -> Result<i64> {
     let found = find(text, picture)?;
     let local = i128::from(found.days(text)?) * i128::from(DAY_US) + i128::from(found.time(text)?);
     let local = checked_timestamp(local)?;

@@ -264,6 +264,8 @@ impl Session {
             column.missing = None;
         }
         self.with_context(|txn, cx| {
+            // Before the rows come: those without a primary key ask the space for the last row's number.
+            txn.create_space(SpaceId(new.space))?;
             validate::rewrite_table(txn, cx, old, &new, &map)?;
             txn.drop_space(SpaceId(old.space))?;
             for index in &old.indexes {

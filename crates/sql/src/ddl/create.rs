@@ -54,7 +54,10 @@ fn refuse_deferrable(characteristics: Option<&ast::ConstraintCharacteristics>) -
 impl Session {
     pub(super) fn create_table(&mut self, create: &ast::CreateTable) -> Result<String> {
         if create.partition_of.is_some() || create.partition_by.is_some() || create.inherits.is_some() {
-            return Err(Error::unsupported("partitioning and inheritance"));
+            return Err(Error::unsupported("a partitioned or inherited table"));
+        }
+        if create.temporary {
+            return Err(Error::unsupported("a temporary table"));
         }
         let (schema, name) = self.new_name(&create.name)?;
         if create.if_not_exists && self.catalog().relation(&schema, &name).is_some() {

@@ -59,7 +59,6 @@ pub(crate) use batch::Batch;
 pub(crate) use constraints::validate::with_exec;
 pub(crate) use eval::Scope;
 pub(crate) use insert::RowWriter;
-use scan::Lookup;
 
 /// What the session does for expressions.
 pub(crate) trait SessionCalls {

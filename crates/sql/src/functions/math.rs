@@ -27,7 +27,7 @@ fn of_finite(argument: f64, compute: fn(f64) -> f64) -> Result<Datum> {
 }
 
 fn of_unit_interval(argument: f64, compute: fn(f64) -> f64) -> Result<Datum> {
-    if argument < -1.0 || argument > 1.0 { Err(input_out_of_range()) } else { Ok(Datum::Float(compute(argument))) }
+    if !(-1.0..=1.0).contains(&argument) { Err(input_out_of_range()) } else { Ok(Datum::Float(compute(argument))) }
 }
 
 /// A result in degrees, exact where the angle is a whole one that everybody knows.

@@ -166,7 +166,6 @@ macro_rules! accessors {
 }
 
 accessors! {
-    boolean Bool bool;
     int Int i64;
     float Float f64;
     number Numeric Numeric;
@@ -284,7 +283,9 @@ mod tests {
             Ok((named(ty), read(named(ty), text)?))
         };
         let show = |ty: Type, value: Datum| {
-            if value.is_null() { "NULL".to_owned() } else { text_io::to_text(ty, &value, env).to_string() }
+            let mut shown = String::new();
+            if value.is_null() { shown.push_str("NULL") } else { text_io::write(ty, &value, env, &mut shown) }
+            shown
         };
         let convert =
             |value: &Datum, from: Type, to: Type| cast(value, from, to, Modifier::NONE, CastContext::Explicit, env);

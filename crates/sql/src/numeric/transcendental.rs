@@ -12,6 +12,8 @@ use crate::error::{Error, Result, SqlState};
 
 /// Bits after the binary point.
 const FRACTION_BITS: usize = 448;
+/// As PostgreSQL has it, so that scales are estimated alike.
+#[expect(clippy::approx_constant, reason = "fewer digits than the type holds, on purpose")]
 const LOG10_E: f64 = 0.434_294_481_903_252;
 const LN_10: f64 = std::f64::consts::LN_10;
 

@@ -127,9 +127,8 @@ pub(crate) fn plan_update(bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dy
         }
         returning.iter().flatten().for_each(&mut need);
     }
-    let read = (0..table.columns.len()).map(|column| needed[0].contains(&column)).collect();
     let source = source(&mut planner, &bound.relations, &bound.from, bound.filter, &needed)?;
-    let update = Update { table, source, read, assignments, returning, rules };
+    let update = Update { table, source, assignments, returning, rules };
     Ok(fragment(Node::Update(Box::new(update)), planner.slots, columns))
 }
 

@@ -223,7 +223,8 @@ impl Session {
             target: None,
             writes: false,
             locks: false,
-            version: self.own.catalog.version,
+            // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
+            version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },
             search_path: self.own.search_path.clone(),
             sizes: Vec::new(),
             runs: AtomicU32::new(0),

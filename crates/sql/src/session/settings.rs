@@ -222,11 +222,6 @@ impl Settings {
         self.values.clear();
     }
 
-    /// Whether two sets of values agree on one setting.
-    pub(crate) fn same(&self, other: &Self, name: &str) -> bool {
-        self.raw(name) == other.raw(name)
-    }
-
     /// Takes one setting's value from elsewhere.
     pub(crate) fn restore(&mut self, from: &Self, name: &str) {
         match from.values.get(name) {

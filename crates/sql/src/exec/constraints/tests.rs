@@ -237,7 +237,6 @@ fn update(table: &Arc<Table>, rules: &Arc<TableRules>, filter: Option<Expr>, ass
     Update {
         table: Arc::clone(table),
         source: source(table, filter),
-        read: vec![true; table.columns.len()],
         assignments,
         returning: None,
         rules: Arc::clone(rules),
@@ -485,7 +484,6 @@ fn patches_leave_other_columns_alone() {
         };
         Node::Update(Box::new(Update {
             source,
-            read: vec![true, false, false],
             ..update(&birds, &rules, None, assignments)
         }))
     };
@@ -529,7 +527,6 @@ fn family(target: usize, on_delete: ReferenceAction, on_update: ReferenceAction)
         name: "c_p_fkey".into(),
         columns: vec![1],
         target: Arc::clone(&parent),
-        target_columns: vec![target],
         target_key,
         key_order: vec![0],
     };
@@ -658,7 +655,6 @@ fn a_tree_in_one_table_goes_with_its_root() {
         name: "nodes_up_fkey".into(),
         columns: vec![1],
         target: Arc::clone(&nodes),
-        target_columns: vec![0],
         target_key: Arbiter::Key,
         key_order: vec![0],
     };
