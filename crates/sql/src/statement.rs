@@ -22,7 +22,74 @@ const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 pub(crate) fn parse(text: &str) -> Result<Vec<ast::Statement>> {
     let tokens = mend::mend(text, tokenize(text)?)?;
     let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-    parser.parse_statements().map_err(|error| syntax_error(text, &error))
+    let mut statements = parser.parse_statements().map_err(|error| syntax_error(text, &error))?;
+    statements.iter_mut().try_for_each(lower_with)?;
+    Ok(statements)
+}
+
+/// WITH in front of a statement that writes goes where the statement reads.
+fn lower_with(statement: &mut ast::Statement) -> Result<()> {
+    let unsupported = || Err(Error::unsupported("WITH in front of this statement"));
+    let ast::Statement::Query(query) = statement else { return Ok(()) };
+    let Some(with) = &query.with else { return Ok(()) };
+    let with = with.clone();
+    let (ast::SetExpr::Insert(inner) | ast::SetExpr::Update(inner) | ast::SetExpr::Delete(inner)) = &*query.body else {
+        return Ok(());
+    };
+    let mut inner = inner.clone();
+    let tables: &mut [ast::TableWithJoins] = match &mut inner {
+        ast::Statement::Insert(insert) => match &mut insert.source {
+            Some(source) if source.with.is_none() => {
+                source.with = Some(with);
+                *statement = inner;
+                return Ok(());
+            }
+            _ => return unsupported(),
+        },
+        ast::Statement::Update(update) => {
+            let subqueries = update.selection.iter().map(ToString::to_string);
+            let mut parts = subqueries.chain(update.assignments.iter().map(ToString::to_string));
+            if parts.any(|part| part.contains("(SELECT")) {
+                return unsupported();
+            }
+            match &mut update.from {
+                Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => from,
+                None => &mut [],
+            }
+        }
+        ast::Statement::Delete(delete) => {
+            if delete.selection.iter().any(|part| part.to_string().contains("(SELECT")) {
+                return unsupported();
+            }
+            delete.using.as_deref_mut().unwrap_or_default()
+        }
+        _ => return unsupported(),
+    };
+    let mut used = Vec::new();
+    for table in tables {
+        for factor in std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation)) {
+            let ast::TableFactor::Table { name, alias, args: None, .. } = factor else { return unsupported() };
+            let is_with = with.cte_tables.iter().any(|cte| name.to_string() == cte.alias.name.to_string());
+            if !is_with {
+                continue;
+            }
+            // Each is run once.
+            if used.contains(&name.to_string()) {
+                return unsupported();
+            }
+            used.push(name.to_string());
+            let alias = alias.as_ref().map_or_else(|| name.to_string(), ToString::to_string);
+            let mut template = parse_query(&format!("SELECT 1 FROM (SELECT * FROM {name}) {alias}"))?;
+            let ast::SetExpr::Select(select) = &mut *template.body else { return unsupported() };
+            let Some(mut derived) = select.from.pop() else { return unsupported() };
+            if let ast::TableFactor::Derived { subquery, .. } = &mut derived.relation {
+                subquery.with = Some(with.clone());
+            }
+            *factor = derived.relation;
+        }
+    }
+    *statement = inner;
+    Ok(())
 }
 
 /// The statements of a text as texts.

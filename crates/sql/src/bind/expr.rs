@@ -475,10 +475,6 @@ impl Binder<'_> {
             return Ok(Bound::bool(Expr::And(all)));
         }
         let input = self.expr(input)?;
-        if input.ty.ty == Type::Unknown && matches!(input.expr, Expr::Param(_)) {
-            let expr = self.coerce(input, Type::Text.into(), CastContext::Implicit, Span::empty())?;
-            return Ok(Bound::bool(Expr::IsNull { input: Box::new(expr), negated }));
-        }
         Ok(Bound::bool(Expr::IsNull { input: Box::new(input.expr), negated }))
     }
 
@@ -803,6 +799,13 @@ impl Binder<'_> {
     }
 
     fn cast(&mut self, input: &ast::Expr, to: ColumnType) -> Result<Bound> {
+        // A number too long for us is read as the type that it is wanted in.
+        if let (ast::Expr::Value(value), Type::Float4 | Type::Float8) = (input, to.ty)
+            && let Value::Number(text, _) = &value.value
+        {
+            let value = self.at(value.span, text_io::parse(to.ty, Modifier::NONE, text, self.env))?;
+            return Ok(Bound { expr: Expr::Const(value), ty: to });
+        }
         let mut bound = self.expr(input)?;
         if to.ty == Type::Bytea && cast::cast_context(bound.ty.ty, to.ty).is_some() {
             bound = super::functions::with_blanks(bound);

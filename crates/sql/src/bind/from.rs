@@ -131,18 +131,25 @@ impl Binder<'_> {
     fn merge(&mut self, kind: Join, columns: &[(CompactString, Span)], sides: &Sides) -> Result<Vec<Expr>> {
         let mut conditions = Vec::with_capacity(columns.len());
         let mut new = Vec::with_capacity(columns.len());
-        for (name, span) in columns {
+        for (index, (name, span)) in columns.iter().enumerate() {
+            if columns[..index].iter().any(|(other, _)| other == name) {
+                let message = format!("column name \"{name}\" appears more than once in USING clause");
+                return Err(self.place(*span, Error::new(SqlState::DUPLICATE_COLUMN, message)));
+            }
             let left = self.side_column(name, sides.first..sides.middle, sides.first_merged..sides.middle_merged);
             let left = self.at(*span, left.and_then(|found| found.ok_or_else(|| not_in_side(name, "left"))))?;
             let (tables, merged) = (self.scope().tables.len(), self.scope().merged.len());
             let right = self.side_column(name, sides.middle..tables, sides.middle_merged..merged);
             let right = self.at(*span, right.and_then(|found| found.ok_or_else(|| not_in_side(name, "right"))))?;
-            let (left_bound, right_bound) = (
-                Bound { expr: left.expr.clone(), ty: left.ty.into() },
-                Bound { expr: right.expr.clone(), ty: right.ty.into() },
-            );
-            let (left_expr, right_expr) =
-                self.comparable("=", left_bound.clone(), *span, right_bound.clone(), *span)?;
+            let (left_bound, right_bound) = (Bound { expr: left.expr.clone(), ty: left.ty.into() }, Bound {
+                expr: right.expr.clone(),
+                ty: right.ty.into(),
+            });
+            if crate::resolve::common_type(&[left.ty, right.ty]).is_none() {
+                let message = format!("JOIN/USING types {} and {} cannot be matched", left.ty, right.ty);
+                return Err(self.place(*span, Error::new(SqlState::TYPE_MISMATCH, message)));
+            }
+            let (left_expr, right_expr) = self.comparable("=", left_bound.clone(), *span, right_bound.clone(), *span)?;
             conditions.push(Expr::Compare {
                 op: CompareOp::Eq,
                 left: Box::new(left_expr),
@@ -198,7 +205,19 @@ impl Binder<'_> {
                 format!("a query joins more than {RELATIONS_MAX} relations"),
             ));
         }
+        let alias = match factor {
+            ast::TableFactor::Table { alias, .. }
+            | ast::TableFactor::Derived { alias, .. }
+            | ast::TableFactor::Function { alias, .. } => alias.as_ref(),
+            _ => None,
+        };
+        if let Some(alias) = alias {
+            super::check_name(self.text, &alias.name)?;
+        }
         match factor {
+            ast::TableFactor::Table { with_ordinality: true, .. } => {
+                Err(self.place(factor.span(), Error::unsupported("WITH ORDINALITY")))
+            }
             ast::TableFactor::Table { name, alias, args: None, .. } => self.named(name, alias.as_ref(), relations),
             ast::TableFactor::Table { name, alias, args: Some(args), .. } => {
                 self.series(name, &args.args, alias.as_ref(), relations)
@@ -393,6 +412,10 @@ impl Binder<'_> {
                 return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
             }
         };
+        if step == Type::Interval && bounds.len() < 3 {
+            let message = format!("function generate_series({ty}, {ty}) does not exist");
+            return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
+        }
         let mut exprs = Vec::with_capacity(bounds.len());
         for (index, (bound, span)) in bounds.into_iter().enumerate() {
             let ty = if index == 2 { step } else { ty };

@@ -56,6 +56,10 @@ impl Session {
         if create.partition_of.is_some() || create.partition_by.is_some() || create.inherits.is_some() {
             return Err(Error::unsupported("partitioning and inheritance"));
         }
+        let columns = create.columns.iter().map(|column| &column.name);
+        for ident in name_parts(&create.name)?.into_iter().chain(columns) {
+            bind::check_name("", ident)?;
+        }
         let (schema, name) = self.new_name(&create.name)?;
         if create.if_not_exists && self.catalog().relation(&schema, &name).is_some() {
             return Ok("CREATE TABLE".to_owned());

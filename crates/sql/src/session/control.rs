@@ -79,6 +79,7 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
         Statement::ShowVariable { .. } => "SHOW",
         Statement::Prepare { .. } => "PREPARE",
         Statement::Execute { .. } => "EXECUTE",
+        Statement::Vacuum(vacuum) if vacuum.reindex => "REINDEX",
         Statement::Vacuum(_) => "VACUUM",
         Statement::Analyze(_) => "ANALYZE",
         Statement::Comment { .. } => "COMMENT",
@@ -409,6 +410,9 @@ impl Session {
             Statement::Explain { .. } => self.explain(statement, params),
             Statement::ShowVariable { variable } => {
                 let name = setting_name(variable);
+                if name.is_empty() {
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at end of input"));
+                }
                 if name == "all" {
                     let mut rows = Rows::default();
                     for (name, value) in self.own.settings.all() {
@@ -438,6 +442,12 @@ impl Session {
                 let mut types = Vec::with_capacity(data_types.len());
                 for data_type in data_types {
                     types.push(Some(crate::bind::bind_type(data_type)?.ty));
+                }
+                if !matches!(
+                    **statement,
+                    Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+                ) {
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: cannot prepare {statement}")));
                 }
                 let text = statement.to_string();
                 let prepared = self.prepare_in_txn(&text, &types)?;
@@ -471,7 +481,15 @@ impl Session {
         for (expr, &ty) in exprs.iter().zip(&prepared.params) {
             let bound = self.with_binder("", |binder| {
                 let bound = binder.expr(expr)?;
-                binder.coerce(bound, ty.into(), CastContext::Assignment, sqlparser::tokenizer::Span::empty())
+                let from = bound.ty.ty;
+                binder.coerce(bound, ty.into(), CastContext::Assignment, sqlparser::tokenizer::Span::empty()).map_err(|error| {
+                    if error.state() != SqlState::CANNOT_COERCE {
+                        return error;
+                    }
+                    let message = format!("parameter of type {from} cannot be coerced to the expected type {ty}");
+                    Error::new(SqlState::TYPE_MISMATCH, message)
+                        .hint("You will need to rewrite or cast the expression.")
+                })
             })?;
             params.push(self.evaluate(bound)?);
         }
