@@ -171,6 +171,9 @@ fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
         return Err(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
     let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(|error| {
+        if let Some(error) = bad_escape(text, error.location) {
+            return error;
+        }
         let (message, near) = unterminated(&error.message, text, error.location);
         Error::new(SqlState::SYNTAX_ERROR, message).at(near)
     })?;
@@ -197,6 +200,37 @@ fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
             .hint("The statement has too many operators."));
     }
     Ok(tokens)
+}
+
+/// What is wrong with an `E'…'` that the tokenizer gives up on, though it ends.
+fn bad_escape(text: &str, place: Location) -> Option<Error> {
+    let at = Walker { text, line: 1, column: 1, byte: 0 }.byte_of(place);
+    let literal = text[at..].strip_prefix(['e', 'E'])?.strip_prefix('\'')?;
+    let mut chars = literal.char_indices();
+    let mut escape = None;
+    while let Some((from, next)) = chars.next() {
+        match next {
+            '\\' => {
+                let (_, kind) = chars.next()?;
+                let digits = literal[from + 2..].chars().take_while(char::is_ascii_hexdigit).count();
+                match kind {
+                    'x' if digits > 0 => escape = escape.or(Some('x')),
+                    'u' if digits < 4 => escape = escape.or(Some('u')),
+                    'U' if digits < 8 => escape = escape.or(Some('u')),
+                    _ => {}
+                }
+            }
+            '\'' => {
+                let position = position(text, place);
+                return match escape? {
+                    'x' => Some(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\"").at(position)),
+                    _ => Some(Error::new(SqlState("22025"), "invalid Unicode escape").at(position)),
+                };
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn unterminated(message: &str, text: &str, place: Location) -> (String, u32) {

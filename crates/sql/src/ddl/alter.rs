@@ -140,6 +140,7 @@ impl Session {
                 }
                 Ok(())
             }
+            AlterTableOperation::AddConstraint { not_valid: true, .. } => Err(Error::unsupported("NOT VALID")),
             AlterTableOperation::AddConstraint { constraint, .. } => {
                 self.add_constraint_to(&mut draft, constraint)?;
                 self.finish_constraint(table, draft)
@@ -170,8 +171,18 @@ impl Session {
             | AlterTableOperation::ReplicaIdentity { .. }
             | AlterTableOperation::SetOptionsParens { .. }
             | AlterTableOperation::SetLogged
-            | AlterTableOperation::SetUnlogged
-            | AlterTableOperation::ValidateConstraint { .. } => Ok(()),
+            | AlterTableOperation::SetUnlogged => Ok(()),
+            AlterTableOperation::ValidateConstraint { name } => {
+                // All constraints are valid.
+                if has_constraint(table, &fold(name)) {
+                    return Ok(());
+                }
+                let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+                Err(Error::new(SqlState::NO_SUCH_OBJECT, message))
+            }
+            AlterTableOperation::ModifyColumn { .. } | AlterTableOperation::ChangeColumn { .. } => {
+                Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: ALTER COLUMN … TYPE changes a column"))
+            }
             other => Err(Error::unsupported(format_args!("ALTER TABLE {other}"))),
         }
     }

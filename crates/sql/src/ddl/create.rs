@@ -56,6 +56,9 @@ impl Session {
         if create.partition_of.is_some() || create.partition_by.is_some() || create.inherits.is_some() {
             return Err(Error::unsupported("partitioning and inheritance"));
         }
+        if create.temporary {
+            return Err(Error::unsupported("a temporary table"));
+        }
         let columns = create.columns.iter().map(|column| &column.name);
         for ident in name_parts(&create.name)?.into_iter().chain(columns) {
             bind::check_name("", ident)?;
@@ -375,6 +378,13 @@ impl Session {
                 let mut parts = vec![draft.table.name.to_string()];
                 parts.extend(columns.iter().map(|&column| draft.table.columns[column].name.to_string()));
                 let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+                // An index is a relation: its name clashes as one.
+                if let Some(name) = &unique.name
+                    && draft.table.indexes.iter().any(|index| index.name == fold(name))
+                {
+                    let message = format!("relation \"{}\" already exists", fold(name));
+                    return Err(Error::new(SqlState::DUPLICATE_TABLE, message));
+                }
                 let name = self.constraint_name(draft, unique.name.as_ref(), &parts, "key")?;
                 self.expect_free(&draft.table.schema, &name)?;
                 let (id, space) = (self.new_id()?, self.new_id()?);
@@ -502,6 +512,10 @@ impl Session {
     }
 
     pub(super) fn create_index(&mut self, create: &ast::CreateIndex) -> Result<()> {
+        // `ON t (a + 1)`: an expression that is no call wants parentheses of its own.
+        if create.columns.iter().any(|column| matches!(column.column.expr, ast::Expr::BinaryOp { .. })) {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: an expression wants parentheses"));
+        }
         if create.predicate.is_some() {
             return Err(Error::unsupported("a partial index"));
         }
@@ -511,6 +525,11 @@ impl Session {
         if let Some(using) = &create.using
             && !using.to_string().eq_ignore_ascii_case("btree")
         {
+            let known = ["hash", "gist", "gin", "brin", "spgist"].iter().any(|known| using.to_string().eq_ignore_ascii_case(known));
+            if !known {
+                let message = format!("access method \"{}\" does not exist", using.to_string().to_ascii_lowercase());
+                return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
+            }
             return Err(Error::unsupported(format_args!("an index of type {using}")));
         }
         let table = self.find_table(&create.table_name)?;

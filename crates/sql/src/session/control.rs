@@ -141,6 +141,7 @@ impl Session {
                     savepoint: txn.savepoint(),
                     catalog: Arc::clone(&self.own.catalog),
                     catalog_changed: self.block.catalog_changed,
+                    settings: self.own.settings.clone(),
                 };
                 self.block.savepoints.push(savepoint);
                 Ok(done("SAVEPOINT"))
@@ -282,11 +283,14 @@ impl Session {
         let at = self.find_savepoint(name)?;
         self.block.savepoints.truncate(at + 1);
         let savepoint = &self.block.savepoints[at];
+        let settings = savepoint.settings.clone();
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to)?;
         self.own.catalog = catalog;
         self.block.catalog_changed = changed;
+        self.own.settings = settings;
+        self.settings_set();
         self.state = TransactionState::Open;
         Ok(())
     }
@@ -343,6 +347,7 @@ impl Session {
                 text.push_str(", ");
             }
             match value {
+                ast::Expr::Interval(_) => return Err(Error::unsupported("an interval as a time zone")),
                 ast::Expr::Value(value) => match &value.value {
                     ast::Value::SingleQuotedString(value) => text.push_str(value),
                     ast::Value::Number(value, _) => text.push_str(value),
@@ -559,6 +564,12 @@ impl Session {
     }
 
     fn explain(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, String)> {
+        if let Statement::Explain { statement, .. } = statement
+            && ddl::is_ddl(statement)
+            && !matches!(&**statement, Statement::CreateTable(create) if create.query.is_some())
+        {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: cannot explain {statement}")));
+        }
         let Statement::Explain { analyze, verbose, statement, options, format, .. } = statement else {
             return Err(Error::internal("not EXPLAIN"));
         };

@@ -102,6 +102,7 @@ struct NamedSavepoint {
     savepoint: Savepoint,
     catalog: Arc<Catalog>,
     catalog_changed: bool,
+    settings: settings::Settings,
 }
 
 /// What a step came to.
@@ -430,6 +431,9 @@ impl Session {
         self.cancel.store(false, Ordering::Relaxed);
         if self.state == TransactionState::Failed && !prepared.ends_block() {
             return Err(in_failed_block());
+        }
+        if params.is_empty() && !prepared.params.is_empty() {
+            return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
         }
         if params.len() != prepared.params.len() {
             let message = format!(

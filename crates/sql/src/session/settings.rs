@@ -64,6 +64,7 @@ const KNOWN: &[Known] = &[
     Known { name: "lc_collate", default: "C", kind: Kind::Fixed },
     Known { name: "lc_ctype", default: "C.UTF-8", kind: Kind::Fixed },
     Known { name: "lock_timeout", default: "0", kind: Kind::Duration },
+    Known { name: "max_connections", default: "100", kind: Kind::Fixed },
     Known { name: "max_identifier_length", default: "63", kind: Kind::Fixed },
     Known { name: "row_security", default: "on", kind: Kind::Bool },
     Known { name: "search_path", default: "\"$user\", public", kind: Kind::Text },

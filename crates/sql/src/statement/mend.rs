@@ -129,9 +129,12 @@ impl Mender<'_> {
                 Token::SingleQuotedString(_) => self.string(nth, start)?,
                 // A view's text, as it is kept, has the mark already.
                 Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => return Err(self.refuse(nth)),
+                // The parser takes `==` for `=`.
                 Token::DoubleEq => {
-                    let error = Error::new(SqlState::NO_SUCH_FUNCTION, "operator does not exist: ==");
-                    return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
+                    self.edit(nth, Edit::Replace(Token::CustomBinaryOperator("==".to_owned())));
+                    if *self.token(nth + 1) == Token::Eq {
+                        self.edit(nth + 1, Edit::Remove);
+                    }
                 }
                 Token::Word(word) if word.quote_style.is_none() => self.word(nth, start, word.keyword)?,
                 _ => {}
@@ -227,6 +230,11 @@ impl Mender<'_> {
             }
             Keyword::NOTNULL => self.null_test(nth, start, true),
             Keyword::NoKeyword if self.is(nth, "ISNULL") => self.null_test(nth, start, false),
+            Keyword::AS if self.is(start, "CREATE") && *self.token(nth - 1) == Token::RParen => self.column_names(nth - 1),
+            Keyword::VIEW if nth == start + 1 && self.is(start, "ALTER") && self.renames(nth) => {
+                self.edit(nth, Edit::Replace(word(Keyword::TABLE, "TABLE")));
+            }
+            Keyword::INTO if self.is(start, "SELECT") => self.select_into(nth, start),
             Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 1),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
                 self.sequence_options(nth + 2);
@@ -281,6 +289,65 @@ impl Mender<'_> {
             }
             at += 1;
         }
+    }
+
+    fn renames(&self, nth: usize) -> bool {
+        (nth..nth + 10).take_while(|&at| !matches!(self.token(at), Token::SemiColon | Token::EOF)).any(|at| {
+            self.are(at, &["RENAME", "TO"])
+        })
+    }
+
+    /// `CREATE TABLE t (a, b) AS`: the parser wants types, which nobody looks at.
+    fn column_names(&mut self, close: usize) {
+        let mut at = close;
+        let mut ends = vec![close];
+        while at > 0 {
+            at -= 1;
+            match self.token(at) {
+                Token::Comma => ends.push(at),
+                Token::LParen => break,
+                Token::Word(_) if matches!(self.token(at - 1), Token::Comma | Token::LParen) => {}
+                _ => return,
+            }
+        }
+        for end in ends {
+            self.edit(end, Edit::InsertBefore(vec![word(Keyword::INT, "int")]));
+        }
+    }
+
+    /// `SELECT … INTO t FROM …` is `CREATE TABLE t AS SELECT … FROM …`.
+    fn select_into(&mut self, nth: usize, start: usize) {
+        let depth = (start..nth).fold(0i32, |depth, at| match self.token(at) {
+            Token::LParen => depth + 1,
+            Token::RParen => depth - 1,
+            _ => depth,
+        });
+        if depth != 0 || self.are(nth + 1, &["TEMP"]) || self.are(nth + 1, &["TEMPORARY"]) {
+            return;
+        }
+        let mut from = nth + 1;
+        if self.is(from, "TABLE") {
+            self.edit(from, Edit::Remove);
+            from += 1;
+        }
+        let mut name = Vec::new();
+        let mut at = from;
+        while matches!(self.token(at), Token::Word(_)) {
+            name.push(self.token(at).clone());
+            self.edit(at, Edit::Remove);
+            at += 1;
+            if *self.token(at) != Token::Period {
+                break;
+            }
+            name.push(Token::Period);
+            self.edit(at, Edit::Remove);
+            at += 1;
+        }
+        self.edit(nth, Edit::Remove);
+        let mut before = vec![word(Keyword::CREATE, "CREATE"), word(Keyword::TABLE, "TABLE")];
+        before.extend(name);
+        before.push(word(Keyword::AS, "AS"));
+        self.edit(start, Edit::InsertBefore(before));
     }
 
     /// `REINDEX TABLE t` is read as `VACUUM REINDEX t`.
