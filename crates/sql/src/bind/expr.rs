@@ -84,6 +84,7 @@ fn operator(op: &BinaryOperator) -> Result<Operator> {
         B::PGNotLikeMatch => Operator::Call("!~~"),
         B::PGNotILikeMatch => Operator::Call("!~~*"),
         B::PGStartsWith => Operator::Call("^@"),
+        B::Overlaps => return Err(Error::unsupported("OVERLAPS")),
         B::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
             Some("=") => Operator::Compare(CompareOp::Eq),
             Some("<>") => Operator::Compare(CompareOp::Ne),
@@ -249,7 +250,12 @@ impl Binder<'_> {
                     let message = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
                     return Err(self.place(span, Error::new(SqlState::NO_SUCH_OBJECT, message)));
                 }
-                self.expr(input)
+                let input = self.expr(input)?;
+                if !matches!(input.ty.ty.category(), Category::String | Category::Unknown) {
+                    let message = format!("collations are not supported by type {}", input.ty.ty);
+                    return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+                }
+                Ok(input)
             }
             E::Function(function) => self.function(function, span),
             E::Case { operand, conditions, else_result, .. } => {

@@ -360,6 +360,8 @@ impl Binder<'_> {
         let mut query = bound?;
         let types: Vec<Type> = query.columns.iter().map(|column| super::expr::known(column.ty.ty)).collect();
         self.retype(&mut query, &types)?;
+        // What `*` meant when the view was made: columns added since come behind.
+        query.columns.truncate(view.columns.len());
         for (column, name) in query.columns.iter_mut().zip(&view.columns) {
             column.name = name.clone();
             column.origin = None;

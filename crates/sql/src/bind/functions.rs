@@ -288,6 +288,12 @@ impl Binder<'_> {
         }
         let mut typed = Vec::with_capacity(args.len());
         for (arg, &ty) in args.into_iter().zip(types) {
+            let fits = arg.ty.ty == Type::Unknown
+                || arg.ty.ty == ty
+                || crate::cast::cast_context(arg.ty.ty, ty) == Some(CastContext::Implicit);
+            if !fits {
+                return Err(self.place(span, no_such_function(&format!("{name}({})", arg.ty.ty))));
+            }
             typed.push(self.coerce(arg, ty.into(), CastContext::Implicit, span)?);
         }
         Ok(Bound::new(Expr::Session { function: SessionFunction::Named(name), args: typed }, result))

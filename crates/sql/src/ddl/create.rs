@@ -143,6 +143,9 @@ impl Session {
     ) -> Result<String> {
         let statement = ast::Statement::Query(Box::new(query.clone()));
         let (fragment, _) = self.plan_inner("", &statement, &[])?;
+        if create.columns.len() > fragment.columns.len() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
+        }
         let mut columns = Vec::with_capacity(fragment.columns.len());
         for (index, column) in fragment.columns.iter().enumerate() {
             let name = match create.columns.get(index) {
@@ -650,6 +653,12 @@ impl Session {
                 return Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
             }
         };
+        if matches!(
+            &*create.query.body,
+            ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_)
+        ) {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a view is a query"));
+        }
         let (columns, reads) = self.with_binder("", |binder| {
             let query = binder.query(&create.query)?;
             Ok((query.columns, std::mem::take(&mut binder.used)))
@@ -668,6 +677,16 @@ impl Session {
             }
         }
         if let Some(old) = &old {
+            let before = self.with_binder("", |binder| Ok(binder.query(&crate::statement::parse_query(&old.query)?)?.columns))?;
+            for (old, new) in before.iter().zip(&columns) {
+                if old.ty != new.ty {
+                    let message = format!(
+                        "cannot change data type of view column \"{}\" from {} to {}",
+                        old.name, old.ty, new.ty
+                    );
+                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+                }
+            }
             for (index, old_name) in old.columns.iter().enumerate() {
                 match names.get(index) {
                     None => {

@@ -230,7 +230,7 @@ impl Mender<'_> {
             }
             Keyword::NOTNULL => self.null_test(nth, start, true),
             Keyword::NoKeyword if self.is(nth, "ISNULL") => self.null_test(nth, start, false),
-            Keyword::AS if self.is(start, "CREATE") && *self.token(nth - 1) == Token::RParen => self.column_names(nth - 1),
+            Keyword::AS if self.is(start, "CREATE") && !self.is(start + 1, "VIEW") && (start..start + 4).any(|at| self.is(at, "TABLE")) && *self.token(nth - 1) == Token::RParen => self.column_names(nth - 1),
             Keyword::VIEW if nth == start + 1 && self.is(start, "ALTER") && self.renames(nth) => {
                 self.edit(nth, Edit::Replace(word(Keyword::TABLE, "TABLE")));
             }
