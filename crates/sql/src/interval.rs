@@ -64,7 +64,7 @@ impl Interval {
             Fault::Syntax => {
                 Error::new(SqlState::BAD_DATETIME, format!("invalid input syntax for type interval: \"{text}\""))
             }
-            Fault::Range => Error::new(SqlState("22008"), format!("interval field value out of range: \"{text}\"")),
+            Fault::Range => Error::new(SqlState("22015"), format!("interval field value out of range: \"{text}\"")),
         })
     }
 

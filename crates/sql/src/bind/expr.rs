@@ -305,6 +305,12 @@ impl Binder<'_> {
     }
 
     fn interval(&mut self, interval: &ast::Interval) -> Result<Bound> {
+        if interval.last_field.is_some()
+            || interval.leading_precision.is_some()
+            || interval.fractional_seconds_precision.is_some()
+        {
+            return Err(self.place(interval.value.span(), Error::unsupported("an interval of some fields only")));
+        }
         let mut literal = self.expr(&interval.value)?;
         let span = interval.value.span();
         if let Some(field) = &interval.leading_field {
@@ -506,7 +512,20 @@ impl Binder<'_> {
         Ok(Bound::bool(Expr::Distinct { left: Box::new(left), right: Box::new(right), negated }))
     }
 
-    fn compare_rows(&mut self, op: CompareOp, left: &[ast::Expr], right: &ast::Expr, span: Span) -> Result<Bound> {
+    fn compare_rows(
+        &mut self,
+        op: CompareOp,
+        left: &[ast::Expr],
+        right: &ast::Expr,
+        span: Span,
+    ) -> Result<Bound> {
+        if let ast::Expr::Subquery(query) = right
+            && self.subquery_query(query)?.0.columns.len() == left.len()
+        {
+            // Each part of the only row there is; more of them are an error.
+            let parts = ast::Expr::Tuple(self.parts_of_row(query, left.len())?);
+            return self.compare_rows(op, left, &parts, span);
+        }
         if let ast::Expr::Subquery(query) = right {
             return self.quantified_rows(left, op, false, query, span, SubqueryUse::Row);
         }

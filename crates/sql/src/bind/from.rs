@@ -526,12 +526,12 @@ impl Binder<'_> {
     fn no_such_column(&self, table: Option<&(Option<CompactString>, CompactString)>, name: &str) -> Error {
         match table {
             None => Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")),
-            Some((_, table)) => {
-                let known = self
-                    .frames
-                    .iter()
-                    .flat_map(|frame| frame.scopes.last())
-                    .any(|scope| scope.tables.iter().any(|known| known.visible && known.name == *table));
+            Some((schema, table)) => {
+                let known = self.frames.iter().flat_map(|frame| frame.scopes.last()).any(|scope| {
+                    scope.tables.iter().any(|known| {
+                        known.visible && known.name == *table && (schema.is_none() || known.schema == *schema)
+                    })
+                });
                 if known {
                     Error::new(SqlState::NO_SUCH_COLUMN, format!("column {table}.{name} does not exist"))
                 } else {

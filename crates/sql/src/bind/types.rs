@@ -99,6 +99,7 @@ pub(crate) fn bind_type(data_type: &DataType) -> Result<ColumnType> {
         DataType::Timestamp(digits, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
             with(Type::TimestampTz, fraction(*digits))
         }
+        DataType::Interval { fields: Some(_), .. } => Err(Error::unsupported("an interval of some fields only")),
         DataType::Interval { precision, .. } => with(Type::Interval, fraction(*precision)),
         DataType::Uuid => plain(Type::Uuid),
         DataType::Custom(name, arguments) => custom(name, arguments),

@@ -493,7 +493,7 @@ impl Binder<'_> {
     }
 
     /// The parts of a query's only row, each as a query of its own.
-    fn parts_of_row(&self, query: &ast::Query, count: usize) -> Result<Vec<ast::Expr>> {
+    pub(super) fn parts_of_row(&self, query: &ast::Query, count: usize) -> Result<Vec<ast::Expr>> {
         let names: Vec<String> = (0..count).map(|index| format!("c{index}")).collect();
         let mut parts = Vec::with_capacity(count);
         for name in &names {
