@@ -487,6 +487,9 @@ impl Binder<'_> {
             return Ok(Bound::bool(Expr::And(all)));
         }
         let input = self.expr(input)?;
+        if let (Type::Unknown, &Expr::Param(index)) = (input.ty.ty, &input.expr) {
+            self.params_tested.push(index);
+        }
         Ok(Bound::bool(Expr::IsNull { input: Box::new(input.expr), negated }))
     }
 

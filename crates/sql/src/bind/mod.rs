@@ -53,6 +53,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) search_path: &'a [CompactString],
     /// Types of parameters, as far as they are known.
     pub(crate) params: Vec<Option<Type>>,
+    /// Parameters asked whether they are NULL, which tells no type.
+    pub(crate) params_tested: Vec<usize>,
     /// One for the statement, and one for each query inside an expression that is being bound.
     frames: Vec<Frame>,
     /// WITH queries in sight, the innermost last.
@@ -210,6 +212,7 @@ impl<'a> Binder<'a> {
             text,
             search_path,
             params,
+            params_tested: Vec::new(),
             frames: vec![Frame::default()],
             with: Vec::new(),
             depth: 0,
