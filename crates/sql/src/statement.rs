@@ -67,7 +67,8 @@ fn lower_with(statement: &mut ast::Statement) -> Result<()> {
     };
     let mut used = Vec::new();
     for table in tables {
-        for factor in std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation)) {
+        for factor in std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation))
+        {
             let ast::TableFactor::Table { name, alias, args: None, .. } = factor else { return unsupported() };
             let is_with = with.cte_tables.iter().any(|cte| name.to_string() == cte.alias.name.to_string());
             if !is_with {
@@ -223,7 +224,9 @@ fn bad_escape(text: &str, place: Location) -> Option<Error> {
             '\'' => {
                 let position = position(text, place);
                 return match escape? {
-                    'x' => Some(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\"").at(position)),
+                    'x' => Some(
+                        Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\"").at(position),
+                    ),
                     _ => Some(Error::new(SqlState("22025"), "invalid Unicode escape").at(position)),
                 };
             }

@@ -337,12 +337,13 @@ impl Binder<'_> {
             return Ok(Bound::bool(Expr::Not(Box::new(input))));
         }
         // A sign binds closer than `^`: `-2 ^ 2` is 4.
-        if let (UnaryOperator::Minus | UnaryOperator::Plus, ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right }) =
-            (op, operand)
+        if let (
+            UnaryOperator::Minus | UnaryOperator::Plus,
+            ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right },
+        ) = (op, operand)
         {
             let signed = ast::Expr::UnaryOp { op, expr: left.clone() };
-            let power =
-                ast::Expr::BinaryOp { left: Box::new(signed), op: BinaryOperator::PGExp, right: right.clone() };
+            let power = ast::Expr::BinaryOp { left: Box::new(signed), op: BinaryOperator::PGExp, right: right.clone() };
             return self.expr(&power);
         }
         let symbol = match op {
@@ -515,13 +516,7 @@ impl Binder<'_> {
         Ok(Bound::bool(Expr::Distinct { left: Box::new(left), right: Box::new(right), negated }))
     }
 
-    fn compare_rows(
-        &mut self,
-        op: CompareOp,
-        left: &[ast::Expr],
-        right: &ast::Expr,
-        span: Span,
-    ) -> Result<Bound> {
+    fn compare_rows(&mut self, op: CompareOp, left: &[ast::Expr], right: &ast::Expr, span: Span) -> Result<Bound> {
         if let ast::Expr::Subquery(query) = right
             && self.subquery_query(query)?.0.columns.len() == left.len()
         {

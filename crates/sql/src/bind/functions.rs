@@ -191,7 +191,8 @@ impl Binder<'_> {
                 // Where `=` takes both types as they are, the left one keeps its own.
                 let keeps = |ty: Type| {
                     matches!(ty, Type::Int2 | Type::Int4 | Type::Int8)
-                        || (matches!(ty, Type::Float4 | Type::Float8) && matches!(right_type, Type::Float4 | Type::Float8))
+                        || (matches!(ty, Type::Float4 | Type::Float8)
+                            && matches!(right_type, Type::Float4 | Type::Float8))
                         || (ty.category() == Category::DateTime && right_type.category() == Category::DateTime)
                 };
                 let (left, left_as, ty) = match (compared, compared_as) {
@@ -205,9 +206,7 @@ impl Binder<'_> {
                 };
                 Bound::new(Expr::NullIf { left: Box::new(left), left_as, right: Box::new(right) }, ty)
             }
-            "current_timestamp" | "localtimestamp" | "current_date" | "localtime"
-                if args.exprs.len() <= 1 =>
-            {
+            "current_timestamp" | "localtimestamp" | "current_date" | "localtime" if args.exprs.len() <= 1 => {
                 let bound = self.call(name, Vec::new(), span)?;
                 match args.exprs[..] {
                     [ast::Expr::Value(value)] => {
@@ -225,7 +224,9 @@ impl Binder<'_> {
             }
             // These have a syntax of their own, which the parser takes for a call if it does not match.
             "cast" | "extract" | "position" => {
-                return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{name}\""))));
+                return Err(
+                    self.place(span, Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{name}\"")))
+                );
             }
             "current_time" => return Err(self.place(span, Error::unsupported("type time with time zone"))),
             "generate_series" => {

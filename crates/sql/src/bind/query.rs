@@ -242,7 +242,10 @@ impl Binder<'_> {
         self.frame().scopes.pop();
         let bound = bound.map_err(|error| match error.state() {
             SqlState::NO_SUCH_COLUMN => {
-                let error = Error::new(SqlState::BAD_COLUMN_REFERENCE, format!("argument of {clause} must not contain variables"));
+                let error = Error::new(
+                    SqlState::BAD_COLUMN_REFERENCE,
+                    format!("argument of {clause} must not contain variables"),
+                );
                 self.place(expr.span(), error)
             }
             _ => error,
@@ -465,7 +468,9 @@ impl Binder<'_> {
     fn add_dependent_keys(&self, keys: &mut Vec<Expr>, relations: &[super::logical::Relation], exprs: &[&Expr]) {
         for relation in relations {
             let super::logical::Source::Table(table) = &relation.source else { continue };
-            let is_key = |keys: &[Expr], place: usize| keys.iter().any(|key| matches!(key, Expr::Column(other) if *other == place));
+            let is_key = |keys: &[Expr], place: usize| {
+                keys.iter().any(|key| matches!(key, Expr::Column(other) if *other == place))
+            };
             let columns = table.key_columns();
             if table.primary_key.is_none() || !columns.iter().all(|&column| is_key(keys, relation.base + column)) {
                 continue;
@@ -846,7 +851,8 @@ fn name_series(expr: &mut ast::Expr) {
 
 /// Whether a key of ORDER BY or GROUP BY is a constant that is no number of a column.
 fn is_useless_key(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::Value(value) if !matches!(value.value, ast::Value::Placeholder(_))) && ordinal(expr).is_none()
+    matches!(expr, ast::Expr::Value(value) if !matches!(value.value, ast::Value::Placeholder(_)))
+        && ordinal(expr).is_none()
 }
 
 /// The number in `ORDER BY 2`.

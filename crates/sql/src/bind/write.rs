@@ -186,8 +186,9 @@ impl Binder<'_> {
 
     fn written_table(&mut self, name: &ast::ObjectName, verb: &str) -> Result<Arc<Table>> {
         if let Some(crate::catalog::Relation::View(view)) = self.relation(name)? {
-            let error = Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, format!("cannot {verb} view \"{}\"", view.name))
-                .hint("Write to the tables that it reads.");
+            let error =
+                Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, format!("cannot {verb} view \"{}\"", view.name))
+                    .hint("Write to the tables that it reads.");
             return Err(self.place(super::name_span(name), error));
         }
         self.table(name)
@@ -473,7 +474,8 @@ impl Binder<'_> {
                         ast::Expr::Nested(value) if names.len() == 1 => std::slice::from_ref(value),
                         other if names.len() == 1 => std::slice::from_ref(other),
                         other => {
-                            let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+                            let message =
+                                "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
                             return Err(self.place(other.span(), Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
                         }
                     };
@@ -558,7 +560,11 @@ impl Binder<'_> {
         if update.limit.is_some() {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"LIMIT\""));
         }
-        if update.or.is_some() || !update.order_by.is_empty() || update.limit.is_some() || !update.table.joins.is_empty() {
+        if update.or.is_some()
+            || !update.order_by.is_empty()
+            || update.limit.is_some()
+            || !update.table.joins.is_empty()
+        {
             return Err(Error::unsupported("this form of UPDATE"));
         }
         self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });

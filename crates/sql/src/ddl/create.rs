@@ -528,7 +528,9 @@ impl Session {
         if let Some(using) = &create.using
             && !using.to_string().eq_ignore_ascii_case("btree")
         {
-            let known = ["hash", "gist", "gin", "brin", "spgist"].iter().any(|known| using.to_string().eq_ignore_ascii_case(known));
+            let known = ["hash", "gist", "gin", "brin", "spgist"]
+                .iter()
+                .any(|known| using.to_string().eq_ignore_ascii_case(known));
             if !known {
                 let message = format!("access method \"{}\" does not exist", using.to_string().to_ascii_lowercase());
                 return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
@@ -677,7 +679,8 @@ impl Session {
             }
         }
         if let Some(old) = &old {
-            let before = self.with_binder("", |binder| Ok(binder.query(&crate::statement::parse_query(&old.query)?)?.columns))?;
+            let before =
+                self.with_binder("", |binder| Ok(binder.query(&crate::statement::parse_query(&old.query)?)?.columns))?;
             for (old, new) in before.iter().zip(&columns) {
                 if old.ty != new.ty {
                     let message = format!(

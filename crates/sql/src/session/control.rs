@@ -452,7 +452,10 @@ impl Session {
                     **statement,
                     Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
                 ) {
-                    return Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: cannot prepare {statement}")));
+                    return Err(Error::new(
+                        SqlState::SYNTAX_ERROR,
+                        format!("syntax error: cannot prepare {statement}"),
+                    ));
                 }
                 let text = statement.to_string();
                 let prepared = self.prepare_in_txn(&text, &types)?;
@@ -487,14 +490,16 @@ impl Session {
             let bound = self.with_binder("", |binder| {
                 let bound = binder.expr(expr)?;
                 let from = bound.ty.ty;
-                binder.coerce(bound, ty.into(), CastContext::Assignment, sqlparser::tokenizer::Span::empty()).map_err(|error| {
-                    if error.state() != SqlState::CANNOT_COERCE {
-                        return error;
-                    }
-                    let message = format!("parameter of type {from} cannot be coerced to the expected type {ty}");
-                    Error::new(SqlState::TYPE_MISMATCH, message)
-                        .hint("You will need to rewrite or cast the expression.")
-                })
+                binder.coerce(bound, ty.into(), CastContext::Assignment, sqlparser::tokenizer::Span::empty()).map_err(
+                    |error| {
+                        if error.state() != SqlState::CANNOT_COERCE {
+                            return error;
+                        }
+                        let message = format!("parameter of type {from} cannot be coerced to the expected type {ty}");
+                        Error::new(SqlState::TYPE_MISMATCH, message)
+                            .hint("You will need to rewrite or cast the expression.")
+                    },
+                )
             })?;
             params.push(self.evaluate(bound)?);
         }

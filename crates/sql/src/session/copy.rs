@@ -327,9 +327,8 @@ impl Session {
         let Some(columns) = prepared.columns() else {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
         };
-        let options = wanted.options(&|name| {
-            columns.iter().position(|column| column.name == name).ok_or_else(|| not_copied(name))
-        })?;
+        let options = wanted
+            .options(&|name| columns.iter().position(|column| column.name == name).ok_or_else(|| not_copied(name)))?;
         let described: Vec<CopyColumn> =
             columns.iter().map(|column| CopyColumn { name: column.name.to_string(), ty: column.ty }).collect();
         let (count, binary) = (described.len(), options.format == CopyFormat::Binary);
@@ -373,11 +372,7 @@ impl Session {
     ///
     /// # Errors
     /// Those of the query, and what `take` gives.
-    pub fn copy_drive(
-        &mut self,
-        copy: &mut CopyTo,
-        take: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<String> {
+    pub fn copy_drive(&mut self, copy: &mut CopyTo, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<String> {
         let mut bytes = Vec::new();
         loop {
             let progress = self.copy_step(copy, &mut bytes, super::BUDGET_ROWS)?;
@@ -389,9 +384,7 @@ impl Session {
                     }
                     (take(&bytes), Some(completion.tag))
                 }
-                Progress::Wait(wait) => {
-                    (wait_now(wait, &self.own.settings, &self.cancel), None)
-                }
+                Progress::Wait(wait) => (wait_now(wait, &self.own.settings, &self.cancel), None),
                 Progress::Rows | Progress::Yield => (take(&bytes), None),
             };
             bytes.clear();
@@ -426,10 +419,8 @@ fn pause_of(error: Error) -> Result<Option<LockWait>> {
 fn not_to_be_waited_for(error: Error) -> Error {
     match error.pause() {
         None => error,
-        Some(_) => {
-            Error::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
-                .hint("The transaction might succeed if retried.")
-        }
+        Some(_) => Error::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
+            .hint("The transaction might succeed if retried."),
     }
 }
 
@@ -536,9 +527,7 @@ impl Wanted {
         let format = self.format.unwrap_or(CopyFormat::Text);
         let mut options = CopyOptions::new(format);
         let only_csv = |given: bool, what: &str| match given && format != CopyFormat::Csv {
-            true => {
-                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("COPY {what} available only in CSV mode")))
-            }
+            true => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("COPY {what} available only in CSV mode"))),
             false => Ok(()),
         };
         only_csv(self.quote.is_some(), "quote")?;

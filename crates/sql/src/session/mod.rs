@@ -28,8 +28,7 @@ use std::time::{Duration, Instant};
 
 use colibri_storage::TxnId;
 use colibri_txn::{
-    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
-    Transaction,
+    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, Transaction,
 };
 use compact_str::CompactString;
 
@@ -615,12 +614,7 @@ impl Session {
         }
     }
 
-    fn begin_command(
-        &mut self,
-        running: &mut Running,
-        prepared: &Arc<Prepared>,
-        savepoint: Savepoint,
-    ) -> Result<()> {
+    fn begin_command(&mut self, running: &mut Running, prepared: &Arc<Prepared>, savepoint: Savepoint) -> Result<()> {
         match &prepared.command {
             Command::Plan { fragment, .. } => {
                 self.depend(prepared)?;

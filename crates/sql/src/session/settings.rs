@@ -113,7 +113,9 @@ fn date_style(value: &str) -> Result<String> {
     for part in value.split(',') {
         match part.trim().to_ascii_lowercase().as_str() {
             "iso" | "mdy" | "us" | "noneuro" | "noneuropean" | "default" => {}
-            "dmy" | "euro" | "european" | "ymd" | "sql" | "postgres" | "german" => return Err(Error::unsupported(format_args!("DateStyle {part}"))),
+            "dmy" | "euro" | "european" | "ymd" | "sql" | "postgres" | "german" => {
+                return Err(Error::unsupported(format_args!("DateStyle {part}")));
+            }
             _ => return Err(invalid("DateStyle", value)),
         }
     }
