@@ -31,7 +31,7 @@ pub struct Interval {
 /// `22008`
 #[cold]
 pub(crate) fn out_of_range() -> Error {
-    Error::new(SqlState::DATETIME_OVERFLOW, "interval out of range")
+    Error::new(SqlState("22008"), "interval out of range")
 }
 
 /// Rounded to the microsecond of a day or second, as PostgreSQL keeps errors of floats from adding up.
@@ -65,6 +65,7 @@ impl Interval {
             Fault::Syntax => {
                 Error::new(SqlState::BAD_DATETIME, format!("invalid input syntax for type interval: \"{text}\""))
             }
+            Fault::Months => Error::new(SqlState("22008"), "interval out of range"),
             Fault::Range => Error::new(SqlState("22015"), format!("interval field value out of range: \"{text}\"")),
         })
     }
@@ -197,6 +198,8 @@ impl Interval {
 enum Fault {
     Syntax,
     Range,
+    /// Years that are more months than fit.
+    Months,
 }
 
 type Parsed<T> = std::result::Result<T, Fault>;
@@ -290,6 +293,10 @@ impl Sum {
                     Unit::Century => 1200,
                     _ => 12_000,
                 };
+                // Years that are a number, but of more months than there are.
+                if i32::try_from(whole).is_ok() && i32::try_from(whole * unit_months).is_err() {
+                    return Err(Fault::Months);
+                }
                 add(&mut self.months, whole, unit_months)?;
                 add(&mut self.months, (fraction * unit_months as f64).round_ties_even() as i64, 1)
             }
@@ -363,6 +370,10 @@ fn split_fields(text: &str) -> Parsed<SmallVec<[Field<'_>; 8]>> {
         {
             fields.push(Field::YearMonth(negative, whole, months));
             rest = &after[1 + months.len()..];
+            // A date is no interval.
+            if rest.starts_with('-') {
+                return Err(Fault::Syntax);
+            }
         } else if whole.is_empty() {
             return Err(Fault::Syntax);
         } else {

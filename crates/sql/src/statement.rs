@@ -22,7 +22,75 @@ const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 pub(crate) fn parse(text: &str) -> Result<Vec<ast::Statement>> {
     let tokens = mend::mend(text, tokenize(text)?)?;
     let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-    parser.parse_statements().map_err(|error| syntax_error(text, &error))
+    let mut statements = parser.parse_statements().map_err(|error| syntax_error(text, &error))?;
+    statements.iter_mut().try_for_each(lower_with)?;
+    Ok(statements)
+}
+
+/// WITH in front of a statement that writes goes where the statement reads.
+fn lower_with(statement: &mut ast::Statement) -> Result<()> {
+    let unsupported = || Err(Error::unsupported("WITH in front of this statement"));
+    let ast::Statement::Query(query) = statement else { return Ok(()) };
+    let Some(with) = &query.with else { return Ok(()) };
+    let with = with.clone();
+    let (ast::SetExpr::Insert(inner) | ast::SetExpr::Update(inner) | ast::SetExpr::Delete(inner)) = &*query.body else {
+        return Ok(());
+    };
+    let mut inner = inner.clone();
+    let tables: &mut [ast::TableWithJoins] = match &mut inner {
+        ast::Statement::Insert(insert) => match &mut insert.source {
+            Some(source) if source.with.is_none() => {
+                source.with = Some(with);
+                *statement = inner;
+                return Ok(());
+            }
+            _ => return unsupported(),
+        },
+        ast::Statement::Update(update) => {
+            let subqueries = update.selection.iter().map(ToString::to_string);
+            let mut parts = subqueries.chain(update.assignments.iter().map(ToString::to_string));
+            if parts.any(|part| part.contains("(SELECT")) {
+                return unsupported();
+            }
+            match &mut update.from {
+                Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => from,
+                None => &mut [],
+            }
+        }
+        ast::Statement::Delete(delete) => {
+            if delete.selection.iter().any(|part| part.to_string().contains("(SELECT")) {
+                return unsupported();
+            }
+            delete.using.as_deref_mut().unwrap_or_default()
+        }
+        _ => return unsupported(),
+    };
+    let mut used = Vec::new();
+    for table in tables {
+        for factor in std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation))
+        {
+            let ast::TableFactor::Table { name, alias, args: None, .. } = factor else { return unsupported() };
+            let is_with = with.cte_tables.iter().any(|cte| name.to_string() == cte.alias.name.to_string());
+            if !is_with {
+                continue;
+            }
+            // Each is run once.
+            if used.contains(&name.to_string()) {
+                return unsupported();
+            }
+            used.push(name.to_string());
+            let alias = alias.as_ref().map_or_else(|| name.to_string(), ToString::to_string);
+            let mut template = parse_query(&format!("SELECT 1 FROM (SELECT * FROM {name}) {alias}"))?;
+            let ast::SetExpr::Select(select) = &mut *template.body else { return unsupported() };
+            let Some(mut derived) = select.from.pop() else { return unsupported() };
+            if let ast::TableFactor::Derived { subquery, .. } = &mut derived.relation {
+                subquery.with = Some(with.clone());
+            }
+            *factor = derived.relation;
+        }
+    }
+    *statement = inner;
+    Ok(())
 }
 
 /// The statements of a text as texts.
@@ -104,6 +172,9 @@ fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
         return Err(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
     let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(|error| {
+        if let Some(error) = bad_escape(text, error.location) {
+            return error;
+        }
         let (message, near) = unterminated(&error.message, text, error.location);
         Error::new(SqlState::SYNTAX_ERROR, message).at(near)
     })?;
@@ -130,6 +201,39 @@ fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
             .hint("The statement has too many operators."));
     }
     Ok(tokens)
+}
+
+/// What is wrong with an `E'…'` that the tokenizer gives up on, though it ends.
+fn bad_escape(text: &str, place: Location) -> Option<Error> {
+    let at = Walker { text, line: 1, column: 1, byte: 0 }.byte_of(place);
+    let literal = text[at..].strip_prefix(['e', 'E'])?.strip_prefix('\'')?;
+    let mut chars = literal.char_indices();
+    let mut escape = None;
+    while let Some((from, next)) = chars.next() {
+        match next {
+            '\\' => {
+                let (_, kind) = chars.next()?;
+                let digits = literal[from + 2..].chars().take_while(char::is_ascii_hexdigit).count();
+                match kind {
+                    'x' if digits > 0 => escape = escape.or(Some('x')),
+                    'u' if digits < 4 => escape = escape.or(Some('u')),
+                    'U' if digits < 8 => escape = escape.or(Some('u')),
+                    _ => {}
+                }
+            }
+            '\'' => {
+                let position = position(text, place);
+                return match escape? {
+                    'x' => Some(
+                        Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\"").at(position),
+                    ),
+                    _ => Some(Error::new(SqlState("22025"), "invalid Unicode escape").at(position)),
+                };
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn unterminated(message: &str, text: &str, place: Location) -> (String, u32) {

@@ -1,7 +1,8 @@
 //! Runs the sqllogictest files in `tests/slt` against a database in a temporary directory; see `slt/README.md` for how
 //! values and errors are written. `tests/against-postgres` runs the same files against PostgreSQL.
 //!
-//! `COLIBRI_SLT=joins,casts` runs only these files.
+//! `COLIBRI_SLT=joins,casts` runs only these files. Records marked `skipif colibri` stand for what is not supported; how
+//! many they are is printed at the end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +10,10 @@ use std::sync::Arc;
 
 use colibri_sql::{Engine, Session};
 use colibri_storage::{Database, Durability, Options};
-use sqllogictest::{DBOutput, DefaultColumnType, Runner};
+use sqllogictest::{Condition, DBOutput, DefaultColumnType, Record, Runner};
+
+/// What `skipif` calls us.
+const LABEL: &str = "colibri";
 
 /// An error as the files expect it: its code first.
 #[derive(Debug)]
@@ -52,8 +56,21 @@ impl sqllogictest::DB for Connection {
     }
 }
 
-/// Runs one file; gives what did not agree.
-fn run_file(path: &std::path::Path) -> (usize, Vec<String>) {
+/// What came of a file.
+struct Outcome {
+    run: usize,
+    skipped: usize,
+    failures: Vec<String>,
+}
+
+/// Whether a record is not for us.
+fn is_skipped(record: &Record<DefaultColumnType>) -> bool {
+    let (Record::Statement { conditions, .. } | Record::Query { conditions, .. }) = record else { return false };
+    conditions.iter().any(|condition| matches!(condition, Condition::SkipIf { label } if label == LABEL))
+}
+
+/// Runs one file.
+fn run_file(path: &std::path::Path) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().durability(Durability::NoSync);
     let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
@@ -67,18 +84,21 @@ fn run_file(path: &std::path::Path) -> (usize, Vec<String>) {
     runner.with_validator(|_, actual, expected| {
         actual.iter().map(|row| row.join("\t")).eq(expected.iter().map(String::as_str))
     });
-    let mut failures = Vec::new();
-    let records = sqllogictest::parse_file::<DefaultColumnType>(path).unwrap();
-    let count = records
-        .iter()
-        .filter(|record| matches!(record, sqllogictest::Record::Query { .. } | sqllogictest::Record::Statement { .. }))
-        .count();
-    for record in records {
+    runner.add_label(LABEL);
+    let mut outcome = Outcome { run: 0, skipped: 0, failures: Vec::new() };
+    for record in sqllogictest::parse_file::<DefaultColumnType>(path).unwrap() {
+        if matches!(record, Record::Query { .. } | Record::Statement { .. }) {
+            if is_skipped(&record) {
+                outcome.skipped += 1;
+            } else {
+                outcome.run += 1;
+            }
+        }
         if let Err(error) = runner.run(record) {
-            failures.push(error.to_string());
+            outcome.failures.push(error.to_string());
         }
     }
-    (count, failures)
+    outcome
 }
 
 fn main() {
@@ -94,17 +114,21 @@ fn main() {
         })
         .collect();
     files.sort();
-    let (mut records, mut failed) = (0, 0);
+    let count = files.len();
+    let (mut run, mut skipped, mut failed) = (0, 0, 0);
     for path in files {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let (count, failures) = run_file(&path);
-        println!("{name}: {} of {count} records agree", count - failures.len());
-        for failure in &failures {
+        let outcome = run_file(&path);
+        for failure in &outcome.failures {
             println!("---- {name}\n{failure}");
         }
-        records += count;
-        failed += failures.len();
+        if !outcome.failures.is_empty() {
+            println!("{name}: {} of {} records agree", outcome.run - outcome.failures.len(), outcome.run);
+        }
+        run += outcome.run;
+        skipped += outcome.skipped;
+        failed += outcome.failures.len();
     }
-    println!("{} of {records} records agree", records - failed);
+    println!("{count} files: {} of {run} records agree, {skipped} are skipped", run - failed);
     assert!(failed == 0, "{failed} records do not agree");
 }

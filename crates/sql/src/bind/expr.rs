@@ -84,6 +84,7 @@ fn operator(op: &BinaryOperator) -> Result<Operator> {
         B::PGNotLikeMatch => Operator::Call("!~~"),
         B::PGNotILikeMatch => Operator::Call("!~~*"),
         B::PGStartsWith => Operator::Call("^@"),
+        B::Overlaps => return Err(Error::unsupported("OVERLAPS")),
         B::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
             Some("=") => Operator::Compare(CompareOp::Eq),
             Some("<>") => Operator::Compare(CompareOp::Ne),
@@ -249,7 +250,12 @@ impl Binder<'_> {
                     let message = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
                     return Err(self.place(span, Error::new(SqlState::NO_SUCH_OBJECT, message)));
                 }
-                self.expr(input)
+                let input = self.expr(input)?;
+                if !matches!(input.ty.ty.category(), Category::String | Category::Unknown) {
+                    let message = format!("collations are not supported by type {}", input.ty.ty);
+                    return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+                }
+                Ok(input)
             }
             E::Function(function) => self.function(function, span),
             E::Case { operand, conditions, else_result, .. } => {
@@ -299,6 +305,12 @@ impl Binder<'_> {
     }
 
     fn interval(&mut self, interval: &ast::Interval) -> Result<Bound> {
+        if interval.last_field.is_some()
+            || interval.leading_precision.is_some()
+            || interval.fractional_seconds_precision.is_some()
+        {
+            return Err(self.place(interval.value.span(), Error::unsupported("an interval of some fields only")));
+        }
         let mut literal = self.expr(&interval.value)?;
         let span = interval.value.span();
         if let Some(field) = &interval.leading_field {
@@ -325,12 +337,13 @@ impl Binder<'_> {
             return Ok(Bound::bool(Expr::Not(Box::new(input))));
         }
         // A sign binds closer than `^`: `-2 ^ 2` is 4.
-        if let (UnaryOperator::Minus | UnaryOperator::Plus, ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right }) =
-            (op, operand)
+        if let (
+            UnaryOperator::Minus | UnaryOperator::Plus,
+            ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right },
+        ) = (op, operand)
         {
             let signed = ast::Expr::UnaryOp { op, expr: left.clone() };
-            let power =
-                ast::Expr::BinaryOp { left: Box::new(signed), op: BinaryOperator::PGExp, right: right.clone() };
+            let power = ast::Expr::BinaryOp { left: Box::new(signed), op: BinaryOperator::PGExp, right: right.clone() };
             return self.expr(&power);
         }
         let symbol = match op {
@@ -475,9 +488,8 @@ impl Binder<'_> {
             return Ok(Bound::bool(Expr::And(all)));
         }
         let input = self.expr(input)?;
-        if input.ty.ty == Type::Unknown && matches!(input.expr, Expr::Param(_)) {
-            let expr = self.coerce(input, Type::Text.into(), CastContext::Implicit, Span::empty())?;
-            return Ok(Bound::bool(Expr::IsNull { input: Box::new(expr), negated }));
+        if let (Type::Unknown, &Expr::Param(index)) = (input.ty.ty, &input.expr) {
+            self.params_tested.push(index);
         }
         Ok(Bound::bool(Expr::IsNull { input: Box::new(input.expr), negated }))
     }
@@ -505,6 +517,13 @@ impl Binder<'_> {
     }
 
     fn compare_rows(&mut self, op: CompareOp, left: &[ast::Expr], right: &ast::Expr, span: Span) -> Result<Bound> {
+        if let ast::Expr::Subquery(query) = right
+            && self.subquery_query(query)?.0.columns.len() == left.len()
+        {
+            // Each part of the only row there is; more of them are an error.
+            let parts = ast::Expr::Tuple(self.parts_of_row(query, left.len())?);
+            return self.compare_rows(op, left, &parts, span);
+        }
         if let ast::Expr::Subquery(query) = right {
             return self.quantified_rows(left, op, false, query, span, SubqueryUse::Row);
         }
@@ -803,6 +822,13 @@ impl Binder<'_> {
     }
 
     fn cast(&mut self, input: &ast::Expr, to: ColumnType) -> Result<Bound> {
+        // A number too long for us is read as the type that it is wanted in.
+        if let (ast::Expr::Value(value), Type::Float4 | Type::Float8) = (input, to.ty)
+            && let Value::Number(text, _) = &value.value
+        {
+            let value = self.at(value.span, text_io::parse(to.ty, Modifier::NONE, text, self.env))?;
+            return Ok(Bound { expr: Expr::Const(value), ty: to });
+        }
         let mut bound = self.expr(input)?;
         if to.ty == Type::Bytea && cast::cast_context(bound.ty.ty, to.ty).is_some() {
             bound = super::functions::with_blanks(bound);

@@ -131,7 +131,11 @@ impl Binder<'_> {
     fn merge(&mut self, kind: Join, columns: &[(CompactString, Span)], sides: &Sides) -> Result<Vec<Expr>> {
         let mut conditions = Vec::with_capacity(columns.len());
         let mut new = Vec::with_capacity(columns.len());
-        for (name, span) in columns {
+        for (index, (name, span)) in columns.iter().enumerate() {
+            if columns[..index].iter().any(|(other, _)| other == name) {
+                let message = format!("column name \"{name}\" appears more than once in USING clause");
+                return Err(self.place(*span, Error::new(SqlState::DUPLICATE_COLUMN, message)));
+            }
             let left = self.side_column(name, sides.first..sides.middle, sides.first_merged..sides.middle_merged);
             let left = self.at(*span, left.and_then(|found| found.ok_or_else(|| not_in_side(name, "left"))))?;
             let (tables, merged) = (self.scope().tables.len(), self.scope().merged.len());
@@ -141,6 +145,10 @@ impl Binder<'_> {
                 Bound { expr: left.expr.clone(), ty: left.ty.into() },
                 Bound { expr: right.expr.clone(), ty: right.ty.into() },
             );
+            if crate::resolve::common_type(&[left.ty, right.ty]).is_none() {
+                let message = format!("JOIN/USING types {} and {} cannot be matched", left.ty, right.ty);
+                return Err(self.place(*span, Error::new(SqlState::TYPE_MISMATCH, message)));
+            }
             let (left_expr, right_expr) =
                 self.comparable("=", left_bound.clone(), *span, right_bound.clone(), *span)?;
             conditions.push(Expr::Compare {
@@ -198,9 +206,21 @@ impl Binder<'_> {
                 format!("a query joins more than {RELATIONS_MAX} relations"),
             ));
         }
+        let alias = match factor {
+            ast::TableFactor::Table { alias, .. }
+            | ast::TableFactor::Derived { alias, .. }
+            | ast::TableFactor::Function { alias, .. } => alias.as_ref(),
+            _ => None,
+        };
+        if let Some(alias) = alias {
+            super::check_name(self.text, &alias.name)?;
+        }
         match factor {
             ast::TableFactor::Table { name, sample: Some(_), .. } => {
                 Err(self.place(name_span(name), Error::unsupported("TABLESAMPLE")))
+            }
+            ast::TableFactor::Table { with_ordinality: true, .. } => {
+                Err(self.place(factor.span(), Error::unsupported("WITH ORDINALITY")))
             }
             ast::TableFactor::Table { name, alias, args: None, .. } => self.named(name, alias.as_ref(), relations),
             ast::TableFactor::Table { name, alias, args: Some(args), .. } => {
@@ -344,6 +364,8 @@ impl Binder<'_> {
         let mut query = bound?;
         let types: Vec<Type> = query.columns.iter().map(|column| super::expr::known(column.ty.ty)).collect();
         self.retype(&mut query, &types)?;
+        // What `*` meant when the view was made: columns added since come behind.
+        query.columns.truncate(view.columns.len());
         for (column, name) in query.columns.iter_mut().zip(&view.columns) {
             column.name = name.clone();
             column.origin = None;
@@ -396,6 +418,10 @@ impl Binder<'_> {
                 return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
             }
         };
+        if step == Type::Interval && bounds.len() < 3 {
+            let message = format!("function generate_series({ty}, {ty}) does not exist");
+            return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
+        }
         let mut exprs = Vec::with_capacity(bounds.len());
         for (index, (bound, span)) in bounds.into_iter().enumerate() {
             let ty = if index == 2 { step } else { ty };
@@ -504,12 +530,12 @@ impl Binder<'_> {
     fn no_such_column(&self, table: Option<&(Option<CompactString>, CompactString)>, name: &str) -> Error {
         match table {
             None => Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")),
-            Some((_, table)) => {
-                let known = self
-                    .frames
-                    .iter()
-                    .flat_map(|frame| frame.scopes.last())
-                    .any(|scope| scope.tables.iter().any(|known| known.visible && known.name == *table));
+            Some((schema, table)) => {
+                let known = self.frames.iter().flat_map(|frame| frame.scopes.last()).any(|scope| {
+                    scope.tables.iter().any(|known| {
+                        known.visible && known.name == *table && (schema.is_none() || known.schema == *schema)
+                    })
+                });
                 if known {
                     Error::new(SqlState::NO_SUCH_COLUMN, format!("column {table}.{name} does not exist"))
                 } else {

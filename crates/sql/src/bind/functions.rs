@@ -8,7 +8,7 @@ use sqlparser::tokenizer::Span;
 
 use super::expr::Bound;
 use super::query::sort_key_options;
-use super::{AGGREGATES, Binder, fold, logical, name_parts};
+use super::{AGGREGATES, Binder, fold, logical, name_parts, rewrite};
 use crate::cast::CastContext;
 use crate::catalog::Relation;
 use crate::error::{Error, Result, SqlState};
@@ -99,6 +99,13 @@ impl Binder<'_> {
             return Err(self.place(span, Error::unsupported(format_args!("WITHIN GROUP of {name}"))));
         }
         let args = self.at(span, args(function))?;
+        let is_value = matches!(
+            name.as_str(),
+            "current_date" | "current_user" | "session_user" | "current_role" | "current_catalog" | "user"
+        );
+        if is_value && matches!(function.args, ast::FunctionArguments::List(_)) {
+            return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\"")));
+        }
         if let Some(bound) = self.special(&name, &args, span)? {
             return Ok(bound);
         }
@@ -143,6 +150,12 @@ impl Binder<'_> {
         let mut typed = Vec::with_capacity(args.len());
         for (index, arg) in args.into_iter().enumerate() {
             let arg = if keeps_blanks { with_blanks(arg) } else { arg };
+            // These write values as a client sees them.
+            if arg.ty.ty == Type::Bool && matches!(function.name, "concat" | "concat_ws" | "format") {
+                let to = ColumnType { ty: Type::Varchar, modifier: crate::types::Modifier::length(1) };
+                typed.push(self.coerce(arg, to, CastContext::Explicit, span)?);
+                continue;
+            }
             typed.push(self.argument(arg, function.arg_type(index), span)?);
         }
         Ok(Bound::new(Expr::Call { function, args: typed }, function.result))
@@ -178,7 +191,8 @@ impl Binder<'_> {
                 // Where `=` takes both types as they are, the left one keeps its own.
                 let keeps = |ty: Type| {
                     matches!(ty, Type::Int2 | Type::Int4 | Type::Int8)
-                        || (matches!(ty, Type::Float4 | Type::Float8) && matches!(right_type, Type::Float4 | Type::Float8))
+                        || (matches!(ty, Type::Float4 | Type::Float8)
+                            && matches!(right_type, Type::Float4 | Type::Float8))
                         || (ty.category() == Category::DateTime && right_type.category() == Category::DateTime)
                 };
                 let (left, left_as, ty) = match (compared, compared_as) {
@@ -192,9 +206,7 @@ impl Binder<'_> {
                 };
                 Bound::new(Expr::NullIf { left: Box::new(left), left_as, right: Box::new(right) }, ty)
             }
-            "current_timestamp" | "localtimestamp" | "current_date" | "current_time" | "localtime"
-                if args.exprs.len() <= 1 =>
-            {
+            "current_timestamp" | "localtimestamp" | "current_date" | "localtime" if args.exprs.len() <= 1 => {
                 let bound = self.call(name, Vec::new(), span)?;
                 match args.exprs[..] {
                     [ast::Expr::Value(value)] => {
@@ -212,7 +224,13 @@ impl Binder<'_> {
             }
             // These have a syntax of their own, which the parser takes for a call if it does not match.
             "cast" | "extract" | "position" => {
-                return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{name}\""))));
+                return Err(
+                    self.place(span, Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{name}\"")))
+                );
+            }
+            "current_time" => return Err(self.place(span, Error::unsupported("type time with time zone"))),
+            "generate_series" => {
+                return Err(self.place(span, Error::unsupported("generate_series outside FROM and the SELECT list")));
             }
             "row" => return Err(self.place(span, Error::unsupported("a row as a value"))),
             "grouping" => return Err(self.place(span, Error::unsupported("GROUPING"))),
@@ -271,6 +289,12 @@ impl Binder<'_> {
         }
         let mut typed = Vec::with_capacity(args.len());
         for (arg, &ty) in args.into_iter().zip(types) {
+            let fits = arg.ty.ty == Type::Unknown
+                || arg.ty.ty == ty
+                || crate::cast::cast_context(arg.ty.ty, ty) == Some(CastContext::Implicit);
+            if !fits {
+                return Err(self.place(span, no_such_function(&format!("{name}({})", arg.ty.ty))));
+            }
             typed.push(self.coerce(arg, ty.into(), CastContext::Implicit, span)?);
         }
         Ok(Bound::new(Expr::Session { function: SessionFunction::Named(name), args: typed }, result))
@@ -329,6 +353,9 @@ impl Binder<'_> {
         filter: Option<&ast::Expr>,
         span: Span,
     ) -> Result<logical::Call> {
+        if args.star && args.distinct {
+            return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\"")));
+        }
         if args.star && name != "count" {
             return Err(self.place(span, no_such_function(&format!("{name}(*)"))));
         }
@@ -356,12 +383,21 @@ impl Binder<'_> {
             // An argument of any type keeps its own.
             typed.push(self.argument(bound, ty, span)?);
         }
+        if typed.iter().any(|arg| rewrite::any(arg, &|expr| matches!(expr, Expr::Arg(_))))
+            && !typed.iter().any(|arg| rewrite::any(arg, &|expr| matches!(expr, Expr::Column(_))))
+        {
+            return Err(self.place(span, Error::unsupported("an aggregate of an outer query's columns")));
+        }
         let filter = filter.map(|filter| self.condition(filter, "FILTER")).transpose()?;
         let mut order = Vec::with_capacity(args.order.len());
         for key in args.order {
             let bound = self.expr(&key.expr)?;
             let ty = super::expr::known(bound.ty.ty);
             let expr = self.coerce(bound, ty.into(), CastContext::Implicit, span)?;
+            if args.distinct && !typed.iter().any(|arg| rewrite::same(arg, &expr)) {
+                let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+                return Err(self.place(key.expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
+            }
             let (descending, nulls_first) = sort_key_options(&key.options)?;
             order.push(SortKey { expr, descending, nulls_first });
         }

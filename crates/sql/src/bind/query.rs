@@ -218,6 +218,10 @@ impl Binder<'_> {
         let fetched = match &query.fetch {
             None => None,
             Some(ast::Fetch { with_ties: false, percent: false, quantity }) => Some(quantity.as_ref()),
+            Some(ast::Fetch { with_ties: true, .. }) if limit.is_some() || bound.order.is_empty() => {
+                let message = "WITH TIES cannot be specified without ORDER BY clause";
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            }
             Some(_) => return Err(Error::unsupported("FETCH FIRST WITH TIES")),
         };
         if let Some(limit) = limit.or(fetched.flatten()) {
@@ -236,7 +240,20 @@ impl Binder<'_> {
         self.frame().scopes.push(Scope { no_calls: clause, ..Scope::default() });
         let bound = self.expr(expr);
         self.frame().scopes.pop();
-        let bound = bound?;
+        let bound = bound.map_err(|error| match error.state() {
+            SqlState::NO_SUCH_COLUMN => {
+                let error = Error::new(
+                    SqlState::BAD_COLUMN_REFERENCE,
+                    format!("argument of {clause} must not contain variables"),
+                );
+                self.place(expr.span(), error)
+            }
+            _ => error,
+        })?;
+        if !matches!(bound.ty.ty.category(), crate::types::Category::Number | crate::types::Category::Unknown) {
+            let message = format!("argument of {clause} must be type bigint, not type {}", bound.ty.ty);
+            return Err(self.place(expr.span(), Error::new(SqlState::TYPE_MISMATCH, message)));
+        }
         let context = if bound.ty.ty.category() == crate::types::Category::Number {
             CastContext::Assignment
         } else {
@@ -404,10 +421,69 @@ impl Binder<'_> {
         {
             return Err(Error::unsupported("this clause of SELECT"));
         }
+        let with_series = self.series_in_list(select)?;
+        let select = with_series.as_ref().unwrap_or(select);
         self.frame().scopes.push(Scope { no_calls: "FROM", ..Scope::default() });
         let bound = self.select_in_scope(select, order);
         self.frame().scopes.pop();
         bound
+    }
+
+    /// `SELECT generate_series(1, 3)` is read as `SELECT generate_series FROM generate_series(1, 3)`.
+    fn series_in_list(&self, select: &ast::Select) -> Result<Option<ast::Select>> {
+        let mut calls = Vec::new();
+        for item in &select.projection {
+            if let ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } = item {
+                series_calls(expr, &mut calls);
+            }
+        }
+        let Some(&call) = calls.first() else { return Ok(None) };
+        let grouped = select.having.is_some()
+            || !matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.is_empty());
+        if calls.len() > 1 || grouped || !select.from.is_empty() {
+            let error = Error::unsupported("generate_series in a SELECT list beside FROM or another one");
+            return Err(self.place(call.span(), error));
+        }
+        let ast::Expr::Function(function) = call else { return Ok(None) };
+        let ast::FunctionArguments::List(list) = &function.args else { return Ok(None) };
+        let arguments = list.args.clone();
+        let mut template = crate::statement::parse_query("SELECT 1 FROM generate_series(0, 0)")?;
+        let ast::SetExpr::Select(from) = &mut *template.body else { return Ok(None) };
+        if let Some(ast::TableWithJoins { relation: ast::TableFactor::Table { args: Some(args), .. }, .. }) =
+            from.from.first_mut()
+        {
+            args.args = arguments;
+        }
+        let mut rewritten = select.clone();
+        rewritten.from = std::mem::take(&mut from.from);
+        for item in &mut rewritten.projection {
+            if let ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } = item {
+                name_series(expr);
+            }
+        }
+        Ok(Some(rewritten))
+    }
+
+    /// Columns of a table whose primary key is among the keys depend on it: they become keys too, which changes no group.
+    fn add_dependent_keys(&self, keys: &mut Vec<Expr>, relations: &[super::logical::Relation], exprs: &[&Expr]) {
+        for relation in relations {
+            let super::logical::Source::Table(table) = &relation.source else { continue };
+            let is_key = |keys: &[Expr], place: usize| {
+                keys.iter().any(|key| matches!(key, Expr::Column(other) if *other == place))
+            };
+            let columns = table.key_columns();
+            if table.primary_key.is_none() || !columns.iter().all(|&column| is_key(keys, relation.base + column)) {
+                continue;
+            }
+            for expr in exprs {
+                rewrite::for_each_column(expr, &mut |place| {
+                    let inside = (relation.base..relation.base + relation.width).contains(&place);
+                    if inside && !is_key(keys, place) {
+                        keys.push(Expr::Column(place));
+                    }
+                });
+            }
+        }
     }
 
     fn select_in_scope(&mut self, select: &ast::Select, order: &[ast::OrderByExpr]) -> Result<Query> {
@@ -430,6 +506,9 @@ impl Binder<'_> {
             None => None,
         };
         let on = match &select.distinct {
+            Some(ast::Distinct::On(exprs)) if exprs.is_empty() => {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \")\""));
+            }
             Some(ast::Distinct::On(exprs)) => self.distinct_on(exprs, &mut items, width)?,
             _ => Vec::new(),
         };
@@ -449,7 +528,11 @@ impl Binder<'_> {
         }
         let grouped = !calls.is_empty() || having.is_some() || keys.is_some();
         let group = if grouped {
-            let keys = keys.unwrap_or_default();
+            let mut keys = keys.unwrap_or_default();
+            if !keys.is_empty() {
+                let exprs: Vec<&Expr> = output.iter().chain(&having).collect();
+                self.add_dependent_keys(&mut keys, &relations, &exprs);
+            }
             let rewriter = rewrite::Grouping { keys: &keys, binder: self };
             for expr in &mut output {
                 rewriter.rewrite(expr)?;
@@ -542,6 +625,10 @@ impl Binder<'_> {
                 continue;
             }
             let span = expr.span();
+            if is_useless_key(expr) {
+                let error = Error::new(SqlState::SYNTAX_ERROR, "non-integer constant in GROUP BY");
+                return Err(self.place(span, error));
+            }
             let chosen = if let Some(number) = ordinal(expr) {
                 Some(self.at(span, at_ordinal(number, items.len(), "GROUP BY"))?)
             } else if let ast::Expr::Identifier(ident) = expr {
@@ -585,12 +672,22 @@ impl Binder<'_> {
         all_distinct: bool,
     ) -> Result<Vec<SortKey>> {
         let mut keys = Vec::with_capacity(order.len());
+        let mut flat: Vec<(std::borrow::Cow<'_, ast::Expr>, &ast::OrderByOptions)> = Vec::with_capacity(order.len());
         for key in order {
-            let (descending, nulls_first) = self.at(key.expr.span(), sort_key_options(&key.options))?;
-            let place = self.item_for(&key.expr, items, width, "ORDER BY")?;
+            // A row orders by its parts, NULLs being the greatest values in it.
+            match super::expr::as_tuple(&key.expr) {
+                Some(parts) if key.options.nulls_first.is_none() => {
+                    flat.extend(parts.iter().map(|part| (std::borrow::Cow::Owned(part.clone()), &key.options)));
+                }
+                _ => flat.push((std::borrow::Cow::Borrowed(&key.expr), &key.options)),
+            }
+        }
+        for (expr, options) in flat {
+            let (descending, nulls_first) = self.at(expr.span(), sort_key_options(options))?;
+            let place = self.item_for(&expr, items, width, "ORDER BY")?;
             if all_distinct && place >= width {
                 let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
-                return Err(self.place(key.expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
+                return Err(self.place(expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
             }
             keys.push(SortKey { expr: Expr::Column(place), descending, nulls_first });
         }
@@ -612,6 +709,10 @@ impl Binder<'_> {
         }
         if let Some(number) = ordinal(expr) {
             return self.at(expr.span(), at_ordinal(number, width, clause));
+        }
+        if is_useless_key(expr) {
+            let error = Error::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}"));
+            return Err(self.place(expr.span(), error));
         }
         let bound = self.expr(expr)?;
         if let Some(same) = items.iter().position(|item| rewrite::same(&item.bound.expr, &bound.expr)) {
@@ -694,6 +795,64 @@ fn order_for_distinct_on(order: Vec<SortKey>, on: &[usize]) -> Result<Vec<SortKe
         }
     }
     Ok(keys)
+}
+
+/// The calls of generate_series in an item of a SELECT list.
+fn series_calls<'e>(expr: &'e ast::Expr, calls: &mut Vec<&'e ast::Expr>) {
+    match expr {
+        ast::Expr::Function(function) if is_series(function) => calls.push(expr),
+        ast::Expr::Function(function) => {
+            if let ast::FunctionArguments::List(list) = &function.args {
+                for arg in &list.args {
+                    if let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg {
+                        series_calls(expr, calls);
+                    }
+                }
+            }
+        }
+        ast::Expr::BinaryOp { left, right, .. } => {
+            series_calls(left, calls);
+            series_calls(right, calls);
+        }
+        ast::Expr::Nested(expr) | ast::Expr::UnaryOp { expr, .. } | ast::Expr::Cast { expr, .. } => {
+            series_calls(expr, calls);
+        }
+        _ => {}
+    }
+}
+
+fn is_series(function: &ast::Function) -> bool {
+    function.name.to_string().eq_ignore_ascii_case("generate_series")
+}
+
+/// Puts the column's name in the place of the call.
+fn name_series(expr: &mut ast::Expr) {
+    match expr {
+        ast::Expr::Function(function) if is_series(function) => {
+            *expr = ast::Expr::Identifier(ast::Ident::new("generate_series"));
+        }
+        ast::Expr::Function(function) => {
+            if let ast::FunctionArguments::List(list) = &mut function.args {
+                for arg in &mut list.args {
+                    if let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg {
+                        name_series(expr);
+                    }
+                }
+            }
+        }
+        ast::Expr::BinaryOp { left, right, .. } => {
+            name_series(left);
+            name_series(right);
+        }
+        ast::Expr::Nested(expr) | ast::Expr::UnaryOp { expr, .. } | ast::Expr::Cast { expr, .. } => name_series(expr),
+        _ => {}
+    }
+}
+
+/// Whether a key of ORDER BY or GROUP BY is a constant that is no number of a column.
+fn is_useless_key(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(value) if !matches!(value.value, ast::Value::Placeholder(_)))
+        && ordinal(expr).is_none()
 }
 
 /// The number in `ORDER BY 2`.

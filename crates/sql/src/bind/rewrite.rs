@@ -163,6 +163,10 @@ pub(crate) fn same(a: &Expr, b: &Expr) -> bool {
             Expr::Compare { op: b, left: b_left, right: b_right },
         ) => a == b && same(a_left, b_left) && same(a_right, b_right),
         (
+            Expr::CompareRows { op: a, left: a_left, right: a_right },
+            Expr::CompareRows { op: b, left: b_left, right: b_right },
+        ) => a == b && all(a_left, b_left) && all(a_right, b_right),
+        (
             Expr::Distinct { left: a_left, right: a_right, negated: a },
             Expr::Distinct { left: b_left, right: b_right, negated: b },
         ) => a == b && same(a_left, b_left) && same(a_right, b_right),

@@ -39,8 +39,11 @@ fn numeric(info: &ExactNumberInfo) -> Result<Modifier> {
     }
     match u16::try_from(scale) {
         Ok(scale) if u64::from(scale) <= precision => Ok(Modifier::numeric(precision as u16, scale)),
+        _ if (-1000..=1000).contains(&scale) => {
+            Err(Error::unsupported(format_args!("numeric with a scale of {scale} and a precision of {precision}")))
+        }
         _ => {
-            let message = format!("NUMERIC scale {scale} must be between 0 and precision {precision}");
+            let message = format!("NUMERIC scale {scale} must be between -1000 and 1000");
             Err(Error::new(SqlState::BAD_PARAMETER, message))
         }
     }
@@ -65,6 +68,13 @@ pub(crate) fn bind_type(data_type: &DataType) -> Result<ColumnType> {
     let with = |ty: Type, modifier: Modifier| Ok(ColumnType { ty, modifier });
     match data_type {
         DataType::Bool | DataType::Boolean => plain(Type::Bool),
+        DataType::SmallInt(Some(_))
+        | DataType::Int2(Some(_))
+        | DataType::Int(Some(_))
+        | DataType::Int4(Some(_))
+        | DataType::Integer(Some(_))
+        | DataType::BigInt(Some(_))
+        | DataType::Int8(Some(_)) => Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\"")),
         DataType::SmallInt(_) | DataType::Int2(_) => plain(Type::Int2),
         DataType::Int(_) | DataType::Int4(_) | DataType::Integer(_) => plain(Type::Int4),
         DataType::BigInt(_) | DataType::Int8(_) => plain(Type::Int8),
@@ -89,6 +99,7 @@ pub(crate) fn bind_type(data_type: &DataType) -> Result<ColumnType> {
         DataType::Timestamp(digits, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
             with(Type::TimestampTz, fraction(*digits))
         }
+        DataType::Interval { fields: Some(_), .. } => Err(Error::unsupported("an interval of some fields only")),
         DataType::Interval { precision, .. } => with(Type::Interval, fraction(*precision)),
         DataType::Uuid => plain(Type::Uuid),
         DataType::Custom(name, arguments) => custom(name, arguments),
@@ -108,7 +119,10 @@ fn unknown(name: &str) -> Error {
 
 fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
     let name = match super::name_parts(name)?[..] {
-        [name] => fold(name),
+        [name] => {
+            super::check_name("", name)?;
+            fold(name)
+        }
         [schema, name] if fold(schema) == "pg_catalog" => fold(name),
         _ => return Err(unknown(&name.to_string())),
     };
@@ -144,6 +158,9 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("interval", []) => Type::Interval,
         ("uuid", []) => Type::Uuid,
         ("oid", []) => Type::Oid,
+        ("serial" | "bigserial" | "smallserial", [_, ..]) => {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\""));
+        }
         _ => return Err(unknown(&name)),
     };
     Ok(ty.into())

@@ -39,6 +39,16 @@ pub(crate) struct BoundUpdate {
     pub(crate) returning: Option<(Vec<Expr>, Vec<Column>)>,
 }
 
+/// What becomes of values given for identity columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overriding {
+    No,
+    /// They are taken.
+    System,
+    /// They are ignored.
+    User,
+}
+
 /// What a column is set to.
 pub(crate) struct BoundValue {
     pub(crate) expr: Expr,
@@ -174,19 +184,30 @@ impl Binder<'_> {
         self.coerce(bound, to, CastContext::Assignment, span)
     }
 
+    fn written_table(&mut self, name: &ast::ObjectName, verb: &str) -> Result<Arc<Table>> {
+        if let Some(crate::catalog::Relation::View(view)) = self.relation(name)? {
+            let error =
+                Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, format!("cannot {verb} view \"{}\"", view.name))
+                    .hint("Write to the tables that it reads.");
+            return Err(self.place(super::name_span(name), error));
+        }
+        self.table(name)
+    }
+
     /// Binds INSERT.
     pub(crate) fn insert(&mut self, insert: &ast::Insert) -> Result<BoundInsert> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(Error::unsupported("INSERT into something other than a table"));
         };
-        if insert.or.is_some() || insert.overwrite || insert.replace_into || !insert.assignments.is_empty() {
+        if insert.or.is_some() || insert.replace_into || !insert.assignments.is_empty() {
             return Err(Error::unsupported("this form of INSERT"));
         }
-        let table = self.table(name)?;
+        let table = self.written_table(name, "insert into")?;
         let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.alias));
         let mut targets: Vec<usize> = Vec::new();
         for column in &insert.columns {
-            let ident = *name_parts(column)?.last().expect("a name has parts");
+            // `t.a` is field `a` of column `t`, which there is not.
+            let ident = *name_parts(column)?.first().expect("a name has parts");
             let place = self.target_column(&table, ident)?;
             if targets.contains(&place) {
                 let message = format!("column \"{}\" specified more than once", table.columns[place].name);
@@ -198,7 +219,11 @@ impl Binder<'_> {
         if !explicit {
             targets = table.live_columns().map(|(place, _)| place).collect();
         }
-        let overriding = false;
+        let overriding = match (insert.has_table_keyword, insert.overwrite) {
+            (true, _) => Overriding::System,
+            (_, true) => Overriding::User,
+            _ => Overriding::No,
+        };
         let mut values = Vec::with_capacity(table.columns.len());
         for (place, column) in table.columns.iter().enumerate() {
             values.push(if column.dropped {
@@ -238,7 +263,7 @@ impl Binder<'_> {
         query: &ast::Query,
         targets: &[usize],
         explicit: bool,
-        overriding: bool,
+        overriding: Overriding,
         values: &mut [Expr],
     ) -> Result<Query> {
         let rows = match &*query.body {
@@ -277,6 +302,9 @@ impl Binder<'_> {
                 .collect();
             self.retype(&mut source, &types)?;
             for (index, &target) in targets[..width].iter().enumerate() {
+                if overriding == Overriding::User && table.columns[target].identity.is_some() {
+                    continue;
+                }
                 self.refuse_generated(table, target, overriding, query.span())?;
                 let bound = Bound { expr: Expr::Column(index), ty: source.columns[index].ty };
                 values[target] = self.assign(table, target, bound, query.span())?;
@@ -300,7 +328,8 @@ impl Binder<'_> {
             }
             let mut exprs = Vec::with_capacity(width);
             for (expr, &target) in row.content.iter().zip(targets) {
-                if is_default(expr) {
+                let ignored = overriding == Overriding::User && table.columns[target].identity.is_some();
+                if ignored || is_default(expr) {
                     exprs.push(values[target].clone());
                     continue;
                 }
@@ -333,9 +362,9 @@ impl Binder<'_> {
         })
     }
 
-    fn refuse_generated(&self, table: &Table, column: usize, overriding: bool, span: Span) -> Result<()> {
+    fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding, span: Span) -> Result<()> {
         let column = &table.columns[column];
-        if column.identity == Some(Identity::Always) && !overriding {
+        if column.identity == Some(Identity::Always) && overriding != Overriding::System {
             let message = format!("cannot insert a non-DEFAULT value into column \"{}\"", column.name);
             let error = Error::new(SqlState("428C9"), message)
                 .detail(format!("Column \"{}\" is an identity column defined as GENERATED ALWAYS.", column.name))
@@ -436,14 +465,18 @@ impl Binder<'_> {
                     assignments.push(value);
                 }
                 ast::AssignmentTarget::Tuple(names) => {
+                    let parts = match &assignment.value {
+                        ast::Expr::Subquery(query) if names.len() > 1 => self.parts_of_row(query, names.len())?,
+                        row => super::expr::as_tuple(row).map(std::borrow::Cow::into_owned).unwrap_or_default(),
+                    };
                     let values: &[ast::Expr] = match &assignment.value {
-                        ast::Expr::Tuple(values) => values,
+                        _ if !parts.is_empty() => &parts,
                         ast::Expr::Nested(value) if names.len() == 1 => std::slice::from_ref(value),
                         other if names.len() == 1 => std::slice::from_ref(other),
                         other => {
-                            return Err(
-                                self.place(other.span(), Error::unsupported("assigning a query to several columns"))
-                            );
+                            let message =
+                                "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+                            return Err(self.place(other.span(), Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
                         }
                     };
                     if values.len() != names.len() {
@@ -461,6 +494,24 @@ impl Binder<'_> {
         Ok(assignments)
     }
 
+    /// The parts of a query's only row, each as a query of its own.
+    pub(super) fn parts_of_row(&self, query: &ast::Query, count: usize) -> Result<Vec<ast::Expr>> {
+        let names: Vec<String> = (0..count).map(|index| format!("c{index}")).collect();
+        let mut parts = Vec::with_capacity(count);
+        for name in &names {
+            let text = format!("SELECT {name} FROM (SELECT 1) AS \"row\"({})", names.join(", "));
+            let mut part = crate::statement::parse_query(&text)?;
+            if let ast::SetExpr::Select(select) = &mut *part.body
+                && let Some(ast::TableWithJoins { relation: ast::TableFactor::Derived { subquery, .. }, .. }) =
+                    select.from.first_mut()
+            {
+                **subquery = query.clone();
+            }
+            parts.push(ast::Expr::Subquery(Box::new(part)));
+        }
+        Ok(parts)
+    }
+
     fn assigned(
         &mut self,
         table: &Arc<Table>,
@@ -468,7 +519,7 @@ impl Binder<'_> {
         value: &ast::Expr,
         before: &[(usize, BoundValue)],
     ) -> Result<(usize, BoundValue)> {
-        let ident = *name_parts(name)?.last().expect("a name has parts");
+        let ident = *name_parts(name)?.first().expect("a name has parts");
         let column = self.target_column(table, ident)?;
         if before.iter().any(|(other, _)| *other == column) {
             let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
@@ -495,7 +546,7 @@ impl Binder<'_> {
         let ast::TableFactor::Table { name, alias, args: None, .. } = factor else {
             return Err(Error::unsupported("writing to something other than a table"));
         };
-        let table = self.table(name)?;
+        let table = self.written_table(name, "update")?;
         let visible_as = alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.name));
         let base = self.scope().width;
         self.scope_for_table(&table, &visible_as, false);
@@ -506,6 +557,9 @@ impl Binder<'_> {
 
     /// Binds UPDATE.
     pub(crate) fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
+        if update.limit.is_some() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"LIMIT\""));
+        }
         if update.or.is_some()
             || !update.order_by.is_empty()
             || update.limit.is_some()
@@ -556,6 +610,9 @@ impl Binder<'_> {
 
     /// Binds DELETE.
     pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
+        if delete.limit.is_some() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"LIMIT\""));
+        }
         if !delete.order_by.is_empty() || delete.limit.is_some() || !delete.tables.is_empty() {
             return Err(Error::unsupported("this form of DELETE"));
         }

@@ -177,6 +177,11 @@ impl Part {
 
 #[cold]
 fn unknown_part(name: &str, ty: &str) -> Error {
+    // A part that there is, but not of this type.
+    if name.to_ascii_lowercase().starts_with("timezone") {
+        let message = format!("unit \"{}\" not supported for type {ty}", name.to_ascii_lowercase());
+        return Error::new(SqlState::FEATURE_NOT_SUPPORTED, message);
+    }
     Error::new(SqlState::BAD_PARAMETER, format!("unit \"{}\" not recognized for type {ty}", name.to_ascii_lowercase()))
 }
 

@@ -690,8 +690,8 @@ pub(crate) fn parse_time(text: &str, env: &Env) -> Result<i64> {
         Reading::Infinity | Reading::MinusInfinity => Err(report(Fault::Syntax, "time", text)),
         Reading::Local(us, _) => {
             let time = us.rem_euclid(i128::from(DAY_US)) as i64;
-            // 24:00 is a time of its own.
-            let is_end = time == 0 && text.trim_start().starts_with("24:");
+            // 24:00 is a time of its own, also if the last second of a day was rounded to it.
+            let is_end = time == 0 && (text.trim_start().starts_with("24:") || text.contains("23:59:"));
             Ok(if is_end { DAY_US } else { time })
         }
         Reading::Instant(us) => Ok(env.zone.to_local(us).rem_euclid(DAY_US)),

@@ -53,12 +53,17 @@ impl Session {
             Relation::Table(table) => {
                 self.lock_table(&table)?;
                 free(self, &table.schema)?;
+                self.refuse_if_viewed(&table, &table.name, "renaming a table")?;
                 let mut changed = (*table).clone();
                 changed.name = to;
                 self.change(vec![Change::PutTable(changed)])
             }
             Relation::View(view) => {
                 free(self, &view.schema)?;
+                if let Some(other) = self.catalog().views().find(|other| other.reads.contains(&view.id)) {
+                    let error = Error::unsupported("renaming a view used by another one");
+                    return Err(error.detail(format!("View {} depends on it.", other.name)));
+                }
                 let mut changed = (*view).clone();
                 changed.name = to;
                 self.change(vec![Change::PutView(changed)])
@@ -140,6 +145,7 @@ impl Session {
                 }
                 Ok(())
             }
+            AlterTableOperation::AddConstraint { not_valid: true, .. } => Err(Error::unsupported("NOT VALID")),
             AlterTableOperation::AddConstraint { constraint, .. } => {
                 self.add_constraint_to(&mut draft, constraint)?;
                 self.finish_constraint(table, draft)
@@ -170,8 +176,18 @@ impl Session {
             | AlterTableOperation::ReplicaIdentity { .. }
             | AlterTableOperation::SetOptionsParens { .. }
             | AlterTableOperation::SetLogged
-            | AlterTableOperation::SetUnlogged
-            | AlterTableOperation::ValidateConstraint { .. } => Ok(()),
+            | AlterTableOperation::SetUnlogged => Ok(()),
+            AlterTableOperation::ValidateConstraint { name } => {
+                // All constraints are valid.
+                if has_constraint(table, &fold(name)) {
+                    return Ok(());
+                }
+                let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
+                Err(Error::new(SqlState::NO_SUCH_OBJECT, message))
+            }
+            AlterTableOperation::ModifyColumn { .. } | AlterTableOperation::ChangeColumn { .. } => {
+                Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: ALTER COLUMN … TYPE changes a column"))
+            }
             other => Err(Error::unsupported(format_args!("ALTER TABLE {other}"))),
         }
     }
@@ -434,6 +450,18 @@ impl Session {
         self.change(changes)
     }
 
+    /// Views keep their queries as texts: what these name must keep its name and type.
+    fn refuse_if_viewed(&self, table: &Table, name: &str, what: &str) -> Result<()> {
+        let mentions = |query: &str| query.to_lowercase().contains(name) || query.contains('*');
+        match self.catalog().views().find(|view| view.reads.contains(&table.id) && mentions(&view.query)) {
+            None => Ok(()),
+            Some(view) => {
+                let error = Error::unsupported(format_args!("{what} used by a view"));
+                Err(error.detail(format!("View {} depends on {name}.", view.name)))
+            }
+        }
+    }
+
     fn rename_column(&mut self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
         let place = table
             .column(from)
@@ -442,6 +470,7 @@ impl Session {
             let message = format!("column \"{to}\" of relation \"{}\" already exists", table.name);
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
         }
+        self.refuse_if_viewed(table, from, "renaming a column")?;
         let mut changed = (**table).clone();
         changed.columns[place].name = to.into();
         for check in &mut changed.checks {
@@ -527,6 +556,7 @@ impl Session {
     ) -> Result<()> {
         let to = bind_type(data_type)?;
         let column = table.columns[place].clone();
+        self.refuse_if_viewed(table, &column.name, "changing the type of a column")?;
         let value = self.with_binder("", |binder| match using {
             Some(using) => {
                 let bound = binder.table_expr(using, table)?;

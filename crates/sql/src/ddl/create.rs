@@ -59,6 +59,13 @@ impl Session {
         if create.temporary {
             return Err(Error::unsupported("a temporary table"));
         }
+        if create.temporary {
+            return Err(Error::unsupported("a temporary table"));
+        }
+        let columns = create.columns.iter().map(|column| &column.name);
+        for ident in name_parts(&create.name)?.into_iter().chain(columns) {
+            bind::check_name("", ident)?;
+        }
         let (schema, name) = self.new_name(&create.name)?;
         if create.if_not_exists && self.catalog().relation(&schema, &name).is_some() {
             return Ok("CREATE TABLE".to_owned());
@@ -139,6 +146,9 @@ impl Session {
     ) -> Result<String> {
         let statement = ast::Statement::Query(Box::new(query.clone()));
         let (fragment, _) = self.plan_inner("", &statement, &[])?;
+        if create.columns.len() > fragment.columns.len() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
+        }
         let mut columns = Vec::with_capacity(fragment.columns.len());
         for (index, column) in fragment.columns.iter().enumerate() {
             let name = match create.columns.get(index) {
@@ -374,6 +384,13 @@ impl Session {
                 let mut parts = vec![draft.table.name.to_string()];
                 parts.extend(columns.iter().map(|&column| draft.table.columns[column].name.to_string()));
                 let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+                // An index is a relation: its name clashes as one.
+                if let Some(name) = &unique.name
+                    && draft.table.indexes.iter().any(|index| index.name == fold(name))
+                {
+                    let message = format!("relation \"{}\" already exists", fold(name));
+                    return Err(Error::new(SqlState::DUPLICATE_TABLE, message));
+                }
                 let name = self.constraint_name(draft, unique.name.as_ref(), &parts, "key")?;
                 self.expect_free(&draft.table.schema, &name)?;
                 let (id, space) = (self.new_id()?, self.new_id()?);
@@ -501,6 +518,10 @@ impl Session {
     }
 
     pub(super) fn create_index(&mut self, create: &ast::CreateIndex) -> Result<()> {
+        // `ON t (a + 1)`: an expression that is no call wants parentheses of its own.
+        if create.columns.iter().any(|column| matches!(column.column.expr, ast::Expr::BinaryOp { .. })) {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: an expression wants parentheses"));
+        }
         if create.predicate.is_some() {
             return Err(Error::unsupported("a partial index"));
         }
@@ -510,6 +531,13 @@ impl Session {
         if let Some(using) = &create.using
             && !using.to_string().eq_ignore_ascii_case("btree")
         {
+            let known = ["hash", "gist", "gin", "brin", "spgist"]
+                .iter()
+                .any(|known| using.to_string().eq_ignore_ascii_case(known));
+            if !known {
+                let message = format!("access method \"{}\" does not exist", using.to_string().to_ascii_lowercase());
+                return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
+            }
             return Err(Error::unsupported(format_args!("an index of type {using}")));
         }
         let table = self.find_table(&create.table_name)?;
@@ -630,6 +658,12 @@ impl Session {
                 return Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
             }
         };
+        if matches!(
+            &*create.query.body,
+            ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_)
+        ) {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a view is a query"));
+        }
         let (columns, reads) = self.with_binder("", |binder| {
             let query = binder.query(&create.query)?;
             Ok((query.columns, std::mem::take(&mut binder.used)))
@@ -648,6 +682,17 @@ impl Session {
             }
         }
         if let Some(old) = &old {
+            let before =
+                self.with_binder("", |binder| Ok(binder.query(&crate::statement::parse_query(&old.query)?)?.columns))?;
+            for (old, new) in before.iter().zip(&columns) {
+                if old.ty != new.ty {
+                    let message = format!(
+                        "cannot change data type of view column \"{}\" from {} to {}",
+                        old.name, old.ty, new.ty
+                    );
+                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+                }
+            }
             for (index, old_name) in old.columns.iter().enumerate() {
                 match names.get(index) {
                     None => {

@@ -210,6 +210,7 @@ pub(super) const TABLE: &[Function] = &[
     f("substring", &[Bytea, Int4, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, Some(int(a[2])?))),
     f("substr", &[Bytea, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, None)),
     f("substr", &[Bytea, Int4, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, Some(int(a[2])?))),
+    f("strpos", &[Bytea, Bytea], Int4, |a, _| Ok(Datum::Int(find(bytes(a[0])?, bytes(a[1])?)))),
     f("position", &[Bytea, Bytea], Int4, |a, _| Ok(Datum::Int(find(bytes(a[0])?, bytes(a[1])?)))),
     f("btrim", &[Bytea, Bytea], Bytea, |a, _| trim(bytes(a[0])?, bytes(a[1])?, true, true)),
     f("ltrim", &[Bytea, Bytea], Bytea, |a, _| trim(bytes(a[0])?, bytes(a[1])?, true, false)),

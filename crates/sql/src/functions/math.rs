@@ -265,6 +265,7 @@ pub(super) const TABLE: &[Function] = &[
         value.log(base).map(Datum::Numeric)
     }),
     f("power", &[Float8, Float8], Float8, |a, _| power(float(a[0])?, float(a[1])?)),
+    f("dpow", &[Float8, Float8], Float8, |a, _| power(float(a[0])?, float(a[1])?)),
     f("pow", &[Float8, Float8], Float8, |a, _| power(float(a[0])?, float(a[1])?)),
     f("^", &[Float8, Float8], Float8, |a, _| power(float(a[0])?, float(a[1])?)),
     f("power", &[NUM, NUM], NUM, |a, _| number(a[0])?.power(number(a[1])?).map(Datum::Numeric)),

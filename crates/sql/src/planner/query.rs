@@ -64,8 +64,10 @@ impl Planner<'_> {
                 (Some(limit), None) => Some(limit.clone()),
                 (Some(limit), Some(offset)) => sum(limit, offset),
             };
-            // A row that another transaction has locked may be skipped: then more are needed than LIMIT says.
-            let top = if query.locks.is_empty() { top } else { None };
+            // A row that another transaction has locked may be skipped, and DISTINCT ON leaves rows out: then more are
+            // needed than LIMIT says.
+            let leaves_out = matches!(&query.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
+            let top = if query.locks.is_empty() && !leaves_out { top } else { None };
             node = Node::Sort { input: Box::new(node), keys: query.order.clone(), top };
         }
         if let Body::Select(select) = &query.body {

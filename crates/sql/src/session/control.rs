@@ -79,6 +79,7 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
         Statement::ShowVariable { .. } => "SHOW",
         Statement::Prepare { .. } => "PREPARE",
         Statement::Execute { .. } => "EXECUTE",
+        Statement::Vacuum(vacuum) if vacuum.reindex => "REINDEX",
         Statement::Vacuum(_) => "VACUUM",
         Statement::Analyze(_) => "ANALYZE",
         Statement::Comment { .. } => "COMMENT",
@@ -140,6 +141,7 @@ impl Session {
                     savepoint: txn.savepoint(),
                     catalog: Arc::clone(&self.own.catalog),
                     catalog_changed: self.block.catalog_changed,
+                    settings: self.own.settings.clone(),
                 };
                 self.block.savepoints.push(savepoint);
                 Ok(done("SAVEPOINT"))
@@ -281,11 +283,14 @@ impl Session {
         let at = self.find_savepoint(name)?;
         self.block.savepoints.truncate(at + 1);
         let savepoint = &self.block.savepoints[at];
+        let settings = savepoint.settings.clone();
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to)?;
         self.own.catalog = catalog;
         self.block.catalog_changed = changed;
+        self.own.settings = settings;
+        self.settings_set();
         self.state = TransactionState::Open;
         Ok(())
     }
@@ -342,6 +347,7 @@ impl Session {
                 text.push_str(", ");
             }
             match value {
+                ast::Expr::Interval(_) => return Err(Error::unsupported("an interval as a time zone")),
                 ast::Expr::Value(value) => match &value.value {
                     ast::Value::SingleQuotedString(value) => text.push_str(value),
                     ast::Value::Number(value, _) => text.push_str(value),
@@ -409,6 +415,9 @@ impl Session {
             Statement::Explain { .. } => self.explain(statement, params),
             Statement::ShowVariable { variable } => {
                 let name = setting_name(variable);
+                if name.is_empty() {
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at end of input"));
+                }
                 if name == "all" {
                     let mut rows = Rows::default();
                     for (name, value) in self.own.settings.all() {
@@ -438,6 +447,15 @@ impl Session {
                 let mut types = Vec::with_capacity(data_types.len());
                 for data_type in data_types {
                     types.push(Some(crate::bind::bind_type(data_type)?.ty));
+                }
+                if !matches!(
+                    **statement,
+                    Statement::Query(_) | Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_)
+                ) {
+                    return Err(Error::new(
+                        SqlState::SYNTAX_ERROR,
+                        format!("syntax error: cannot prepare {statement}"),
+                    ));
                 }
                 let text = statement.to_string();
                 let prepared = self.prepare_in_txn(&text, &types)?;
@@ -471,7 +489,17 @@ impl Session {
         for (expr, &ty) in exprs.iter().zip(&prepared.params) {
             let bound = self.with_binder("", |binder| {
                 let bound = binder.expr(expr)?;
-                binder.coerce(bound, ty.into(), CastContext::Assignment, sqlparser::tokenizer::Span::empty())
+                let from = bound.ty.ty;
+                binder.coerce(bound, ty.into(), CastContext::Assignment, sqlparser::tokenizer::Span::empty()).map_err(
+                    |error| {
+                        if error.state() != SqlState::CANNOT_COERCE {
+                            return error;
+                        }
+                        let message = format!("parameter of type {from} cannot be coerced to the expected type {ty}");
+                        Error::new(SqlState::TYPE_MISMATCH, message)
+                            .hint("You will need to rewrite or cast the expression.")
+                    },
+                )
             })?;
             params.push(self.evaluate(bound)?);
         }
@@ -541,6 +569,12 @@ impl Session {
     }
 
     fn explain(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, String)> {
+        if let Statement::Explain { statement, .. } = statement
+            && ddl::is_ddl(statement)
+            && !matches!(&**statement, Statement::CreateTable(create) if create.query.is_some())
+        {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: cannot explain {statement}")));
+        }
         let Statement::Explain { analyze, verbose, statement, options, format, .. } = statement else {
             return Err(Error::internal("not EXPLAIN"));
         };

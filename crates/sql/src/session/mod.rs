@@ -28,8 +28,7 @@ use std::time::{Duration, Instant};
 
 use colibri_storage::TxnId;
 use colibri_txn::{
-    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
-    Transaction,
+    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, Transaction,
 };
 use compact_str::CompactString;
 
@@ -102,6 +101,7 @@ struct NamedSavepoint {
     savepoint: Savepoint,
     catalog: Arc<Catalog>,
     catalog_changed: bool,
+    settings: settings::Settings,
 }
 
 /// What a step came to.
@@ -431,6 +431,9 @@ impl Session {
         if self.state == TransactionState::Failed && !prepared.ends_block() {
             return Err(in_failed_block());
         }
+        if params.is_empty() && !prepared.params.is_empty() {
+            return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
+        }
         if params.len() != prepared.params.len() {
             let message = format!(
                 "bind message supplies {} parameters, but prepared statement requires {}",
@@ -611,12 +614,7 @@ impl Session {
         }
     }
 
-    fn begin_command(
-        &mut self,
-        running: &mut Running,
-        prepared: &Arc<Prepared>,
-        savepoint: Savepoint,
-    ) -> Result<()> {
+    fn begin_command(&mut self, running: &mut Running, prepared: &Arc<Prepared>, savepoint: Savepoint) -> Result<()> {
         match &prepared.command {
             Command::Plan { fragment, .. } => {
                 self.depend(prepared)?;

@@ -289,6 +289,10 @@ impl Session {
         let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, kind, target) = plan(&mut binder, &statement)?;
+        if let Some(index) = binder.params_tested.iter().find(|&&index| binder.params[index].is_none()) {
+            let message = format!("could not determine data type of parameter ${}", index + 1);
+            return Err(Error::new(SqlState("42P18"), message));
+        }
         let params: Vec<Type> = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         let (mut used, side_effects) = (std::mem::take(&mut binder.used), binder.has_side_effects);
         used.sort_unstable();

@@ -24,6 +24,7 @@ enum Kind {
     /// In kilobytes.
     Memory,
     OneOf(&'static [&'static str]),
+    Dates,
     Zone,
     /// Cannot be set.
     Fixed,
@@ -40,10 +41,21 @@ const KNOWN: &[Known] = &[
         kind: Kind::OneOf(&["UTF8", "UTF-8", "utf8", "unicode", "SQL_ASCII"]),
     },
     Known { name: "client_min_messages", default: "notice", kind: Kind::Text },
-    Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Text },
+    Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Dates },
     Known { name: "default_transaction_deferrable", default: "off", kind: Kind::Bool },
     Known { name: "default_transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
     Known { name: "default_transaction_read_only", default: "off", kind: Kind::Bool },
+    // The planner heeds none of these: they are taken for the sake of programs that set them.
+    Known { name: "enable_bitmapscan", default: "on", kind: Kind::Bool },
+    Known { name: "enable_hashagg", default: "on", kind: Kind::Bool },
+    Known { name: "enable_hashjoin", default: "on", kind: Kind::Bool },
+    Known { name: "enable_indexonlyscan", default: "on", kind: Kind::Bool },
+    Known { name: "enable_indexscan", default: "on", kind: Kind::Bool },
+    Known { name: "enable_material", default: "on", kind: Kind::Bool },
+    Known { name: "enable_mergejoin", default: "on", kind: Kind::Bool },
+    Known { name: "enable_nestloop", default: "on", kind: Kind::Bool },
+    Known { name: "enable_seqscan", default: "on", kind: Kind::Bool },
+    Known { name: "enable_sort", default: "on", kind: Kind::Bool },
     Known { name: "extra_float_digits", default: "1", kind: Kind::Integer(-15, 3) },
     Known { name: "idle_in_transaction_session_timeout", default: "0", kind: Kind::Duration },
     Known { name: "integer_datetimes", default: "on", kind: Kind::Fixed },
@@ -52,6 +64,7 @@ const KNOWN: &[Known] = &[
     Known { name: "lc_collate", default: "C", kind: Kind::Fixed },
     Known { name: "lc_ctype", default: "C.UTF-8", kind: Kind::Fixed },
     Known { name: "lock_timeout", default: "0", kind: Kind::Duration },
+    Known { name: "max_connections", default: "100", kind: Kind::Fixed },
     Known { name: "max_identifier_length", default: "63", kind: Kind::Fixed },
     Known { name: "row_security", default: "on", kind: Kind::Bool },
     Known { name: "search_path", default: "\"$user\", public", kind: Kind::Text },
@@ -93,6 +106,20 @@ fn parse_bool(text: &str) -> Option<bool> {
         "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
         _ => None,
     }
+}
+
+/// How dates are written and read: in one style only.
+fn date_style(value: &str) -> Result<String> {
+    for part in value.split(',') {
+        match part.trim().to_ascii_lowercase().as_str() {
+            "iso" | "mdy" | "us" | "noneuro" | "noneuropean" | "default" => {}
+            "dmy" | "euro" | "european" | "ymd" | "sql" | "postgres" | "german" => {
+                return Err(Error::unsupported(format_args!("DateStyle {part}")));
+            }
+            _ => return Err(invalid("DateStyle", value)),
+        }
+    }
+    Ok("ISO, MDY".to_owned())
 }
 
 /// A number with a unit, in the smallest unit.
@@ -199,11 +226,15 @@ impl Settings {
                 }
                 number.to_string()
             }
+            Kind::OneOf(_) if known.name == "bytea_output" && value.eq_ignore_ascii_case("escape") => {
+                return Err(Error::unsupported("bytea_output escape"));
+            }
             Kind::OneOf(choices) => choices
                 .iter()
                 .find(|choice| choice.eq_ignore_ascii_case(value))
                 .map(|choice| if known.name == "client_encoding" { "UTF8".to_owned() } else { (*choice).to_owned() })
                 .ok_or_else(|| invalid(known.name, value))?,
+            Kind::Dates => date_style(value)?,
             Kind::Zone => {
                 crate::datetime::Zone::parse(value).map_err(|_| invalid("TimeZone", value))?;
                 value.to_owned()

@@ -123,15 +123,21 @@ impl Mender<'_> {
                     return Err(self.junk(nth));
                 }
                 Token::Word(word) if word.quote_style.is_some() && word.value.is_empty() => {
-                    let error = Error::new(SqlState::SYNTAX_ERROR, "zero-length delimited identifier at or near \"\"\"\"");
+                    let error =
+                        Error::new(SqlState::SYNTAX_ERROR, "zero-length delimited identifier at or near \"\"\"\"");
                     return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
                 }
                 Token::SingleQuotedString(_) => self.string(nth, start)?,
                 // A view's text, as it is kept, has the mark already.
-                Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => return Err(self.refuse(nth)),
+                Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => {
+                    return Err(self.refuse(nth));
+                }
+                // The parser takes `==` for `=`.
                 Token::DoubleEq => {
-                    let error = Error::new(SqlState::NO_SUCH_FUNCTION, "operator does not exist: ==");
-                    return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
+                    self.edit(nth, Edit::Replace(Token::CustomBinaryOperator("==".to_owned())));
+                    if *self.token(nth + 1) == Token::Eq {
+                        self.edit(nth + 1, Edit::Remove);
+                    }
                 }
                 Token::Word(word) if word.quote_style.is_none() => self.word(nth, start, word.keyword)?,
                 _ => {}
@@ -147,7 +153,8 @@ impl Mender<'_> {
 
     /// Strings one after the other are one if a line ends between them, and an error if not.
     fn string(&mut self, nth: usize, start: usize) -> Result<()> {
-        let is_query = ["SELECT", "VALUES", "WITH", "INSERT", "UPDATE", "DELETE", "TABLE"].iter().any(|name| self.is(start, name));
+        let is_query =
+            ["SELECT", "VALUES", "WITH", "INSERT", "UPDATE", "DELETE", "TABLE"].iter().any(|name| self.is(start, name));
         if nth == start {
             return Ok(());
         }
@@ -155,15 +162,14 @@ impl Mender<'_> {
             return Err(self.refuse(nth));
         }
         let mut text = match self.token(nth - 1) {
-            Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_) => String::new(),
+            Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_) => {
+                String::new()
+            }
             _ => return Ok(()),
         };
         let between = &self.tokens[self.solid[nth - 1] + 1..self.solid[nth]];
         let continues = between.iter().any(|token| {
-            matches!(
-                &token.token,
-                Token::Whitespace(Whitespace::Newline | Whitespace::SingleLineComment { .. })
-            )
+            matches!(&token.token, Token::Whitespace(Whitespace::Newline | Whitespace::SingleLineComment { .. }))
         });
         if !continues {
             return if is_query { Err(self.refuse(nth)) } else { Ok(()) };
@@ -177,8 +183,9 @@ impl Mender<'_> {
             first -= 1;
         }
         for part in first..=nth {
-            if let Token::SingleQuotedString(part) | Token::EscapedStringLiteral(part) | Token::UnicodeStringLiteral(part) =
-                self.token(part)
+            if let Token::SingleQuotedString(part)
+            | Token::EscapedStringLiteral(part)
+            | Token::UnicodeStringLiteral(part) = self.token(part)
             {
                 text.push_str(part);
             }
@@ -227,6 +234,18 @@ impl Mender<'_> {
             }
             Keyword::NOTNULL => self.null_test(nth, start, true),
             Keyword::NoKeyword if self.is(nth, "ISNULL") => self.null_test(nth, start, false),
+            Keyword::AS
+                if self.is(start, "CREATE")
+                    && !self.is(start + 1, "VIEW")
+                    && (start..start + 4).any(|at| self.is(at, "TABLE"))
+                    && *self.token(nth - 1) == Token::RParen =>
+            {
+                self.column_names(nth - 1)
+            }
+            Keyword::VIEW if nth == start + 1 && self.is(start, "ALTER") && self.renames(nth) => {
+                self.edit(nth, Edit::Replace(word(Keyword::TABLE, "TABLE")));
+            }
+            Keyword::INTO if self.is(start, "SELECT") => self.select_into(nth, start),
             Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 1),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
                 self.sequence_options(nth + 2);
@@ -265,7 +284,10 @@ impl Mender<'_> {
 
     fn overriding(&mut self, insert: usize) {
         let mut at = insert;
-        while !matches!(self.token(at), Token::EOF | Token::SemiColon) && !self.is(at, "VALUES") && !self.is(at, "SELECT") {
+        while !matches!(self.token(at), Token::EOF | Token::SemiColon)
+            && !self.is(at, "VALUES")
+            && !self.is(at, "SELECT")
+        {
             if self.is(at, "OVERRIDING") && self.is(at + 2, "VALUE") {
                 if self.is(at + 1, "SYSTEM") {
                     self.edit(insert + 2, Edit::InsertBefore(vec![word(Keyword::TABLE, "TABLE")]));
@@ -281,6 +303,65 @@ impl Mender<'_> {
             }
             at += 1;
         }
+    }
+
+    fn renames(&self, nth: usize) -> bool {
+        (nth..nth + 10)
+            .take_while(|&at| !matches!(self.token(at), Token::SemiColon | Token::EOF))
+            .any(|at| self.are(at, &["RENAME", "TO"]))
+    }
+
+    /// `CREATE TABLE t (a, b) AS`: the parser wants types, which nobody looks at.
+    fn column_names(&mut self, close: usize) {
+        let mut at = close;
+        let mut ends = vec![close];
+        while at > 0 {
+            at -= 1;
+            match self.token(at) {
+                Token::Comma => ends.push(at),
+                Token::LParen => break,
+                Token::Word(_) if matches!(self.token(at - 1), Token::Comma | Token::LParen) => {}
+                _ => return,
+            }
+        }
+        for end in ends {
+            self.edit(end, Edit::InsertBefore(vec![word(Keyword::INT, "int")]));
+        }
+    }
+
+    /// `SELECT … INTO t FROM …` is `CREATE TABLE t AS SELECT … FROM …`.
+    fn select_into(&mut self, nth: usize, start: usize) {
+        let depth = (start..nth).fold(0i32, |depth, at| match self.token(at) {
+            Token::LParen => depth + 1,
+            Token::RParen => depth - 1,
+            _ => depth,
+        });
+        if depth != 0 || self.are(nth + 1, &["TEMP"]) || self.are(nth + 1, &["TEMPORARY"]) {
+            return;
+        }
+        let mut from = nth + 1;
+        if self.is(from, "TABLE") {
+            self.edit(from, Edit::Remove);
+            from += 1;
+        }
+        let mut name = Vec::new();
+        let mut at = from;
+        while matches!(self.token(at), Token::Word(_)) {
+            name.push(self.token(at).clone());
+            self.edit(at, Edit::Remove);
+            at += 1;
+            if *self.token(at) != Token::Period {
+                break;
+            }
+            name.push(Token::Period);
+            self.edit(at, Edit::Remove);
+            at += 1;
+        }
+        self.edit(nth, Edit::Remove);
+        let mut before = vec![word(Keyword::CREATE, "CREATE"), word(Keyword::TABLE, "TABLE")];
+        before.extend(name);
+        before.push(word(Keyword::AS, "AS"));
+        self.edit(start, Edit::InsertBefore(before));
     }
 
     /// `REINDEX TABLE t` is read as `VACUUM REINDEX t`.
@@ -358,15 +439,13 @@ mod tests {
         assert_eq!(mended("SELECT trim(leading from x)"), "SELECT TRIM(LEADING ' ' FROM x)");
         assert_eq!(mended("SELECT 'a'\n'b' -- c\n 'd'"), "SELECT 'abd'");
         assert_eq!(mended("TABLE a UNION TABLE b"), "SELECT * FROM a UNION SELECT * FROM b");
-        assert_eq!(
-            mended("CREATE SEQUENCE s START 5 INCREMENT BY 10"),
-            "CREATE SEQUENCE s INCREMENT BY 10 START 5"
-        );
+        assert_eq!(mended("CREATE SEQUENCE s START 5 INCREMENT BY 10"), "CREATE SEQUENCE s INCREMENT BY 10 START 5");
     }
 
     #[test]
     fn what_only_the_parser_takes_is_refused() {
-        for text in ["SELECT !! 1", "SELECT 'a' 'b'", "SELECT 1x", "INSERT OVERWRITE INTO t VALUES (1)", "SELECT \"\""] {
+        for text in ["SELECT !! 1", "SELECT 'a' 'b'", "SELECT 1x", "INSERT OVERWRITE INTO t VALUES (1)", "SELECT \"\""]
+        {
             assert!(crate::statement::parse(text).is_err(), "{text}");
         }
     }

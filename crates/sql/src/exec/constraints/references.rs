@@ -296,8 +296,14 @@ impl Effects {
                     (Some(plan), Some(new)) => {
                         changed.clear();
                         changed.extend_from_slice(row);
+                        let mut is_same = true;
                         for (&column, value) in rule.source_columns.iter().zip(new) {
+                            is_same &= changed[column] == *value;
                             changed[column] = value.clone();
+                        }
+                        // The default is the very key that goes away.
+                        if is_same && action == ReferenceAction::SetDefault {
+                            return Err(still_referenced(event, ex.cx.env));
                         }
                         change_row(ex, self, plan, &key, row, &changed, &[])?;
                     }
