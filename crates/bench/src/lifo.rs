@@ -64,7 +64,7 @@ const POLICIES: [FreeSpace; 2] = [FreeSpace::Fifo, FreeSpace::Lifo];
 const EXTRAPOLATED_RECORDS: u64 = 130_691_232;
 /// Where the pages are kept while they are of interest to the simulated caches only.
 const MEMORY_DIR: &str = "/dev/shm";
-/// Between these the engine chooses the bytes of log after which it makes a steady point: half of the file.
+/// Between these the engine chooses the bytes of log after which it makes a steady point: an eighth of the file.
 const LOG_BYTES_MIN: u64 = 4 << 20;
 const LOG_BYTES_MAX: u64 = 64 << 20;
 /// Longer than any run.
@@ -95,7 +95,7 @@ pub struct LifoArgs {
     /// Whether transactions go to the redo log
     #[arg(long, value_enum, value_delimiter = ',', default_value = "without,with")]
     pub log: Vec<LogUse>,
-    /// Bytes of log after which a steady point is made [default: the engine's own: half of the data, from 4 to 64 MiB]
+    /// Bytes of log after which a steady point is made [default: the engine's own: an eighth of the data, from 4 to 64 MiB]
     #[arg(long)]
     pub log_bytes: Option<u64>,
     /// Seed of the order in which records change
@@ -260,7 +260,7 @@ impl Case {
     /// Bytes of log after which the engine makes a steady point, by itself or as it is told, with so many pages in use.
     fn log_limit(&self, data_pages: f64) -> f64 {
         let file_bytes = data_pages * f64::from(1 + self.free) * PAGE_BYTES as f64;
-        let own = (file_bytes / 2.0).clamp(LOG_BYTES_MIN as f64, LOG_BYTES_MAX as f64);
+        let own = (file_bytes / 8.0).clamp(LOG_BYTES_MIN as f64, LOG_BYTES_MAX as f64);
         self.log_bytes.map_or(own, |bytes| bytes as f64)
     }
 }

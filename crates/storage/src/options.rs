@@ -192,8 +192,8 @@ impl Options {
         self
     }
 
-    /// How long the log may become in `Sync` mode before a steady point is made, in bytes, from 64 KiB on. By default half
-    /// the size of the data, but at least 4 MiB and at most 64 MiB.
+    /// How long the log may become in `Sync` mode before a steady point is made, in bytes, from 64 KiB on. By default an
+    /// eighth of the size of the data, but at least 4 MiB and at most 64 MiB.
     #[must_use]
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.log_bytes = Some(bytes);

@@ -469,32 +469,39 @@ fn the_listing_tells_how_far_behind_a_snapshot_is_and_what_it_holds_back() {
     assert_eq!(parked.resume().unwrap().view(&table).unwrap().len(), 20_000);
 }
 
-/// What a stuck reader needs are the pages of its snapshot that the newest state has no more.
 #[test]
 fn the_file_grows_by_what_a_stuck_reader_needs_and_hardly_more() {
-    const RECORDS: u64 = 20_000;
-    const WARM_UP: u64 = 50_000;
-    const TRANSACTIONS: u64 = 200_000;
+    get_stuck_while(20_000, 50_000, 200_000);
+}
+
+#[test]
+#[ignore = "takes minutes: cargo test --release -p colibri-storage --test slow_readers -- --ignored --nocapture"]
+fn the_file_grows_by_what_a_stuck_reader_needs_and_hardly_more_in_a_million_transactions() {
+    get_stuck_while(200_000, 500_000, 1_000_000);
+}
+
+/// What a stuck reader needs are the pages of its snapshot that the newest state has no more.
+fn get_stuck_while(records: u64, warm_up: u64, transactions: u64) {
     for durability in [Durability::NoSync, Durability::Sync] {
         let dir = tempfile::tempdir().unwrap();
         let db = Database::open(dir.path(), &Options::new().durability(durability).log_bytes(4 << 20)).unwrap();
         let mut txn = db.write().unwrap();
         let table = txn.create_table("table", TableKind::Integer).unwrap();
-        txn.load_sorted(&table, (0..RECORDS).map(|n| (n.to_be_bytes(), [0; 100]))).unwrap();
+        txn.load_sorted(&table, (0..records).map(|n| (n.to_be_bytes(), [0; 100]))).unwrap();
         txn.commit().unwrap();
         // Puts a record, changes another, and deletes a third.
         let crud = |turn: u64| {
             let mut txn = db.write().unwrap();
-            let key = |salt: u64| (mix(turn * 3 + salt) % (RECORDS * 2)).to_be_bytes();
+            let key = |salt: u64| (mix(turn * 3 + salt) % (records * 2)).to_be_bytes();
             txn.put(&table, &key(0), &[turn as u8; 100]).unwrap();
             txn.put(&table, &key(1), &[turn as u8; 100]).unwrap();
             txn.delete(&table, &key(2)).unwrap();
             // Nobody waits for it to be durable.
             _ = txn.commit_ticket().unwrap();
         };
-        (0..WARM_UP).for_each(crud);
+        (0..warm_up).for_each(crud);
         db.sync().unwrap();
-        (WARM_UP..2 * WARM_UP).for_each(crud);
+        (warm_up..2 * warm_up).for_each(crud);
         let before = db.stat().unwrap();
         let snapshot = db.read().unwrap();
         let view = snapshot.view(&table).unwrap();
@@ -506,7 +513,7 @@ fn the_file_grows_by_what_a_stuck_reader_needs_and_hardly_more() {
             })
         };
         let expected = sum(&view);
-        (2 * WARM_UP..2 * WARM_UP + TRANSACTIONS).for_each(crud);
+        (2 * warm_up..2 * warm_up + transactions).for_each(crud);
         let after = db.stat().unwrap();
         assert_eq!(sum(&view), expected);
         let needed = db.readers()[0].bytes_held.unwrap() / u64::from(db.page_size());
