@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use colibri_sql::{Answer, Engine, Error, Progress, ResultColumn, Rows, Running, Session};
-use colibri_storage::{Database, Durability, Options};
+use colibri_storage::{Database, Durability, Options, TxnId};
 use colibri_txn::LockWait;
 
 pub const SERIALIZABLE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
@@ -36,7 +36,14 @@ impl TestDatabase {
     }
 
     pub fn client(&self) -> Client {
-        Client { session: self.session(), columns: Vec::new(), running: None, texts: Vec::new(), wait: None }
+        Client {
+            session: self.session(),
+            columns: Vec::new(),
+            running: None,
+            texts: Vec::new(),
+            wait: None,
+            place: (TxnId(0), 0),
+        }
     }
 
     /// A client in a transaction block.
@@ -71,6 +78,9 @@ pub struct Client {
     running: Option<Running>,
     texts: Vec<String>,
     wait: Option<LockWait>,
+    /// Where the transaction that ended last stands among all: the storage's transaction, and the order among those of
+    /// one; who has only read comes last.
+    pub place: (TxnId, u64),
 }
 
 impl Client {
@@ -130,6 +140,8 @@ impl Client {
                 }
                 Ok(Progress::Done(completion)) => {
                     if let Some(ticket) = completion.ticket {
+                        let place = ticket.committed().map(|committed| (committed.txn, committed.sequence));
+                        self.place = place.unwrap_or((ticket.seen(), u64::MAX));
                         ticket.wait().unwrap();
                     }
                     break Ok(completion.tag);
