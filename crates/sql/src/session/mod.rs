@@ -28,8 +28,7 @@ use std::time::{Duration, Instant};
 
 use colibri_storage::TxnId;
 use colibri_txn::{
-    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
-    Transaction,
+    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, Transaction,
 };
 use compact_str::CompactString;
 
@@ -611,12 +610,7 @@ impl Session {
         }
     }
 
-    fn begin_command(
-        &mut self,
-        running: &mut Running,
-        prepared: &Arc<Prepared>,
-        savepoint: Savepoint,
-    ) -> Result<()> {
+    fn begin_command(&mut self, running: &mut Running, prepared: &Arc<Prepared>, savepoint: Savepoint) -> Result<()> {
         match &prepared.command {
             Command::Plan { fragment, .. } => {
                 self.depend(prepared)?;
@@ -650,12 +644,14 @@ impl Session {
             return Ok(());
         }
         let space = catalog_space();
+        // What is read is not validated then, and a foreign key's action may write to any of the tables.
+        let locks_all = prepared.writes && txn.begun().isolation == Isolation::ReadCommitted;
         for &id in &prepared.used {
-            if Some(id) == prepared.target {
+            // Before the lock, which is had only if what was read of the table is as it was.
+            txn.get(&space, &table_key(id), ColumnSet::ALL)?;
+            if locks_all || Some(id) == prepared.target {
                 // Changes of the table wait until this transaction has ended.
                 txn.lock(&space, &table_key(id), LockMode::Add, IfLocked::Wait)?;
-            } else {
-                txn.get(&space, &catalog::table_key(id), ColumnSet::ALL)?;
             }
         }
         Ok(())
