@@ -11,7 +11,7 @@
 //! - A column with an addition of its own pending is only read with the row locked for itself, so that nobody else's
 //!   addition makes what was read wrong.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
 use colibri_storage::{Error as StorageError, OpenTable, Snapshot, Table, TxnId, View};
@@ -269,6 +269,9 @@ impl LocalTransaction {
             return Ok(true);
         }
         let (before, after) = (old.get(key)?, new.get(key)?);
+        if before.is_none() && after.is_none() {
+            return begins_the_same(&old, &new, key);
+        }
         if same(&Space::new(space.id), ColumnSet::ALL, before, after) {
             return Ok(true);
         }
@@ -315,6 +318,23 @@ impl LocalTransaction {
     fn is_read_committed(&self) -> bool {
         self.begun.isolation == Isolation::ReadCommitted
     }
+}
+
+/// Whether two states agree in the entries that begin with a key: of an index, a lock is named by the values, and who
+/// has them is part of the entry.
+fn begins_the_same(old: &View<'_>, new: &View<'_>, prefix: &[u8]) -> Result<bool> {
+    let end = prefix.iter().rposition(|&byte| byte != u8::MAX).map(|last| {
+        let mut end = Key::from_slice(&prefix[..=last]);
+        end[last] += 1;
+        end
+    });
+    let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    let mut same = true;
+    old.diff(new, Bound::Included(prefix), high, &mut |_, before, after| {
+        same = before.is_some() == after.is_some();
+        if same { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(same)
 }
 
 /// A table as a snapshot has it, if it has it.

@@ -56,7 +56,7 @@ mod tests;
 mod update;
 
 pub(crate) use batch::Batch;
-pub(crate) use constraints::validate::with_exec;
+pub(crate) use constraints::validate::{check_table, with_exec};
 pub(crate) use eval::Scope;
 pub(crate) use insert::RowWriter;
 

@@ -157,6 +157,8 @@ impl Session {
             let Some(txn) = &mut self.txn else { return Err(Error::internal("COPY has no transaction")) };
             let savepoint = txn.begin_statement()?;
             let space = catalog_space();
+            // Before the lock, which is had only if what was read of the table is as it was.
+            txn.get(&space, &table_key(target), ColumnSet::ALL)?;
             let locked = txn.lock(&space, &table_key(target), LockMode::Add, IfLocked::Wait);
             match locked.map_err(Error::from) {
                 Ok(_) => break,

@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::{Catalog, ObjectId, Sequence, Table, catalog_space, sequence_state_key};
 use crate::error::{Error, Result, SqlState};
+use crate::exec::check_table;
 use crate::record;
 use crate::value::Datum;
 
@@ -94,6 +95,20 @@ impl Engine {
     #[must_use]
     pub fn store(&self) -> &LocalStore {
         &self.store
+    }
+
+    /// Walks all tables and their indexes, and says what does not fit together. Empty: all does.
+    ///
+    /// # Errors
+    /// Those of the storage; a catalogue that cannot be read. Damaged rows are findings.
+    pub fn check(&self) -> Result<Vec<String>> {
+        let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() })?;
+        let catalog = Catalog::load(&mut txn)?;
+        let mut findings = Vec::new();
+        for table in catalog.tables() {
+            findings.extend(check_table(&mut txn, table)?);
+        }
+        Ok(findings)
     }
 
     pub(crate) fn new_session_number(&self) -> i32 {

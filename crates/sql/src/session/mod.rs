@@ -648,12 +648,14 @@ impl Session {
             return Ok(());
         }
         let space = catalog_space();
+        // What is read is not validated then, and a foreign key's action may write to any of the tables.
+        let locks_all = prepared.writes && txn.begun().isolation == Isolation::ReadCommitted;
         for &id in &prepared.used {
-            if Some(id) == prepared.target {
+            // Before the lock, which is had only if what was read of the table is as it was.
+            txn.get(&space, &table_key(id), ColumnSet::ALL)?;
+            if locks_all || Some(id) == prepared.target {
                 // Changes of the table wait until this transaction has ended.
                 txn.lock(&space, &table_key(id), LockMode::Add, IfLocked::Wait)?;
-            } else {
-                txn.get(&space, &catalog::table_key(id), ColumnSet::ALL)?;
             }
         }
         Ok(())

@@ -393,6 +393,11 @@ pub(in crate::exec) fn target_exists<'a>(
         },
     };
     if ex.txn.begun().isolation == Isolation::ReadCommitted {
+        if let Arbiter::Index(index) = &rule.target_key {
+            // So that the lock is had only if the row has these values still.
+            let columns = index.columns.iter().map(|part| part.column).collect();
+            ex.txn.get(&space, &key, columns)?;
+        }
         ex.txn.lock(&space, &key, LockMode::Add, IfLocked::Wait)?;
     }
     Ok(true)
