@@ -220,6 +220,7 @@ struct Postgres {
 
 impl Postgres {
     /// With what PGHOST and the like say.
+    #[expect(clippy::zombie_processes, reason = "it ends with its input, when this program does")]
     fn connect() -> Self {
         let mut child = std::process::Command::new("psql")
             .args(["-XqAt", "-v", "ON_ERROR_STOP=1"])

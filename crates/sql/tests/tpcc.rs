@@ -181,7 +181,7 @@ impl Terminal {
             93..=96 => self.delivery().map(|()| true),
             _ => self.stock_level().map(|()| true),
         };
-        
+
         match &done {
             Ok(true) => self.sql("COMMIT", Vec::new()).map(|_| true),
             Ok(false) => self.sql("ROLLBACK", Vec::new()).map(|_| false),

@@ -82,13 +82,7 @@ impl Binder<'_> {
             .map(|column| key.target_columns.iter().position(|target| target == column))
             .collect::<Option<Vec<usize>>>()
             .ok_or_else(|| Error::internal("a foreign key's columns are not its target's key"))?;
-        Ok(ForeignKeyRule {
-            name: key.name.clone(),
-            columns: key.columns.clone(),
-            target,
-            target_key,
-            key_order,
-        })
+        Ok(ForeignKeyRule { name: key.name.clone(), columns: key.columns.clone(), target, target_key, key_order })
     }
 
     fn reference_rule(&mut self, source: &Arc<Table>, key: &ForeignKey) -> Result<ReferenceRule> {

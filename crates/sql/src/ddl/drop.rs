@@ -257,10 +257,9 @@ impl Session {
         for relation in &relations {
             match relation {
                 Relation::Table(table) => self.drop_table(table.id, true, &[])?,
-                Relation::View(view)
-                    if self.catalog().views().any(|other| other.id == view.id) => {
-                        self.drop_view(view, true)?;
-                    }
+                Relation::View(view) if self.catalog().views().any(|other| other.id == view.id) => {
+                    self.drop_view(view, true)?;
+                }
                 _ => {}
             }
         }

@@ -284,7 +284,11 @@ mod tests {
         };
         let show = |ty: Type, value: Datum| {
             let mut shown = String::new();
-            if value.is_null() { shown.push_str("NULL") } else { text_io::write(ty, &value, env, &mut shown) }
+            if value.is_null() {
+                shown.push_str("NULL")
+            } else {
+                text_io::write(ty, &value, env, &mut shown)
+            }
             shown
         };
         let convert =

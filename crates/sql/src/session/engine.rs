@@ -71,20 +71,6 @@ impl Engine {
         }))
     }
 
-    /// Looks at each row and each index entry of each table, as of now; what is wrong, a line each.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub fn check(&self) -> Result<Vec<String>> {
-        let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() })?;
-        let catalog = Catalog::load(&mut txn)?;
-        let mut findings = Vec::new();
-        for table in catalog.tables() {
-            findings.extend(crate::exec::constraints::validate::check_table(&mut txn, table)?);
-        }
-        Ok(findings)
-    }
-
     /// The database's name, for clients that ask.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -217,10 +203,16 @@ impl Engine {
         let mut last = 0;
         let look = |txn: &mut dyn Transaction, last: &mut i64| -> Result<()> {
             let mut found = None;
-            txn.scan(&table.space(), &record::whole_range(), Direction::Backward, ColumnSet::NONE, &mut |key, value| {
-                found = Some((key.to_vec(), value.to_vec()));
-                std::ops::ControlFlow::Break(())
-            })?;
+            txn.scan(
+                &table.space(),
+                &record::whole_range(),
+                Direction::Backward,
+                ColumnSet::NONE,
+                &mut |key, value| {
+                    found = Some((key.to_vec(), value.to_vec()));
+                    std::ops::ControlFlow::Break(())
+                },
+            )?;
             if let Some((key, value)) = found {
                 let mut number = [Datum::Null];
                 record::read_row(table, &key, &value, &[table.columns.len()], &mut number)?;

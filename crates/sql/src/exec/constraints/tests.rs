@@ -482,10 +482,7 @@ fn patches_leave_other_columns_alone() {
             input: Box::new(Node::Scan(Scan { columns: vec![0], depends: ColumnSet::NONE, ..scan })),
             exprs: vec![Expr::Column(0), Expr::Const(Datum::Null), Expr::Const(Datum::Null)],
         };
-        Node::Update(Box::new(Update {
-            source,
-            ..update(&birds, &rules, None, assignments)
-        }))
+        Node::Update(Box::new(Update { source, ..update(&birds, &rules, None, assignments) }))
     };
     // Two transactions side by side: one adds to a, the other one to a and b.
     let mut other = Db {
