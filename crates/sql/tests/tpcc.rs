@@ -187,7 +187,7 @@ impl Terminal {
             Ok(false) => self.sql("ROLLBACK", Vec::new()).map(|_| false),
             Err(_) => {
                 self.sql("ROLLBACK", Vec::new())?;
-                return done;
+                done
             }
         }
     }
