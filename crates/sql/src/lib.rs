@@ -55,7 +55,8 @@ pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;
 pub use numeric::Numeric;
 pub use session::{
-    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState,
+    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Prepared, Progress, ResultColumn, Rows, Running,
+    Session, TransactionState,
 };
 pub use types::{Category, ColumnType, Modifier, Type};
 pub use value::Datum;

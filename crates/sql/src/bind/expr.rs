@@ -325,12 +325,13 @@ impl Binder<'_> {
             return Ok(Bound::bool(Expr::Not(Box::new(input))));
         }
         // A sign binds closer than `^`: `-2 ^ 2` is 4.
-        if let (UnaryOperator::Minus | UnaryOperator::Plus, ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right }) =
-            (op, operand)
+        if let (
+            UnaryOperator::Minus | UnaryOperator::Plus,
+            ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right },
+        ) = (op, operand)
         {
             let signed = ast::Expr::UnaryOp { op, expr: left.clone() };
-            let power =
-                ast::Expr::BinaryOp { left: Box::new(signed), op: BinaryOperator::PGExp, right: right.clone() };
+            let power = ast::Expr::BinaryOp { left: Box::new(signed), op: BinaryOperator::PGExp, right: right.clone() };
             return self.expr(&power);
         }
         let symbol = match op {

@@ -178,7 +178,8 @@ impl Binder<'_> {
                 // Where `=` takes both types as they are, the left one keeps its own.
                 let keeps = |ty: Type| {
                     matches!(ty, Type::Int2 | Type::Int4 | Type::Int8)
-                        || (matches!(ty, Type::Float4 | Type::Float8) && matches!(right_type, Type::Float4 | Type::Float8))
+                        || (matches!(ty, Type::Float4 | Type::Float8)
+                            && matches!(right_type, Type::Float4 | Type::Float8))
                         || (ty.category() == Category::DateTime && right_type.category() == Category::DateTime)
                 };
                 let (left, left_as, ty) = match (compared, compared_as) {
@@ -212,7 +213,9 @@ impl Binder<'_> {
             }
             // These have a syntax of their own, which the parser takes for a call if it does not match.
             "cast" | "extract" | "position" => {
-                return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{name}\""))));
+                return Err(
+                    self.place(span, Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{name}\"")))
+                );
             }
             "row" => return Err(self.place(span, Error::unsupported("a row as a value"))),
             "grouping" => return Err(self.place(span, Error::unsupported("GROUPING"))),

@@ -123,12 +123,15 @@ impl Mender<'_> {
                     return Err(self.junk(nth));
                 }
                 Token::Word(word) if word.quote_style.is_some() && word.value.is_empty() => {
-                    let error = Error::new(SqlState::SYNTAX_ERROR, "zero-length delimited identifier at or near \"\"\"\"");
+                    let error =
+                        Error::new(SqlState::SYNTAX_ERROR, "zero-length delimited identifier at or near \"\"\"\"");
                     return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
                 }
                 Token::SingleQuotedString(_) => self.string(nth, start)?,
                 // A view's text, as it is kept, has the mark already.
-                Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => return Err(self.refuse(nth)),
+                Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => {
+                    return Err(self.refuse(nth));
+                }
                 Token::DoubleEq => {
                     let error = Error::new(SqlState::NO_SUCH_FUNCTION, "operator does not exist: ==");
                     return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
@@ -147,7 +150,8 @@ impl Mender<'_> {
 
     /// Strings one after the other are one if a line ends between them, and an error if not.
     fn string(&mut self, nth: usize, start: usize) -> Result<()> {
-        let is_query = ["SELECT", "VALUES", "WITH", "INSERT", "UPDATE", "DELETE", "TABLE"].iter().any(|name| self.is(start, name));
+        let is_query =
+            ["SELECT", "VALUES", "WITH", "INSERT", "UPDATE", "DELETE", "TABLE"].iter().any(|name| self.is(start, name));
         if nth == start {
             return Ok(());
         }
@@ -155,15 +159,14 @@ impl Mender<'_> {
             return Err(self.refuse(nth));
         }
         let mut text = match self.token(nth - 1) {
-            Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_) => String::new(),
+            Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_) | Token::UnicodeStringLiteral(_) => {
+                String::new()
+            }
             _ => return Ok(()),
         };
         let between = &self.tokens[self.solid[nth - 1] + 1..self.solid[nth]];
         let continues = between.iter().any(|token| {
-            matches!(
-                &token.token,
-                Token::Whitespace(Whitespace::Newline | Whitespace::SingleLineComment { .. })
-            )
+            matches!(&token.token, Token::Whitespace(Whitespace::Newline | Whitespace::SingleLineComment { .. }))
         });
         if !continues {
             return if is_query { Err(self.refuse(nth)) } else { Ok(()) };
@@ -177,8 +180,9 @@ impl Mender<'_> {
             first -= 1;
         }
         for part in first..=nth {
-            if let Token::SingleQuotedString(part) | Token::EscapedStringLiteral(part) | Token::UnicodeStringLiteral(part) =
-                self.token(part)
+            if let Token::SingleQuotedString(part)
+            | Token::EscapedStringLiteral(part)
+            | Token::UnicodeStringLiteral(part) = self.token(part)
             {
                 text.push_str(part);
             }
@@ -265,7 +269,10 @@ impl Mender<'_> {
 
     fn overriding(&mut self, insert: usize) {
         let mut at = insert;
-        while !matches!(self.token(at), Token::EOF | Token::SemiColon) && !self.is(at, "VALUES") && !self.is(at, "SELECT") {
+        while !matches!(self.token(at), Token::EOF | Token::SemiColon)
+            && !self.is(at, "VALUES")
+            && !self.is(at, "SELECT")
+        {
             if self.is(at, "OVERRIDING") && self.is(at + 2, "VALUE") {
                 if self.is(at + 1, "SYSTEM") {
                     self.edit(insert + 2, Edit::InsertBefore(vec![word(Keyword::TABLE, "TABLE")]));
@@ -358,15 +365,13 @@ mod tests {
         assert_eq!(mended("SELECT trim(leading from x)"), "SELECT TRIM(LEADING ' ' FROM x)");
         assert_eq!(mended("SELECT 'a'\n'b' -- c\n 'd'"), "SELECT 'abd'");
         assert_eq!(mended("TABLE a UNION TABLE b"), "SELECT * FROM a UNION SELECT * FROM b");
-        assert_eq!(
-            mended("CREATE SEQUENCE s START 5 INCREMENT BY 10"),
-            "CREATE SEQUENCE s INCREMENT BY 10 START 5"
-        );
+        assert_eq!(mended("CREATE SEQUENCE s START 5 INCREMENT BY 10"), "CREATE SEQUENCE s INCREMENT BY 10 START 5");
     }
 
     #[test]
     fn what_only_the_parser_takes_is_refused() {
-        for text in ["SELECT !! 1", "SELECT 'a' 'b'", "SELECT 1x", "INSERT OVERWRITE INTO t VALUES (1)", "SELECT \"\""] {
+        for text in ["SELECT !! 1", "SELECT 'a' 'b'", "SELECT 1x", "INSERT OVERWRITE INTO t VALUES (1)", "SELECT \"\""]
+        {
             assert!(crate::statement::parse(text).is_err(), "{text}");
         }
     }
