@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use colibri_txn::{ColumnSet, Key, KeyRange, RowLayout, Space, SpaceId, Transaction};
+use colibri_txn::{ColumnSet, IfLocked, Key, KeyRange, LockMode, RowLayout, Space, SpaceId, Transaction};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
@@ -468,6 +468,12 @@ impl Catalog {
     /// The version that a transaction sees.
     pub(crate) fn version_seen_by(txn: &mut dyn Transaction) -> Result<u64> {
         get_u64(txn, VERSION)
+    }
+
+    /// Keeps all others from changing the catalogue, and makes sure that its newest version is seen: two changes must not
+    /// make the same version.
+    pub(crate) fn lock(txn: &mut dyn Transaction) -> Result<()> {
+        Ok(txn.lock(&catalog_space(), VERSION, LockMode::Exclusive, IfLocked::Wait)?)
     }
 
     /// Whether the database has a catalogue.

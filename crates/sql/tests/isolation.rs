@@ -389,15 +389,25 @@ fn a_parent_on_its_way_out_sees_children(begin: &str) {
     }
 }
 
+// In READ COMMITTED children were looked for in the statement's snapshot, although some could have come since, before the
+// lock on the parent was had; and reads are not validated there: they were left without a parent.
 #[test]
 fn a_parent_on_its_way_out_sees_children_that_have_come_meanwhile() {
-    a_parent_on_its_way_out_sees_children(SERIALIZABLE);
+    BOTH.into_iter().for_each(a_parent_on_its_way_out_sees_children);
 }
 
 #[test]
-#[ignore = "a known gap: looks for children in the statement's snapshot, which may be older than its lock on the parent"]
-fn a_parent_on_its_way_out_sees_children_that_have_come_meanwhile_in_read_committed() {
-    a_parent_on_its_way_out_sees_children(READ_COMMITTED);
+#[ignore = "a known gap: in SERIALIZABLE a child does not lock its parent, in READ COMMITTED a parent that goes is not validated"]
+fn a_child_and_the_end_of_its_parent_never_both_commit_at_different_levels() {
+    let db = TestDatabase::new(FAMILY);
+    let (mut t1, mut t2) = (db.begun(READ_COMMITTED), db.begun(SERIALIZABLE));
+    t1.ok("DELETE FROM parent WHERE id = 1");
+    let reply = t2.send("INSERT INTO child VALUES (1, 1, NULL)");
+    if matches!(reply, Reply::Done(..)) {
+        t2.send("COMMIT");
+    }
+    t1.send("COMMIT");
+    assert_eq!(db.now(ORPHANS), [""; 0]);
 }
 
 // ---- unique keys ----
@@ -633,6 +643,28 @@ fn rows_of_a_statement_on_its_way_keep_to_a_constraint_that_has_come_meanwhile()
         t1.then_ok();
         t1.ok("COMMIT");
         assert_eq!(ddl.then_fails(), "23514");
+    }
+}
+
+// Two changes side by side both made the catalogue's next version of the same last one. A session that had met the one
+// took what it knew for the other: it missed an index, and its rows were not entered there.
+#[test]
+fn changes_of_two_tables_side_by_side_make_two_versions() {
+    for begin in BOTH {
+        let db = TestDatabase::new("CREATE TABLE one (a int, b int); CREATE TABLE two (a int, b int)");
+        let (mut t1, mut t2) = (db.begun(begin), db.begun(begin));
+        t1.ok("ALTER TABLE one ADD CHECK (a > 0)");
+        let reply = t2.send("ALTER TABLE two ADD CHECK (a > 0)");
+        t1.ok("COMMIT");
+        if reply == Reply::Waits {
+            t2.then_ok();
+        }
+        t2.ok("COMMIT");
+        let (mut t1, mut t2) = (t1, t2);
+        for client in [&mut t1, &mut t2] {
+            assert_eq!(client.fails("INSERT INTO one VALUES (-1, 0)"), "23514", "{begin}");
+            assert_eq!(client.fails("INSERT INTO two VALUES (-1, 0)"), "23514", "{begin}");
+        }
     }
 }
 

@@ -292,6 +292,13 @@ pub trait Transaction: Send + 'static {
     /// the snapshot: the lock is held now; restart the statement. [`Error::Deadlock`].
     fn lock(&mut self, space: &Space, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<()>;
 
+    /// Makes sure that the keys of a range, and their values, are those of the newest committed state. For what a lock
+    /// has kept others from changing from now on, but not before: in [`Isolation::ReadCommitted`] nothing else would say so.
+    ///
+    /// # Errors
+    /// [`Error::Stale`] if they are not: restart the statement.
+    fn expect_newest(&mut self, space: &Space, range: &KeyRange) -> Result<()>;
+
     /// Begins a statement: a savepoint, and, in [`Isolation::ReadCommitted`] or if the transaction does not depend on
     /// anything it has read yet, a new snapshot.
     ///

@@ -542,6 +542,26 @@ impl Transaction for LocalTransaction {
         self.take_lock(space, key, mode, if_locked)
     }
 
+    fn expect_newest(&mut self, space: &Space, range: &KeyRange) -> Result<()> {
+        if self.shared.database.newest_txn() == self.snapshot.txn() || self.own_base(space.id).is_some() {
+            return Ok(());
+        }
+        let newest = self.shared.database.read_newest_owned()?;
+        self.open(space.id)?;
+        let old = self.snapshot.view_open(self.opened(space.id)?);
+        let Some(new) = view_of(&newest, self.opened(space.id)?.table())? else { return Err(Error::Stale) };
+        if old.is_same_tree(&new) {
+            return Ok(());
+        }
+        let (low, high) = range.bounds();
+        let mut same = true;
+        old.diff(&new, low, high, &mut |_, before, after| {
+            same = before == after;
+            if same { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        if same { Ok(()) } else { Err(Error::Stale) }
+    }
+
     fn begin_statement(&mut self) -> Result<Savepoint> {
         if self.is_read_committed() {
             self.reads.clear();

@@ -20,6 +20,7 @@ use sqlparser::ast::{self, ObjectType, Statement};
 use crate::bind::{name_span, qualified};
 use crate::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
 use crate::error::{Error, Result, SqlState};
+use crate::record;
 use crate::session::Session;
 
 /// Whether a statement changes the catalogue.
@@ -65,6 +66,7 @@ pub(crate) fn tag(statement: &Statement) -> &'static str {
 impl Session {
     /// Runs a statement that changes the catalogue, within the statement at hand. Gives its command tag.
     pub(crate) fn ddl(&mut self, statement: &Statement) -> Result<String> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
         match statement {
             Statement::CreateTable(create) => return self.create_table(create),
             Statement::CreateIndex(create) => self.create_index(create)?,
@@ -97,7 +99,12 @@ impl Session {
     /// Locks a table against everybody else, and makes sure that it is seen as it is now.
     fn lock_table(&mut self, table: &Table) -> Result<()> {
         let (_, txn) = self.catalog_and_txn()?;
-        Ok(txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, IfLocked::Wait)?)
+        txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, IfLocked::Wait)?;
+        // What its last writers did has to be seen as well.
+        for space in table.indexes.iter().map(|index| index.space()).chain([table.space()]) {
+            txn.expect_newest(&space, &record::whole_range())?;
+        }
+        Ok(())
     }
 
     fn new_id(&mut self) -> Result<u32> {

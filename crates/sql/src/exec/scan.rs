@@ -342,6 +342,26 @@ impl Lookup {
         Self { run: ScanRun::over(table, access, &columns), width: columns.len(), slots }
     }
 
+    /// Makes sure that the rows it will look at, and which they are, are those of the newest state.
+    ///
+    /// # Errors
+    /// They are not: the statement has to run again. And of the transaction.
+    pub(crate) fn expect_newest(&self, ex: &mut Exec<'_, '_>, table: &Table, access: &Access) -> Result<()> {
+        let space = match access {
+            Access::Key { .. } => table.space(),
+            Access::Index { index, .. } => index.space(),
+        };
+        let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, &self.slots, ex.lists);
+        let spans = match key_ranges(table, access, &mut scope)? {
+            Ranges::Points(keys) => {
+                let span = |key: Key| KeyRange { low: Bound::Included(key.clone()), high: Bound::Included(key) };
+                keys.into_iter().map(span).collect()
+            }
+            Ranges::Spans(spans) => spans,
+        };
+        spans.iter().try_for_each(|span| Ok(ex.txn.expect_newest(&space, span)?))
+    }
+
     /// Fills `out` with the next rows, in place of those in it; `false` if there are none. Does not heed the budget.
     ///
     /// # Errors

@@ -148,6 +148,10 @@ impl Transaction for MemoryTxn {
         Ok(())
     }
 
+    fn expect_newest(&mut self, _: &Space, _: &KeyRange) -> TxnResult<()> {
+        Ok(())
+    }
+
     fn begin_statement(&mut self) -> TxnResult<Savepoint> {
         unreachable!("operators begin no statements")
     }

@@ -422,12 +422,23 @@ fn key_is_back(ex: &mut Exec<'_, '_>, event: &Event) -> Result<bool> {
     Ok(false)
 }
 
+/// Looks for rows that refer to what an event says is gone. No more can come: the lock on what they would refer to is
+/// held. Those that came before it was had, but after the snapshot, have to be seen, and in READ COMMITTED nothing would
+/// find out later that they were not.
+fn look_for_referring(ex: &mut Exec<'_, '_>, rule: &ReferenceRule, event: &Event) -> Result<Lookup> {
+    let lookup = Lookup::new(&rule.source, &rule.lookup, event.old.to_vec());
+    if ex.txn.begun().isolation == Isolation::ReadCommitted {
+        lookup.expect_newest(ex, &rule.source, &rule.lookup)?;
+    }
+    Ok(lookup)
+}
+
 /// Whether a row refers to what an event says is gone.
 fn is_referenced(ex: &mut Exec<'_, '_>, event: &Event) -> Result<bool> {
     let rule = event.rule();
     let mut batch = Batch::new();
     batch.want(1);
-    let mut lookup = Lookup::new(&rule.source, &rule.lookup, event.old.to_vec());
+    let mut lookup = look_for_referring(ex, rule, event)?;
     let depends = rule.source_columns.iter().copied().collect();
     lookup.next(ex, (&rule.source, &rule.lookup, rule.filter.as_ref()), depends, &mut batch)
 }
@@ -436,7 +447,7 @@ fn is_referenced(ex: &mut Exec<'_, '_>, event: &Event) -> Result<bool> {
 fn referring_rows(ex: &mut Exec<'_, '_>, event: &Event) -> Result<Vec<Batch>> {
     let rule = event.rule();
     let mut batches = Vec::new();
-    let mut lookup = Lookup::new(&rule.source, &rule.lookup, event.old.to_vec());
+    let mut lookup = look_for_referring(ex, rule, event)?;
     loop {
         let mut batch = Batch::new();
         let from = (&*rule.source, &rule.lookup, rule.filter.as_ref());
