@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use colibri_sql::{Engine, Session};
+use colibri_sql::{Engine, Lifting, Session};
 use colibri_storage::{Database, Durability, Options};
 use sqllogictest::{DBOutput, DefaultColumnType, Runner};
 
@@ -53,14 +53,18 @@ impl sqllogictest::DB for Connection {
 }
 
 /// Runs one file; gives what did not agree.
-fn run_file(path: &std::path::Path) -> (usize, Vec<String>) {
+fn run_file(path: &std::path::Path, lifting: Lifting) -> (usize, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().durability(Durability::NoSync);
     let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
     let connect = Arc::clone(&engine);
     let mut runner = Runner::new(move || {
         let engine = Arc::clone(&connect);
-        async move { Ok(Connection(Session::new(&engine, "postgres"))) }
+        async move {
+            let mut session = Session::new(&engine, "postgres");
+            session.set_lifting(lifting);
+            Ok(Connection(session))
+        }
     });
     runner.with_column_validator(|_, _| true);
     runner.with_normalizer(|text| text.clone());
@@ -97,13 +101,16 @@ fn main() {
     let (mut records, mut failed) = (0, 0);
     for path in files {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let (count, failures) = run_file(&path);
-        println!("{name}: {} of {count} records agree", count - failures.len());
-        for failure in &failures {
-            println!("---- {name}\n{failure}");
+        // With the literals in the text and with each lifted out of it: the same.
+        for lifting in [Lifting::Never, Lifting::Always] {
+            let (count, failures) = run_file(&path, lifting);
+            println!("{name}, literals lifted {lifting:?}: {} of {count} records agree", count - failures.len());
+            for failure in &failures {
+                println!("---- {name}\n{failure}");
+            }
+            records += count;
+            failed += failures.len();
         }
-        records += count;
-        failed += failures.len();
     }
     println!("{} of {records} records agree", records - failed);
     assert!(failed == 0, "{failed} records do not agree");

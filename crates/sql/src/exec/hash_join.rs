@@ -294,8 +294,7 @@ impl HashJoinRun {
                         })?;
                     }
                     Table::Rows(rows) => {
-                        let key =
-                            with_key(parts.right_keys, &mut scope, row, &mut buffer, |values| rows.key(values))?;
+                        let key = with_key(parts.right_keys, &mut scope, row, &mut buffer, |values| rows.key(values))?;
                         if key.is_some() || parts.gives_right() {
                             let row = self.fresh.row_mut(index);
                             texts += row_bytes(row) - size_of_val(row);
