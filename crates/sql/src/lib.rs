@@ -17,6 +17,7 @@
 //! | `exec` | running them |
 //! | `ddl` | changing the catalogue |
 //! | `copy` | rows as files: COPY |
+//! | `lift` | literals lifted out of texts, so that these share plans |
 //! | `session` | statements, transactions, settings, the plan cache |
 
 pub mod aggregates;
@@ -35,6 +36,7 @@ mod expr;
 pub mod functions;
 mod interval;
 pub mod key;
+mod lift;
 mod like;
 mod numeric;
 mod operators;
@@ -55,8 +57,8 @@ pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;
 pub use numeric::Numeric;
 pub use session::{
-    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Prepared, Progress, ResultColumn, Rows, Running,
-    Session, TransactionState,
+    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Prepared, Progress, ResultColumn, Rows,
+    Running, Session, TransactionState,
 };
 pub use types::{Category, ColumnType, Modifier, Type};
 pub use value::Datum;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use colibri_sql::{Engine, Session};
+use colibri_sql::{Engine, Lifting, Session};
 use colibri_storage::{Database, Durability, Options};
 use sqllogictest::{Condition, DBOutput, DefaultColumnType, Record, Runner};
 
@@ -70,14 +70,18 @@ fn is_skipped(record: &Record<DefaultColumnType>) -> bool {
 }
 
 /// Runs one file.
-fn run_file(path: &std::path::Path) -> Outcome {
+fn run_file(path: &std::path::Path, lifting: Lifting) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().durability(Durability::NoSync);
     let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
     let connect = Arc::clone(&engine);
     let mut runner = Runner::new(move || {
         let engine = Arc::clone(&connect);
-        async move { Ok(Connection(Session::new(&engine, "postgres"))) }
+        async move {
+            let mut session = Session::new(&engine, "postgres");
+            session.set_lifting(lifting);
+            Ok(Connection(session))
+        }
     });
     runner.with_column_validator(|_, _| true);
     runner.with_normalizer(|text| text.clone());
@@ -118,16 +122,19 @@ fn main() {
     let (mut run, mut skipped, mut failed) = (0, 0, 0);
     for path in files {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let outcome = run_file(&path);
-        for failure in &outcome.failures {
-            println!("---- {name}\n{failure}");
+        // With the literals in the text and with each lifted out of it: the same.
+        for lifting in [Lifting::Never, Lifting::Always] {
+            let outcome = run_file(&path, lifting);
+            for failure in &outcome.failures {
+                println!("---- {name}, literals lifted: {lifting:?}\n{failure}");
+            }
+            if !outcome.failures.is_empty() {
+                println!("{name}: {} of {} records agree", outcome.run - outcome.failures.len(), outcome.run);
+            }
+            run += outcome.run;
+            skipped += outcome.skipped;
+            failed += outcome.failures.len();
         }
-        if !outcome.failures.is_empty() {
-            println!("{name}: {} of {} records agree", outcome.run - outcome.failures.len(), outcome.run);
-        }
-        run += outcome.run;
-        skipped += outcome.skipped;
-        failed += outcome.failures.len();
     }
     println!("{count} files: {} of {run} records agree, {skipped} are skipped", run - failed);
     assert!(failed == 0, "{failed} records do not agree");

@@ -216,6 +216,14 @@ impl SortRun {
         let mut texts = 0;
         let mut scope = ex.scope();
         for index in 0..self.fresh.rows() {
+            if let Some(worst) = self.worst
+                && self.kept_width == self.width
+            {
+                let worst = &self.cells[worst * self.kept_width..(worst + 1) * self.kept_width];
+                if compare_keys(&self.order, self.fresh.row(index), worst).is_ge() {
+                    continue;
+                }
+            }
             let row = self.fresh.row_mut(index);
             let start = self.cells.len();
             let computed = compute_keys(keys, &mut scope, row)?;

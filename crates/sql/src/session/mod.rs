@@ -44,7 +44,7 @@ pub use copy::{Copy, CopyFrom, CopyTo};
 pub use cursor::Cursor;
 pub use engine::Engine;
 use plans::{Command, Plans};
-pub use plans::{Prepared, ResultColumn};
+pub use plans::{Lifting, Prepared, ResultColumn};
 pub use rows::Rows;
 
 /// The version that clients are told: that of the PostgreSQL whose SQL this follows.
@@ -778,12 +778,21 @@ impl Session {
         }
     }
 
+    /// For tests: when literals are lifted out of texts.
+    #[doc(hidden)]
+    pub fn set_lifting(&mut self, lifting: Lifting) {
+        self.plans.lifting = lifting;
+    }
+
     /// Runs all statements of a text, one after the other, each in a transaction of its own unless the text says
     /// otherwise.
     ///
     /// # Errors
     /// The first that fails; those before it stay.
     pub fn run(&mut self, text: &str) -> Result<Vec<Answer>> {
+        if let Some((prepared, values)) = self.prepare_lifted(text) {
+            return Ok(vec![self.execute(&prepared, values)?]);
+        }
         let mut answers = Vec::new();
         for part in crate::statement::split(text)? {
             let prepared = self.prepare(part, &[])?;

@@ -5,17 +5,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use colibri_txn::{LocalTransaction, Transaction};
+use colibri_txn::{Begin, Isolation, LocalTransaction, Transaction};
 use sqlparser::ast;
 
-use super::{Session, control};
+use super::{Session, TransactionState, control};
 use crate::bind::Binder;
 use crate::catalog::Table;
 use crate::error::{Error, Result, SqlState};
+use crate::lift::Lifted;
 use crate::plan::{Fragment, Node};
 use crate::planner::{self, Sizes};
 use crate::record;
-use crate::types::{ColumnType, Type};
+use crate::types::{ColumnType, Modifier, Type};
+use crate::value::Datum;
 
 /// Texts whose plans a session keeps.
 const PLANS_MAX: usize = 512;
@@ -25,6 +27,9 @@ const RUNS_BETWEEN_LOOKS: u32 = 32;
 const SIZE_FACTOR: f64 = 4.0;
 /// Below this many rows a table's size does not matter.
 const ROWS_SMALL: f64 = 200.0;
+
+/// What statements are prepared in.
+const READ_ONLY: Begin = Begin { isolation: Isolation::Serializable, read_only: true, newest: false };
 
 /// A column of a statement's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +89,29 @@ pub(super) enum Kind {
 #[derive(Default)]
 pub(super) struct Plans {
     by_text: HashMap<(String, Vec<Option<Type>>), Arc<Prepared>>,
+    shapes: HashMap<String, Shape>,
+    pub(super) lifting: Lifting,
+}
+
+/// What is known of texts without their literals.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// One was met.
+    Seen,
+    /// It can be prepared, and gives the same columns.
+    Good,
+    Bad,
+}
+
+/// When literals are lifted out of texts.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Lifting {
+    Never,
+    /// From the second text of a shape on: most that come twice come often.
+    #[default]
+    Repeated,
+    Always,
 }
 
 /// Sizes of tables, as a transaction sees them.
@@ -186,6 +214,74 @@ fn locks_rows(node: &Node) -> bool {
 }
 
 impl Session {
+    /// Prepares a text with its literals lifted out, if that gives the same; with their values.
+    pub(super) fn prepare_lifted(&mut self, text: &str) -> Option<(Arc<Prepared>, Vec<Datum>)> {
+        if self.plans.lifting == Lifting::Never || self.state == TransactionState::Failed || self.block.catalog_changed
+        {
+            return None;
+        }
+        let Lifted { text: shape, types, mut values } = crate::lift::lift(text)?;
+        let known = match self.plans.shapes.get(&shape) {
+            Some(known) => *known,
+            None => {
+                if self.plans.shapes.len() >= PLANS_MAX {
+                    self.plans.shapes.clear();
+                }
+                self.plans.shapes.insert(shape.clone(), Shape::Seen);
+                if self.plans.lifting == Lifting::Repeated {
+                    return None;
+                }
+                Shape::Seen
+            }
+        };
+        if known == Shape::Bad {
+            return None;
+        }
+        let had_txn = self.txn.is_some();
+        let begun = if had_txn { self.see_catalog() } else { self.ensure_txn(READ_ONLY) };
+        let prepared = begun.and_then(|()| self.prepare_shape(text, &shape, &types, known));
+        if !had_txn {
+            self.txn = None;
+        }
+        let prepared = prepared.ok()??;
+        // Strings become what they are compared with, or stored as; what is wrong with one is said of the text itself.
+        for ((value, hint), &ty) in values.iter_mut().zip(&types).zip(&prepared.params) {
+            if hint.is_none() && ty != Type::Text {
+                let Datum::Text(text) = &*value else { return None };
+                let relative = !text.starts_with(|first: char| first.is_ascii_digit());
+                if ty.category() == crate::types::Category::DateTime && relative {
+                    return None;
+                }
+                let context = crate::cast::CastContext::Implicit;
+                *value = crate::cast::cast(value, Type::Unknown, ty, Modifier::NONE, context, &self.env).ok()?;
+            }
+        }
+        Some((prepared, values))
+    }
+
+    fn prepare_shape(
+        &mut self,
+        text: &str,
+        shape: &str,
+        types: &[Option<Type>],
+        known: Shape,
+    ) -> Result<Option<Arc<Prepared>>> {
+        if known == Shape::Good {
+            return self.prepare_in_txn(shape, types).map(Some);
+        }
+        // What is wrong with the text says nothing of its shape.
+        let plain = self.prepare_in_txn(text, &[])?;
+        let lifted = self.prepare_in_txn(shape, types).ok().filter(|lifted| {
+            lifted.columns == plain.columns
+                && lifted.params.len() == types.len()
+                && matches!(lifted.command, Command::Plan { .. })
+                && types.iter().zip(&lifted.params).all(|(hint, ty)| hint.is_none_or(|hint| hint == *ty))
+        });
+        let known = if lifted.is_some() { Shape::Good } else { Shape::Bad };
+        self.plans.shapes.insert(shape.to_owned(), known);
+        Ok(lifted)
+    }
+
     /// Finds or makes the plan of a statement, in the transaction at hand.
     pub(super) fn prepare_in_txn(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         let key = (text.to_owned(), types.to_vec());
