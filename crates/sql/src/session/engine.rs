@@ -198,21 +198,19 @@ impl Engine {
             *last += 1;
             return Ok(*last);
         }
-        // The first row since the database was opened: behind the last one there is. A table that this transaction made
-        // is not in the newest state; nobody else writes to it.
+        // The first row since the database was opened: behind the last one there is. A space that this transaction makes
+        // is not in the newest state, or nowhere yet; nobody else writes to it.
         let mut last = 0;
-        let look = |txn: &mut dyn Transaction, last: &mut i64| -> Result<()> {
+        let look = |txn: &mut dyn Transaction, last: &mut i64| -> Result<bool> {
             let mut found = None;
-            txn.scan(
-                &table.space(),
-                &record::whole_range(),
-                Direction::Backward,
-                ColumnSet::NONE,
-                &mut |key, value| {
-                    found = Some((key.to_vec(), value.to_vec()));
-                    std::ops::ControlFlow::Break(())
-                },
-            )?;
+            let all = record::whole_range();
+            match txn.scan(&table.space(), &all, Direction::Backward, ColumnSet::NONE, &mut |key, value| {
+                found = Some((key.to_vec(), value.to_vec()));
+                std::ops::ControlFlow::Break(())
+            }) {
+                Err(colibri_txn::Error::Storage(colibri_storage::Error::NoSuchTable { .. })) => return Ok(false),
+                scanned => scanned?,
+            }
             if let Some((key, value)) = found {
                 let mut number = [Datum::Null];
                 record::read_row(table, &key, &value, &[table.columns.len()], &mut number)?;
@@ -220,10 +218,10 @@ impl Engine {
                     *last = (*last).max(number);
                 }
             }
-            Ok(())
+            Ok(true)
         };
         let mut newest = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() })?;
-        if look(&mut newest, &mut last).is_err() {
+        if !look(&mut newest, &mut last)? {
             look(txn, &mut last)?;
         }
         numbers.insert(table.space, last + 1);
