@@ -17,54 +17,14 @@ use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use super::constraints::references::{Effects, put_entry};
 use super::constraints::{check_condition, check_not_null, claim_key, find_entry, reads_table};
 use super::row_patch::Addition;
-use super::update::{ChangePlan, Phase, assign, change_row};
-use super::{Batch, Exec, Run, Step, row_bytes};
+use super::update::{ChangePlan, assign, change_row};
+use super::writing::{Changes, Course, Outcome};
+use super::{Batch, Exec, Step};
 use crate::catalog::{Index, Table};
 use crate::error::{Error, Result, SqlState};
-use crate::expr::Expr;
 use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, TableRules};
 use crate::record::{self, RowReader};
 use crate::value::Datum;
-
-/// Rows of RETURNING, kept until the statement has written all of its own.
-#[derive(Default)]
-pub(super) struct Returned {
-    cells: Vec<Datum>,
-    rows: usize,
-    width: usize,
-    given: usize,
-    bytes: usize,
-}
-
-impl Returned {
-    /// Evaluates RETURNING on a row.
-    pub(super) fn push(&mut self, ex: &mut Exec<'_, '_>, exprs: &[Expr], row: &[Datum]) -> Result<()> {
-        let start = self.cells.len();
-        for expr in exprs {
-            self.cells.push(expr.eval_owned(&mut ex.scope(), row)?);
-        }
-        self.width = exprs.len();
-        self.rows += 1;
-        let bytes = row_bytes(&self.cells[start..]);
-        self.bytes += bytes;
-        ex.take_memory(bytes)
-    }
-
-    /// Fills a batch with rows not given yet.
-    pub(super) fn give(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Step {
-        if self.given == self.rows {
-            ex.give_memory(std::mem::take(&mut self.bytes));
-            return Step::Done;
-        }
-        out.reset(self.width);
-        while self.given < self.rows && !out.is_full() {
-            let start = self.given * self.width;
-            out.push_taken(&mut self.cells[start..start + self.width]);
-            self.given += 1;
-        }
-        Step::Rows
-    }
-}
 
 /// Writes new rows into a table: for INSERT and COPY.
 pub(crate) struct RowWriter {
@@ -143,17 +103,14 @@ impl RowWriter {
 
 /// INSERT at work.
 pub(crate) struct InsertRun {
-    source: Run,
-    input: Batch,
-    batches: Vec<Batch>,
-    done: usize,
-    bytes: usize,
-    phase: Phase,
-    streams: bool,
+    course: Course,
+    insertions: Insertions,
+}
+
+/// What inserting rows needs from one to the next.
+struct Insertions {
     writer: RowWriter,
     conflict: Option<Box<Conflict>>,
-    returned: Returned,
-    affected: u64,
     /// The row at hand with its hidden number.
     row: Vec<Datum>,
 }
@@ -197,92 +154,62 @@ impl InsertRun {
     pub(super) fn new(insert: &Insert) -> Self {
         let Insert { table, source, on_conflict, rules, .. } = insert;
         Self {
-            source: Run::new(source),
-            input: Batch::new(),
-            batches: Vec::new(),
-            done: 0,
-            bytes: 0,
-            phase: Phase::Reading,
-            streams: !reads_table(source, table),
-            writer: RowWriter::new(table, rules),
-            conflict: on_conflict.as_ref().map(|on_conflict| Box::new(Conflict::new(insert, on_conflict))),
-            returned: Returned::default(),
-            affected: 0,
-            row: Vec::new(),
+            course: Course::new(source, !reads_table(source, table)),
+            insertions: Insertions {
+                writer: RowWriter::new(table, rules),
+                conflict: on_conflict.as_ref().map(|on_conflict| Box::new(Conflict::new(insert, on_conflict))),
+                row: Vec::new(),
+            },
         }
     }
 
     /// Rows inserted, or updated by ON CONFLICT, so far.
     pub(super) fn affected(&self) -> u64 {
-        self.affected
+        self.course.outcome.affected
     }
 
     pub(super) fn step(&mut self, insert: &Insert, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        loop {
-            match self.phase {
-                Phase::Reading => match self.source.step(&insert.source, ex, &mut self.input)? {
-                    Step::Yield => return Ok(Step::Yield),
-                    Step::Done => self.phase = Phase::Writing,
-                    Step::Rows => {
-                        let mut batch = std::mem::take(&mut self.input);
-                        if self.streams {
-                            self.insert_batch(insert, ex, &mut batch)?;
-                            self.input = batch;
-                        } else {
-                            let bytes = batch.iter().map(row_bytes).sum();
-                            self.bytes += bytes;
-                            ex.take_memory(bytes)?;
-                            self.batches.push(batch);
-                        }
-                    }
-                },
-                Phase::Writing => {
-                    if let Some(batch) = self.batches.get_mut(self.done) {
-                        let mut batch = std::mem::take(batch);
-                        self.insert_batch(insert, ex, &mut batch)?;
-                        self.done += 1;
-                    }
-                    if self.done >= self.batches.len() {
-                        ex.give_memory(std::mem::take(&mut self.bytes));
-                        self.phase = Phase::Finishing;
-                    }
-                }
-                Phase::Finishing => {
-                    if !self.writer.finish(ex)? {
-                        return Ok(Step::Yield);
-                    }
-                    self.phase = Phase::Returning;
-                }
-                Phase::Returning => return Ok(self.returned.give(ex, out)),
-            }
-            ex.check_cancel()?;
-            if ex.is_used_up() && self.phase != Phase::Returning {
-                return Ok(Step::Yield);
-            }
-        }
+        self.course.step(&insert.source, &mut (insert, &mut self.insertions), ex, out)
+    }
+}
+
+impl Changes for (&Insert, &mut Insertions) {
+    fn change(&mut self, ex: &mut Exec<'_, '_>, rows: &mut Batch, outcome: &mut Outcome) -> Result<()> {
+        self.1.insert_batch(self.0, ex, rows, outcome)
     }
 
-    fn insert_batch(&mut self, insert: &Insert, ex: &mut Exec<'_, '_>, batch: &mut Batch) -> Result<()> {
-        ex.spend(batch.rows());
+    fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        self.1.writer.finish(ex)
+    }
+}
+
+impl Insertions {
+    fn insert_batch(
+        &mut self,
+        insert: &Insert,
+        ex: &mut Exec<'_, '_>,
+        batch: &mut Batch,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         if batch.width() != insert.table.columns.len() {
             return Err(Error::internal("a row to be inserted has a wrong number of columns"));
         }
         if insert.table.primary_key.is_some() {
-            return (0..batch.rows()).try_for_each(|at| self.insert(insert, ex, batch.row(at)));
+            return (0..batch.rows()).try_for_each(|at| self.insert(insert, ex, batch.row(at), outcome));
         }
         let mut row = std::mem::take(&mut self.row);
         for at in 0..batch.rows() {
             row.clear();
             row.extend(batch.row_mut(at).iter_mut().map(std::mem::take));
             row.extend(self.writer.new_number(ex)?);
-            self.insert(insert, ex, &row)?;
+            self.insert(insert, ex, &row, outcome)?;
         }
         self.row = row;
         Ok(())
     }
 
     #[inline]
-    fn insert(&mut self, insert: &Insert, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+    fn insert(&mut self, insert: &Insert, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
         self.writer.check(ex, row)?;
         let key = record::row_key(&insert.table, row)?;
         if let (Some(conflict), Some(on_conflict)) = (&mut self.conflict, &insert.on_conflict) {
@@ -291,18 +218,18 @@ impl InsertRun {
                 Resolved::Free => {}
                 Resolved::Skipped => return Ok(()),
                 Resolved::Updated => {
-                    self.affected += 1;
+                    outcome.affected += 1;
                     return match &insert.returning {
-                        Some(exprs) => self.returned.push(ex, exprs, &conflict.new[..insert.table.columns.len()]),
+                        Some(exprs) => outcome.returned.push(ex, exprs, &conflict.new[..insert.table.columns.len()]),
                         None => Ok(()),
                     };
                 }
             }
         }
         self.writer.put(ex, row, &key)?;
-        self.affected += 1;
+        outcome.affected += 1;
         match &insert.returning {
-            Some(exprs) => self.returned.push(ex, exprs, row),
+            Some(exprs) => outcome.returned.push(ex, exprs, row),
             None => Ok(()),
         }
     }

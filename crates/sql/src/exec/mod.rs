@@ -54,6 +54,7 @@ mod test_bed;
 #[cfg(test)]
 mod tests;
 mod update;
+mod writing;
 
 pub(crate) use batch::Batch;
 pub(crate) use constraints::validate::{check_table, with_exec};

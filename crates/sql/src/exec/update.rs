@@ -16,9 +16,9 @@ use smallvec::SmallVec;
 
 use super::constraints::references::{Effects, differ};
 use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation};
-use super::insert::Returned;
 use super::row_patch::{Addition, RowPatch};
-use super::{Batch, Exec, Run, Step, row_bytes};
+use super::writing::{Changes, Course, Outcome};
+use super::{Batch, Exec, Step};
 use crate::catalog::Table;
 use crate::error::{Error, Result};
 use crate::plan::{AssignedValue, Assignment, TableRules, Update};
@@ -277,34 +277,20 @@ fn whole_row(
 
 /// UPDATE at work.
 pub(crate) struct UpdateRun {
-    source: Run,
-    input: Batch,
-    /// Rows collected, and how many of them are done.
-    batches: Vec<Batch>,
-    done: usize,
-    bytes: usize,
-    phase: Phase,
-    /// Rows are changed as they come.
-    streams: bool,
+    course: Course,
+    updates: Updates,
+}
+
+/// What changing rows needs from one to the next.
+struct Updates {
     /// Keys of rows changed, if a row may come more than once.
     seen: Option<HashSet<Key>>,
     plan: ChangePlan,
     effects: Effects,
-    returned: Returned,
-    affected: u64,
     /// The row at hand: as it will be, what is added to it, and what RETURNING sees.
     new: Vec<Datum>,
     additions: Vec<Addition>,
     returning: Vec<Datum>,
-}
-
-/// How far a statement that writes has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    Reading,
-    Writing,
-    Finishing,
-    Returning,
 }
 
 impl UpdateRun {
@@ -313,78 +299,42 @@ impl UpdateRun {
         let plan = ChangePlan::of(table, rules, assignments);
         let is_assigned = |column: usize| assignments.iter().any(|assignment| assignment.column == column);
         let refers_to_itself = plan.references.iter().any(|&rule| rules.referenced_by[rule].source.id == table.id);
+        let streams = !refers_to_itself && is_plain_scan(source, table, &is_assigned) && are_plain(update);
         Self {
-            source: Run::new(source),
-            input: Batch::new(),
-            batches: Vec::new(),
-            done: 0,
-            bytes: 0,
-            phase: Phase::Reading,
-            streams: !refers_to_itself && is_plain_scan(source, table, &is_assigned) && are_plain(update),
-            seen: (!is_plain_scan(source, table, &|_| false)).then(HashSet::new),
-            plan,
-            effects: Effects::default(),
-            returned: Returned::default(),
-            affected: 0,
-            new: Vec::new(),
-            additions: Vec::new(),
-            returning: Vec::new(),
+            course: Course::new(source, streams),
+            updates: Updates {
+                seen: (!is_plain_scan(source, table, &|_| false)).then(HashSet::new),
+                plan,
+                effects: Effects::default(),
+                new: Vec::new(),
+                additions: Vec::new(),
+                returning: Vec::new(),
+            },
         }
     }
 
     /// Rows changed so far.
     pub(super) fn affected(&self) -> u64 {
-        self.affected
+        self.course.outcome.affected
     }
 
     pub(super) fn step(&mut self, update: &Update, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        loop {
-            match self.phase {
-                Phase::Reading => match self.source.step(&update.source, ex, &mut self.input)? {
-                    Step::Yield => return Ok(Step::Yield),
-                    Step::Done => self.phase = Phase::Writing,
-                    Step::Rows => {
-                        let batch = std::mem::take(&mut self.input);
-                        if !self.streams {
-                            let bytes = batch.iter().map(row_bytes).sum();
-                            self.bytes += bytes;
-                            ex.take_memory(bytes)?;
-                            self.batches.push(batch);
-                        } else {
-                            batch.iter().try_for_each(|row| self.change(update, ex, row))?;
-                            ex.spend(batch.rows());
-                            self.input = batch;
-                        }
-                    }
-                },
-                Phase::Writing => {
-                    if let Some(batch) = self.batches.get_mut(self.done) {
-                        let batch = std::mem::take(batch);
-                        batch.iter().try_for_each(|row| self.change(update, ex, row))?;
-                        ex.spend(batch.rows());
-                        self.done += 1;
-                    }
-                    if self.done >= self.batches.len() {
-                        ex.give_memory(std::mem::take(&mut self.bytes));
-                        self.phase = Phase::Finishing;
-                    }
-                }
-                Phase::Finishing => {
-                    if !self.effects.finish(ex)? {
-                        return Ok(Step::Yield);
-                    }
-                    self.phase = Phase::Returning;
-                }
-                Phase::Returning => return Ok(self.returned.give(ex, out)),
-            }
-            ex.check_cancel()?;
-            if ex.is_used_up() && self.phase != Phase::Returning {
-                return Ok(Step::Yield);
-            }
-        }
+        self.course.step(&update.source, &mut (update, &mut self.updates), ex, out)
+    }
+}
+
+impl Changes for (&Update, &mut Updates) {
+    fn change(&mut self, ex: &mut Exec<'_, '_>, rows: &mut Batch, outcome: &mut Outcome) -> Result<()> {
+        rows.iter().try_for_each(|row| self.1.update(self.0, ex, row, outcome))
     }
 
-    fn change(&mut self, update: &Update, ex: &mut Exec<'_, '_>, row: &[Datum]) -> Result<()> {
+    fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
+        self.1.effects.finish(ex)
+    }
+}
+
+impl Updates {
+    fn update(&mut self, update: &Update, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
         let table = &update.table;
         let width = table.columns.len();
         let own_width = width + usize::from(table.primary_key.is_none());
@@ -399,12 +349,12 @@ impl UpdateRun {
         self.new.extend_from_slice(&row[..own_width]);
         assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
         change_row(ex, &mut self.effects, &self.plan, &key, row, &self.new, &self.additions)?;
-        self.affected += 1;
+        outcome.affected += 1;
         if let Some(exprs) = &update.returning {
             self.returning.clear();
             self.returning.extend_from_slice(&self.new[..width]);
             self.returning.extend_from_slice(&row[own_width..]);
-            self.returned.push(ex, exprs, &self.returning)?;
+            outcome.returned.push(ex, exprs, &self.returning)?;
         }
         Ok(())
     }
