@@ -17,7 +17,7 @@
 //! ```
 //! A descending column's value has all bits flipped; its marker has not.
 //!
-//! Invariants: for two values of a type, the order of the bytes is that of [`crate::operators::compare`], equal values
+//! Invariants: for two values of a type, the order of the bytes is that of `operators::compare`, equal values
 //! have equal bytes, and no value's encoding is the beginning of another's, so that the order of several columns' bytes
 //! is the order of the columns. ON DISK: none of this may change.
 

@@ -1,5 +1,5 @@
 //! The registry of functions and operators. An operator is a function named by its symbol, with one argument or two;
-//! comparisons are none of these, as any two values of a type compare alike: see [`crate::operators`].
+//! comparisons are none of these, as any two values of a type compare alike: see `operators`.
 //!
 //! Each file of this module is a theme with a table. A function computes on values of exactly the types it declares:
 //! resolution chooses it and the planner converts its arguments. Whatever the values, it returns or fails, and does not
