@@ -416,6 +416,38 @@ fn inspect(wreck: &Wreck, states: &States, mode: Durability, rng: &mut StdRng) -
     disk.counts()
 }
 
+/// Bug: who played the death of a process left the mark of its steady point. Consequence: who wanted to write waited for
+/// that, a thread of the dead for who wanted to write, and the end of the dead for its thread: a history hung, once in a
+/// hundred. Fix: a thread that dies lets go of what is its own.
+#[test]
+fn who_dies_during_a_steady_point_is_in_nobodys_way() {
+    for operations in 1.. {
+        let disk = SimDisk::of_new(0, u32::MAX);
+        let options = options(Durability::NoSync, FreeSpace::Lifo);
+        let [dying, other] = [0, 1].map(|_| disk.open(&options).expect("it opens"));
+        drop(change(&dying, &mut StdRng::seed_from_u64(0), &mut Contents::new()).expect("a commit"));
+        if disk.kill_during(operations, || dying.sync()).is_some() {
+            assert!(operations > 3, "a steady point asks more than this of the disk");
+            break;
+        }
+        let (done, ended) = std::sync::mpsc::channel();
+        let writer = |db: &Database| {
+            let (db, done) = (db.clone(), done.clone());
+            std::thread::spawn(move || done.send(db.write().map(drop).is_ok()).expect("somebody waits"))
+        };
+        let mut threads = vec![writer(&other)];
+        // It may have to wait for the steady point; with the lock, for which a thread of the dead comes then.
+        std::thread::sleep(Duration::from_millis(20));
+        threads.push(writer(&dying));
+        std::thread::sleep(Duration::from_millis(20));
+        dying.die();
+        for _ in 0..2 {
+            ended.recv_timeout(Duration::from_secs(20)).expect("nobody waits for the dead");
+        }
+        threads.into_iter().for_each(|thread| thread.join().expect("a thread ends"));
+    }
+}
+
 #[test]
 fn a_crash_at_any_flush_loses_nothing_acknowledged() {
     if let Some(seed) = std::env::var("COLIBRI_SEED").ok().and_then(|seed| seed.parse().ok()) {

@@ -347,8 +347,8 @@ impl Database {
     /// Ends as a process does that is killed: nothing is flushed, and nothing is written any more.
     pub(crate) fn die(self) {
         self.0.core.give_up();
-        // Its threads still run, and would wait for it.
-        self.0.core.shared.release_own_writer();
+        // Its other threads still run, and would wait for this one.
+        self.0.core.shared.let_go_of_threads_own();
     }
 
     pub(crate) fn image_of_new(page_size: u32) -> Vec<u8> {

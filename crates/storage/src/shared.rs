@@ -28,6 +28,7 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -259,6 +260,17 @@ pub(crate) struct Shared {
     left: AtomicBool,
     /// Taken before the gate: the gate's lock is the file's, and so does not keep out threads that share the file.
     threads: Mutex<()>,
+    #[cfg(test)]
+    holders: Mutex<Holders>,
+}
+
+/// Which threads of this process have what only one process has at a time: a thread that plays a process' death takes
+/// with it what is its own, and leaves to the others what is theirs.
+#[cfg(test)]
+#[derive(Default)]
+struct Holders {
+    writer: Option<std::thread::ThreadId>,
+    steady: Option<std::thread::ThreadId>,
 }
 
 // SAFETY: everything behind `base` is atomics; the mapping lives until drop.
@@ -342,10 +354,7 @@ impl Shared {
             mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)
         }
         .map_err(|e| Error::io("cannot map", path, e))?;
-        let base = NonNull::new(base.cast()).expect("mmap does not return null");
-        let (threads, left) = (Mutex::new(()), AtomicBool::new(false));
-        let mut shared =
-            Self { base, bytes, file: Some(file), path: path.into(), slot: 0, incarnation: 0, left, threads };
+        let mut shared = Self::on_map(base, bytes, Some(file), path);
         let attached = if alone { Attached::First(shared.reset(identity, readers_max)) } else { Attached::Joined };
         let header = shared.header();
         if let Some(logged) = logged {
@@ -392,11 +401,26 @@ impl Shared {
             mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
         }
         .map_err(|e| Error::io("cannot map", path, e))?;
-        let base = NonNull::new(base.cast()).expect("mmap does not return null");
-        let (threads, left) = (Mutex::new(()), AtomicBool::new(false));
-        let shared = Self { base, bytes, file: None, path: path.into(), slot: 0, incarnation: 1, left, threads };
+        let mut shared = Self::on_map(base, bytes, None, path);
+        shared.incarnation = 1;
         shared.reset(identity, readers_max);
         Ok(shared)
+    }
+
+    /// What has been mapped at `base`, before it has a slot.
+    fn on_map(base: *mut c_void, bytes: usize, file: Option<File>, path: &Path) -> Self {
+        Self {
+            base: NonNull::new(base.cast()).expect("mmap does not return null"),
+            bytes,
+            file,
+            path: path.into(),
+            slot: 0,
+            incarnation: 0,
+            left: AtomicBool::new(false),
+            threads: Mutex::default(),
+            #[cfg(test)]
+            holders: Mutex::default(),
+        }
     }
 
     fn header(&self) -> &Header {
@@ -897,6 +921,10 @@ impl Shared {
                 }
             }
         }
+        #[cfg(test)]
+        {
+            self.holders.lock().writer = Some(std::thread::current().id());
+        }
         Ok(self.header().last_writer.load(Ordering::Acquire) == self.incarnation)
     }
 
@@ -911,11 +939,20 @@ impl Shared {
         !self.is_alive(holder) && word.compare_exchange(held, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Frees the writer's lock if this process has it, as its death would.
+    /// Lets go of what this thread has, as the death of its process would: the writer's lock, and the steady point it was
+    /// making. What another thread of this process has, that will give back: it goes on, as if it had died later.
     #[cfg(test)]
-    pub(crate) fn release_own_writer(&self) {
-        if (self.header().writer.load(Ordering::Relaxed) & !WAITERS) == self.slot + 1 {
+    pub(crate) fn let_go_of_threads_own(&self) {
+        let thread = Some(std::thread::current().id());
+        let (has_lock, makes_steady) = {
+            let holders = self.holders.lock();
+            (holders.writer == thread, holders.steady == thread)
+        };
+        if has_lock {
             self.unlock_writer();
+        }
+        if makes_steady {
+            self.end_steady();
         }
     }
 
@@ -939,10 +976,18 @@ impl Shared {
 
     /// Announces a steady point that is flushed without the writer's lock, so that no other process writes meanwhile.
     pub(crate) fn begin_steady(&self) {
+        #[cfg(test)]
+        {
+            self.holders.lock().steady = Some(std::thread::current().id());
+        }
         self.header().steady_maker.store(self.slot + 1, Ordering::Release);
     }
 
     pub(crate) fn end_steady(&self) {
+        #[cfg(test)]
+        {
+            self.holders.lock().steady = None;
+        }
         self.header().steady_maker.store(0, Ordering::Release);
     }
 
@@ -958,6 +1003,10 @@ impl Shared {
     }
 
     pub(crate) fn unlock_writer(&self) {
+        #[cfg(test)]
+        {
+            self.holders.lock().writer = None;
+        }
         let word = &self.header().writer;
         if word.swap(0, Ordering::Release) & WAITERS != 0 {
             let _ = futex::wake(word, futex::Flags::empty(), 1);
