@@ -1,5 +1,7 @@
 //! LIKE: `%` stands for any characters, `_` for one, and the escape character makes the next one stand for itself.
 
+use memchr::memmem;
+
 use crate::error::{Error, Result, SqlState};
 
 /// Whether a text matches a pattern as a whole; without an escape character every one but `%` and `_` stands for itself.
@@ -27,12 +29,20 @@ fn char_length(first: u8) -> usize {
     }
 }
 
+/// A `%` that was met: where the pattern goes on behind it, and where in the text that was tried last.
+#[derive(Clone, Copy)]
+struct Retry {
+    in_pattern: usize,
+    tried: usize,
+}
+
 fn matches(text: &[u8], pattern: &[u8], escape: Option<u8>) -> Result<bool> {
+    let is_special = |byte: u8| byte == b'%' || byte == b'_' || Some(byte) == escape;
     let (mut at, mut in_pattern) = (0, 0);
-    // After a `%`: where the pattern goes on, and where in the text that was tried last. Only the last `%` ever needs
-    // another try, so the time is at most the product of the lengths.
-    let mut retry: Option<(usize, usize)> = None;
+    // Only the last `%` ever needs another try, so the time is at most the product of the lengths.
+    let mut retry: Option<Retry> = None;
     loop {
+        let mut is_new = false;
         let step = match pattern.get(in_pattern) {
             Some(&byte) if Some(byte) == escape => {
                 let literal = *pattern.get(in_pattern + 1).ok_or_else(bad_escape)?;
@@ -43,25 +53,38 @@ fn matches(text: &[u8], pattern: &[u8], escape: Option<u8>) -> Result<bool> {
                 if in_pattern == pattern.len() {
                     return Ok(true);
                 }
-                retry = Some((in_pattern, at));
-                continue;
+                retry = Some(Retry { in_pattern, tried: at });
+                is_new = true;
+                None
             }
             Some(b'_') => text.get(at).map(|&first| (char_length(first), 1)),
             Some(byte) => (text.get(at) == Some(byte)).then_some((1, 1)),
             None if at == text.len() => return Ok(true),
             None => None,
         };
-        match (step, &mut retry) {
-            (Some((in_text, moved)), _) => {
-                at += in_text;
-                in_pattern += moved;
-            }
-            (None, Some((after, tried))) if *tried < text.len() => {
-                *tried += char_length(text[*tried]);
-                (at, in_pattern) = (*tried, *after);
-            }
-            (None, _) => return Ok(false),
+        if let Some((in_text, moved)) = step {
+            at += in_text;
+            in_pattern += moved;
+            continue;
         }
+        let Some(Retry { in_pattern: behind, tried }) = &mut retry else { return Ok(false) };
+        if !is_new {
+            if *tried >= text.len() {
+                return Ok(false);
+            }
+            *tried += char_length(text[*tried]);
+        }
+        // The characters behind the `%` that stand for themselves are looked for at once.
+        let rest = &pattern[*behind..];
+        let literal = &rest[..rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())];
+        if literal.len() == rest.len() {
+            return Ok(text[*tried..].ends_with(literal));
+        }
+        match memmem::find(&text[*tried..], literal) {
+            Some(found) => *tried += found,
+            None => return Ok(false),
+        }
+        (at, in_pattern) = (*tried + literal.len(), *behind + literal.len());
     }
 }
 
@@ -98,6 +121,9 @@ pub(crate) fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
 
     fn check(text: &str, pattern: &str, expected: bool) {
@@ -137,5 +163,39 @@ mod tests {
     fn patterns_of_many_wildcards_end() {
         let text = "a".repeat(5_000);
         check(&text, &format!("{}b", "%a".repeat(200)), false);
+    }
+
+    /// What LIKE means, a character at a time.
+    fn means(text: &[char], pattern: &[char]) -> bool {
+        match (pattern, text) {
+            ([], _) => text.is_empty(),
+            (['%', rest @ ..], _) => (0..=text.len()).any(|skipped| means(&text[skipped..], rest)),
+            (['\\', literal, rest @ ..], [first, others @ ..]) => first == literal && means(others, rest),
+            (['_', rest @ ..], [_, others @ ..]) => means(others, rest),
+            ([literal, rest @ ..], [first, others @ ..]) => first == literal && means(others, rest),
+            (_, []) => false,
+        }
+    }
+
+    #[test]
+    fn random_patterns_match_as_a_search_without_cleverness_does() {
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut found = [0; 2];
+        for _ in 0..200_000 {
+            let text: Vec<char> =
+                (0..rng.random_range(0..9)).map(|_| ['a', 'b', '\u{e9}'][rng.random_range(0..3)]).collect();
+            let pattern: Vec<char> = (0..rng.random_range(0..7))
+                .flat_map(|_| match rng.random_range(0..9) {
+                    0..3 => vec!['%'],
+                    3 => vec!['_'],
+                    4 => vec!['\\', ['a', '%', '\u{e9}'][rng.random_range(0..3)]],
+                    other => vec![['a', 'b', '\u{e9}', 'a'][other - 5]],
+                })
+                .collect();
+            let expected = means(&text, &pattern);
+            found[usize::from(expected)] += 1;
+            check(&text.iter().collect::<String>(), &pattern.iter().collect::<String>(), expected);
+        }
+        assert!(found.iter().all(|&count| count > 20_000), "{found:?}");
     }
 }
