@@ -1,5 +1,5 @@
 //! What statements cost in process: `cargo run --release -p colibri-sql --example cost -- DIR [PART…]`, with the parts
-//! `point`, `tables`, `hot`, `scan` (all of them without any), and `versus`, which asks a PostgreSQL the same as `scan`:
+//! `point`, `tables`, `scan` (all of them without any), and `versus`, which asks a PostgreSQL the same as `scan`:
 //! the one that `psql` connects to, so set PGHOST, PGUSER, PGDATABASE.
 //!
 //! CPU time is that of the thread, by the system's clock for it, so that flushes and neighbours do not count.
@@ -113,43 +113,6 @@ fn tables(dir: &std::path::Path) {
         started.elapsed().as_secs_f64() * 1e3
     });
     println!("open with 1,000 tables and one query: {:.2} ms", median(measured.collect()));
-}
-
-fn hot(dir: &std::path::Path) {
-    let engine = open(&dir.join("hot"), Durability::Sync);
-    let mut session = Session::new(&engine, "bench");
-    session
-        .run("DROP TABLE IF EXISTS h; CREATE TABLE h (id int PRIMARY KEY, c bigint); INSERT INTO h VALUES (1, 0)")
-        .unwrap();
-    let rate = |sessions: u32| {
-        let until = Instant::now() + Duration::from_secs(2);
-        let done: u64 = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..sessions)
-                .map(|_| {
-                    let engine = Arc::clone(&engine);
-                    scope.spawn(move || {
-                        let mut session = Session::new(&engine, "bench");
-                        let update = session.prepare("UPDATE h SET c = c + 1 WHERE id = 1", &[]).unwrap();
-                        let mut done = 0;
-                        while Instant::now() < until {
-                            session.execute(&update, Vec::new()).unwrap();
-                            done += 1;
-                        }
-                        done
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        done as f64 / 2.0
-    };
-    let mut ratios = Vec::new();
-    for _ in 0..5 {
-        let (one, eight) = (rate(1), rate(8));
-        println!("hot row: 1 session {one:.0}/s, 8 sessions {eight:.0}/s, {:.2} times", eight / one);
-        ratios.push(eight / one);
-    }
-    println!("hot row, median: {:.2} times", median(ratios));
 }
 
 /// Tables of 1 M rows, of 100,000 and again of 1 M, in statements of 100,000 rows.
@@ -299,9 +262,6 @@ fn main() {
     }
     if chosen("tables") {
         tables(&dir);
-    }
-    if chosen("hot") {
-        hot(&dir);
     }
     if chosen("scan") {
         scan(&dir);
