@@ -726,7 +726,8 @@ impl Binder<'_> {
         let mut left = Vec::with_capacity(lefts.len());
         let mut types = Vec::with_capacity(lefts.len());
         for ((bound, left_span), column) in lefts.into_iter().zip(&query_bound.0.columns) {
-            let ty = resolve::comparison_type(bound.ty.ty, column.ty.ty);
+            // Literals that a query gives are texts, whatever they are compared with.
+            let ty = resolve::comparison_type(bound.ty.ty, known(column.ty.ty));
             let Some(ty) = ty else {
                 let message = format!("operator does not exist: {} {} {}", bound.ty.ty, op.symbol(), column.ty.ty);
                 return Err(self.place(left_span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
@@ -776,7 +777,15 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
     ) -> Result<Bound> {
         let operand = match operand {
-            Some(operand) => Some((self.expr(operand)?, operand.span())),
+            Some(operand) => {
+                let span = operand.span();
+                let mut bound = self.expr(operand)?;
+                // What it is compared with does not tell its type.
+                if bound.ty.ty == Type::Unknown {
+                    bound = Bound::new(self.coerce(bound, Type::Text.into(), CastContext::Implicit, span)?, Type::Text);
+                }
+                Some((bound, span))
+            }
             None => None,
         };
         let mut arms = Vec::with_capacity(conditions.len());
