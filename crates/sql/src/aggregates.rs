@@ -209,12 +209,12 @@ impl State {
             }
             (Self::Floats(_, moments), Datum::Float(value)) => moments.add(*value)?,
             (Self::Min(least), value) => {
-                if least.is_null() || compare(value, least) == Ordering::Less {
+                if least.is_null() || takes_over(compare(value, least), Ordering::Less, value) {
                     *least = value.clone();
                 }
             }
             (Self::Max(most), value) => {
-                if most.is_null() || compare(value, most) == Ordering::Greater {
+                if most.is_null() || takes_over(compare(value, most), Ordering::Greater, value) {
                     *most = value.clone();
                 }
             }
@@ -447,4 +447,11 @@ pub fn named(name: &str) -> &'static [Aggregate] {
         "stddev" => const { spread!("stddev", SampleDeviation) },
         _ => &[],
     }
+}
+
+/// Whether a value takes the place of the one that `min` or `max` had. Of equal ones that look different (`1.5` and `1.50`,
+/// `0` and `-0`) the last one stays, as in PostgreSQL.
+fn takes_over(ordering: Ordering, wanted: Ordering, value: &Datum) -> bool {
+    ordering == wanted
+        || (ordering == Ordering::Equal && matches!(value, Datum::Float(_) | Datum::Numeric(_) | Datum::Interval(_)))
 }

@@ -122,6 +122,10 @@ pub(crate) fn lift(text: &str) -> Option<Lifted> {
                 };
                 if lifts && held.is_none() && !next.starts_with(b"::") {
                     let number: String = text[from..at].split_ascii_whitespace().collect();
+                    // Another sign in front makes it a numeric.
+                    if number == "-9223372036854775808" {
+                        return None;
+                    }
                     let (value, ty) = match number.parse::<i64>() {
                         Ok(value) if i32::try_from(value).is_ok() => (Datum::Int(value), Type::Int4),
                         Ok(value) => (Datum::Int(value), Type::Int8),

@@ -1,4 +1,10 @@
 //! From text to the parser's tree, with PostgreSQL's errors.
+//!
+//! How deep a tree will be is told by the tokens, before there is one: parsing, binding and dropping it take stack for each
+//! level. Statements of everyday depth are prepared where they come from; deeper ones on a stack made for them
+//! ([`on_deep_stack`]); the deepest are refused. Depth is counted in units that stand for about a kilobyte of stack.
+//!
+//! Invariant: whatever the catalogue keeps as text is shallow.
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -6,25 +12,81 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, Result, SqlState};
+use depth::depth;
 
+mod depth;
 mod mend;
 
 /// Bytes of a text of statements at most.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 /// Levels of nesting that the parser follows.
 const NESTING_MAX: usize = 100;
-/// Operators in a statement: each may be a level of the tree that the parser makes of them.
-const OPERATORS_MAX: usize = 20_000;
+/// Units that fit the stack of any thread, of 2 MiB.
+const DEPTH_SHALLOW: usize = 800;
+/// What the catalogue keeps may have become a little deeper than the statement was that it comes from.
+const DEPTH_KEPT: usize = 1_000;
+/// Units that fit [`DEEP_STACK_BYTES`].
+const DEPTH_MAX: usize = 20_000;
+/// The stack for deep statements. Only what is used of it becomes memory.
+const DEEP_STACK_BYTES: usize = 64 << 20;
 
 const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
-/// The statements of a text, each with its place.
+/// The tokens of a text, and how deep a tree they make.
+pub(crate) struct Scanned<'t> {
+    text: &'t str,
+    tokens: Vec<TokenWithSpan>,
+    depth: usize,
+}
+
+/// Finds the tokens of a text.
+pub(crate) fn scan(text: &str) -> Result<Scanned<'_>> {
+    let tokens = tokenize(text)?;
+    let depth = depth(&tokens);
+    if depth > DEPTH_MAX {
+        return Err(too_deep());
+    }
+    Ok(Scanned { text, tokens, depth })
+}
+
+impl Scanned<'_> {
+    /// Whether what is done with the tree needs a stack made for it.
+    pub(crate) fn is_deep(&self) -> bool {
+        self.depth > DEPTH_SHALLOW
+    }
+
+    /// The statements of the text, each with its place.
+    pub(crate) fn parse(self) -> Result<Vec<ast::Statement>> {
+        let tokens = mend::mend(self.text, self.tokens)?;
+        let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
+        let mut statements = parser.parse_statements().map_err(|error| syntax_error(self.text, &error))?;
+        statements.iter_mut().try_for_each(lower_with)?;
+        Ok(statements)
+    }
+}
+
+/// The statements of a text that is not deep, each with its place.
 pub(crate) fn parse(text: &str) -> Result<Vec<ast::Statement>> {
-    let tokens = mend::mend(text, tokenize(text)?)?;
-    let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-    let mut statements = parser.parse_statements().map_err(|error| syntax_error(text, &error))?;
-    statements.iter_mut().try_for_each(lower_with)?;
-    Ok(statements)
+    let scanned = scan(text)?;
+    if scanned.depth > DEPTH_KEPT {
+        return Err(too_deep());
+    }
+    scanned.parse()
+}
+
+/// Runs on a thread whose stack fits the deepest statement. What is made of the tree has to leave it behind.
+pub(crate) fn on_deep_stack<T: Send>(run: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name("deep statement".to_owned()).stack_size(DEEP_STACK_BYTES);
+        let Ok(thread) = builder.spawn_scoped(scope, run) else { return Err(too_deep()) };
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The error for what is nested too deep, or has too many operators in a row.
+pub(crate) fn too_deep() -> Error {
+    Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
+        .hint("The statement has too many operators in a row, or too many levels of parentheses or queries inside each other.")
 }
 
 /// WITH in front of a statement that writes goes where the statement reads.
@@ -147,7 +209,11 @@ impl Walker<'_> {
 
 /// One expression, as the catalogue stores it.
 pub(crate) fn parse_expr(text: &str) -> Result<ast::Expr> {
-    let tokens = mend::mend(text, tokenize(text)?)?;
+    let scanned = scan(text)?;
+    if scanned.depth > DEPTH_KEPT {
+        return Err(too_deep());
+    }
+    let tokens = mend::mend(text, scanned.tokens)?;
     let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
     let expr = parser.parse_expr().map_err(|error| syntax_error(text, &error))?;
     match parser.peek_token().token {
@@ -171,36 +237,13 @@ fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
     if text.contains('\0') {
         return Err(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
-    let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(|error| {
+    Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(|error| {
         if let Some(error) = bad_escape(text, error.location) {
             return error;
         }
         let (message, near) = unterminated(&error.message, text, error.location);
         Error::new(SqlState::SYNTAX_ERROR, message).at(near)
-    })?;
-    let mut operators = 0;
-    for token in &tokens {
-        match &token.token {
-            Token::Whitespace(_)
-            | Token::Number(..)
-            | Token::SingleQuotedString(_)
-            | Token::Comma
-            | Token::LParen
-            | Token::RParen
-            | Token::SemiColon
-            | Token::Period => {}
-            Token::Word(word) => {
-                use sqlparser::keywords::Keyword;
-                operators += usize::from(matches!(word.keyword, Keyword::AND | Keyword::OR | Keyword::NOT));
-            }
-            _ => operators += 1,
-        }
-    }
-    if operators > OPERATORS_MAX {
-        return Err(Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
-            .hint("The statement has too many operators."));
-    }
-    Ok(tokens)
+    })
 }
 
 /// What is wrong with an `E'…'` that the tokenizer gives up on, though it ends.
@@ -208,32 +251,45 @@ fn bad_escape(text: &str, place: Location) -> Option<Error> {
     let at = Walker { text, line: 1, column: 1, byte: 0 }.byte_of(place);
     let literal = text[at..].strip_prefix(['e', 'E'])?.strip_prefix('\'')?;
     let mut chars = literal.char_indices();
-    let mut escape = None;
+    let mut wrong = None;
     while let Some((from, next)) = chars.next() {
         match next {
             '\\' => {
                 let (_, kind) = chars.next()?;
-                let digits = literal[from + 2..].chars().take_while(char::is_ascii_hexdigit).count();
-                match kind {
-                    'x' if digits > 0 => escape = escape.or(Some('x')),
-                    'u' if digits < 4 => escape = escape.or(Some('u')),
-                    'U' if digits < 8 => escape = escape.or(Some('u')),
-                    _ => {}
-                }
+                wrong = wrong.or_else(|| wrong_escape(kind, &literal[from + 2..]));
             }
-            '\'' => {
-                let position = position(text, place);
-                return match escape? {
-                    'x' => Some(
-                        Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\"").at(position),
-                    ),
-                    _ => Some(Error::new(SqlState("22025"), "invalid Unicode escape").at(position)),
-                };
-            }
+            '\'' if literal[from + 1..].starts_with('\'') => _ = chars.next(),
+            '\'' => return wrong.map(|error| error.at(position(text, place))),
             _ => {}
         }
     }
     None
+}
+
+/// Why an escape of this kind, with what follows it, stands for no character.
+fn wrong_escape(kind: char, rest: &str) -> Option<Error> {
+    let bytes = || Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\"");
+    let digits = |radix: u32, max: usize| rest.chars().take_while(|c| c.is_digit(radix)).take(max).count();
+    let byte =
+        |digits: &str, radix| u32::from_str_radix(digits, radix).is_ok_and(|code| !(1..128).contains(&(code & 0xff)));
+    let character = |length: usize| match digits(16, length) {
+        found if found < length => Some(Error::new(SqlState("22025"), "invalid Unicode escape")),
+        _ => match u32::from_str_radix(&rest[..length], 16) {
+            Ok(0xd800..=0xdfff) => Some(Error::new(SqlState::SYNTAX_ERROR, "invalid Unicode surrogate pair")),
+            Ok(code) if code != 0 && char::from_u32(code).is_some() => None,
+            _ => Some(Error::new(SqlState::SYNTAX_ERROR, "invalid Unicode escape value")),
+        },
+    };
+    match kind {
+        'x' if byte(&rest[..digits(16, 2)], 16) => Some(bytes()),
+        '0'..='7' => {
+            let octal = format!("{kind}{}", &rest[..digits(8, 2)]);
+            byte(&octal, 8).then(bytes)
+        }
+        'u' => character(4),
+        'U' => character(8),
+        _ => None,
+    }
 }
 
 fn unterminated(message: &str, text: &str, place: Location) -> (String, u32) {
@@ -262,10 +318,7 @@ fn position(text: &str, place: Location) -> u32 {
 /// PostgreSQL's words for what the parser says: `Expected: …, found: x at Line: 1, Column: 8`.
 fn syntax_error(text: &str, error: &ParserError) -> Error {
     let message = match error {
-        ParserError::RecursionLimitExceeded => {
-            return Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
-                .hint("The statement has too many levels of parentheses or queries inside each other.");
-        }
+        ParserError::RecursionLimitExceeded => return too_deep(),
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message,
     };
     let (said, place) = match message.rfind(" at Line: ") {

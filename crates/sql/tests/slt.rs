@@ -1,7 +1,8 @@
 //! Runs the sqllogictest files in `tests/slt` against a database in a temporary directory; see `slt/README.md` for how
 //! values and errors are written. `tests/against-postgres` runs the same files against PostgreSQL.
 //!
-//! `COLIBRI_SLT=joins,casts` runs only these files. Records marked `skipif colibri` stand for what is not supported; how
+//! `COLIBRI_SLT=joins,casts` runs only these files, `COLIBRI_SLT_DIR` says where they are: `generate-slt/fuzz.py` makes new
+//! ones. Records marked `skipif colibri` stand for what is not supported; how
 //! many they are is printed at the end.
 
 #![allow(clippy::unwrap_used)]
@@ -107,7 +108,8 @@ fn run_file(path: &std::path::Path, lifting: Lifting) -> Outcome {
 
 fn main() {
     let chosen = std::env::var("COLIBRI_SLT").ok();
-    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt");
+    let ours = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt");
+    let dir = std::env::var_os("COLIBRI_SLT_DIR").map_or(ours, Into::into);
     let mut files: Vec<_> = std::fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -19,8 +19,9 @@ use crate::text_io;
 use crate::types::{Category, ColumnType, Modifier, Type};
 use crate::value::Datum;
 
-/// Operators in a row, as in `a + b + c`, in one expression. The conditions of AND and OR do not count.
-const CHAIN_MAX: usize = 2_000;
+/// Operators in a row, as in `a + b + c`, those of the rows around it included: evaluating them takes stack for each. The
+/// conditions of AND and OR do not count, they lie side by side.
+const LINKS_MAX: usize = 3_000;
 
 /// An expression with its type.
 #[derive(Debug, Clone)]
@@ -327,10 +328,8 @@ impl Binder<'_> {
     }
 
     fn unary(&mut self, op: UnaryOperator, operand: &ast::Expr, span: Span) -> Result<Bound> {
-        if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (op, operand)
-            && let Value::Number(text, _) = &value.value
-        {
-            return self.at(span, number(&format!("-{text}")));
+        if let (UnaryOperator::Minus, Some(text)) = (op, number_text(operand)) {
+            return self.at(span, number(&negated(text)));
         }
         if let UnaryOperator::Not = op {
             let input = self.condition(operand, "NOT")?;
@@ -372,10 +371,21 @@ impl Binder<'_> {
             links.push((op, &**right));
             first = left;
         }
+        let calls = links.iter().filter(|(op, _)| !matches!(op, BinaryOperator::And | BinaryOperator::Or)).count();
+        if self.links + calls > LINKS_MAX {
+            return Err(crate::statement::too_deep());
+        }
+        self.links += calls;
+        let bound = self.links_of(first, links);
+        self.links -= calls;
+        bound
+    }
+
+    /// Binds operators in a row: the first operand, and the others with the operators before them, the last one first.
+    fn links_of(&mut self, first: &ast::Expr, links: Vec<(&BinaryOperator, &ast::Expr)>) -> Result<Bound> {
         let mut span = first.span();
         let mut left_tree = Some(first);
         let mut left = Bound::null();
-        let mut calls = 0;
         let mut after_comparison = false;
         for (op, right) in links.into_iter().rev() {
             let op_span = right.span();
@@ -386,12 +396,6 @@ impl Binder<'_> {
                 return Err(self.place(op_span, Error::new(SqlState::SYNTAX_ERROR, message)));
             }
             after_comparison = compares;
-            if !matches!(op, Operator::And | Operator::Or) {
-                calls += 1;
-                if calls > CHAIN_MAX {
-                    return Err(Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded"));
-                }
-            }
             // A row on the left is no value: it is bound together with the right side.
             if let (Some(tree), Operator::Compare(compare)) = (left_tree, &op)
                 && let Some(tuple) = as_tuple(tree)
@@ -722,7 +726,8 @@ impl Binder<'_> {
         let mut left = Vec::with_capacity(lefts.len());
         let mut types = Vec::with_capacity(lefts.len());
         for ((bound, left_span), column) in lefts.into_iter().zip(&query_bound.0.columns) {
-            let ty = resolve::comparison_type(bound.ty.ty, column.ty.ty);
+            // Literals that a query gives are texts, whatever they are compared with.
+            let ty = resolve::comparison_type(bound.ty.ty, known(column.ty.ty));
             let Some(ty) = ty else {
                 let message = format!("operator does not exist: {} {} {}", bound.ty.ty, op.symbol(), column.ty.ty);
                 return Err(self.place(left_span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
@@ -772,7 +777,15 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
     ) -> Result<Bound> {
         let operand = match operand {
-            Some(operand) => Some((self.expr(operand)?, operand.span())),
+            Some(operand) => {
+                let span = operand.span();
+                let mut bound = self.expr(operand)?;
+                // What it is compared with does not tell its type.
+                if bound.ty.ty == Type::Unknown {
+                    bound = Bound::new(self.coerce(bound, Type::Text.into(), CastContext::Implicit, span)?, Type::Text);
+                }
+                Some((bound, span))
+            }
             None => None,
         };
         let mut arms = Vec::with_capacity(conditions.len());
@@ -1035,6 +1048,26 @@ fn without_symmetric(low: &ast::Expr) -> Option<ast::Expr> {
         }
         _ => return None,
     })
+}
+
+/// A number as it is written, with its signs and the parentheses around it.
+fn number_text(expr: &ast::Expr) -> Option<Cow<'_, str>> {
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => Some(Cow::Borrowed(text)),
+            _ => None,
+        },
+        ast::Expr::Nested(inner) => number_text(inner),
+        ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr } => number_text(expr).map(|text| negated(text).into()),
+        _ => None,
+    }
+}
+
+fn negated(number: Cow<'_, str>) -> String {
+    match number.strip_prefix('-') {
+        Some(number) => number.to_owned(),
+        None => format!("-{number}"),
+    }
 }
 
 /// A number: the narrowest of integer, bigint and numeric that holds it.

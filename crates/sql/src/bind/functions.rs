@@ -143,13 +143,19 @@ impl Binder<'_> {
             return Ok(Bound::new(expr, to));
         }
         let function = self.at(span, resolve::resolve_function(name, &types))?;
+        if function.name == "concat_ws" && !matches!(types[0].category(), Category::String | Category::Unknown) {
+            return Err(self.place(span, no_such_function(name)));
+        }
         if function.volatility == Volatility::Volatile {
             self.has_side_effects = true;
         }
-        let keeps_blanks = function.takes_any_as_text() || function.name == "octet_length";
+        let takes_text_rather = matches!(function.name, "quote_literal" | "quote_nullable");
+        let keeps_blanks = (function.takes_any_as_text() && !takes_text_rather) || function.name == "octet_length";
         let mut typed = Vec::with_capacity(args.len());
         for (index, arg) in args.into_iter().enumerate() {
-            let arg = if keeps_blanks { with_blanks(arg) } else { arg };
+            // The separator is a text already.
+            let is_separator = index == 0 && function.name == "concat_ws";
+            let arg = if keeps_blanks && !is_separator { with_blanks(arg) } else { arg };
             // These write values as a client sees them.
             if arg.ty.ty == Type::Bool && matches!(function.name, "concat" | "concat_ws" | "format") {
                 let to = ColumnType { ty: Type::Varchar, modifier: crate::types::Modifier::length(1) };
@@ -191,8 +197,7 @@ impl Binder<'_> {
                 // Where `=` takes both types as they are, the left one keeps its own.
                 let keeps = |ty: Type| {
                     matches!(ty, Type::Int2 | Type::Int4 | Type::Int8)
-                        || (matches!(ty, Type::Float4 | Type::Float8)
-                            && matches!(right_type, Type::Float4 | Type::Float8))
+                        || (matches!(ty, Type::Float4 | Type::Float8) && right_type.category() == Category::Number)
                         || (ty.category() == Category::DateTime && right_type.category() == Category::DateTime)
                 };
                 let (left, left_as, ty) = match (compared, compared_as) {
@@ -204,6 +209,7 @@ impl Binder<'_> {
                     }
                     (compared, ty) => (compared, None, super::expr::known(ty.unwrap_or(Type::Text)).into()),
                 };
+                let ty = if ty.ty == Type::Varchar { Type::Text.into() } else { ty };
                 Bound::new(Expr::NullIf { left: Box::new(left), left_as, right: Box::new(right) }, ty)
             }
             "current_timestamp" | "localtimestamp" | "current_date" | "localtime" if args.exprs.len() <= 1 => {

@@ -60,6 +60,8 @@ pub(crate) struct Binder<'a> {
     /// WITH queries in sight, the innermost last.
     with: Vec<With>,
     depth: usize,
+    /// Operators of the rows around what is being bound.
+    links: usize,
     /// Numbers subqueries and shared queries.
     next_id: Cell<usize>,
     /// Tables and views that the statement uses.
@@ -217,13 +219,14 @@ const RESERVED: &[&str] = &[
     "with",
 ];
 
+/// Whether a word, in any case, is reserved.
+pub(crate) fn is_reserved(word: &str) -> bool {
+    word.len() <= 17 && RESERVED.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
+}
+
 /// Refuses a reserved word as a name.
 pub(crate) fn check_name(text: &str, ident: &ast::Ident) -> Result<()> {
-    if ident.quote_style.is_some() || ident.value.len() > 17 {
-        return Ok(());
-    }
-    let lower = CompactString::new(ident.value.to_ascii_lowercase());
-    if RESERVED.binary_search(&lower.as_str()).is_err() {
+    if ident.quote_style.is_some() || !is_reserved(&ident.value) {
         return Ok(());
     }
     let error = Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{}\"", ident.value));
@@ -286,6 +289,7 @@ impl<'a> Binder<'a> {
             frames: vec![Frame::default()],
             with: Vec::new(),
             depth: 0,
+            links: 0,
             next_id: Cell::new(0),
             used: Vec::new(),
             has_side_effects: false,
@@ -310,8 +314,7 @@ impl<'a> Binder<'a> {
 
     fn deeper<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH_MAX {
-            return Err(Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
-                .hint("The statement has too many levels of parentheses or queries inside each other."));
+            return Err(crate::statement::too_deep());
         }
         self.depth += 1;
         let bound = bind(self);

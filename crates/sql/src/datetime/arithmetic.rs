@@ -416,6 +416,9 @@ pub(crate) fn truncate_interval(name: &str, interval: Interval) -> Result<Interv
 
 /// The beginning of the span of `stride` that a timestamp is in, spans being counted from `origin`: `date_bin`.
 pub(crate) fn bin(stride: Interval, timestamp: i64, origin: i64) -> Result<i64> {
+    if is_infinite_timestamp(timestamp) {
+        return Ok(timestamp);
+    }
     if stride.months != 0 {
         return Err(Error::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -425,9 +428,6 @@ pub(crate) fn bin(stride: Interval, timestamp: i64, origin: i64) -> Result<i64> 
     let stride = stride.length_us();
     if stride <= 0 {
         return Err(Error::new(SqlState::DATETIME_OVERFLOW, "stride must be greater than zero"));
-    }
-    if is_infinite_timestamp(timestamp) {
-        return Ok(timestamp);
     }
     if is_infinite_timestamp(origin) {
         return Err(Error::new(SqlState::DATETIME_OVERFLOW, "origin out of range"));

@@ -365,6 +365,9 @@ impl Moment {
 
     fn take_offset(&mut self, field: &str) -> Parsed<()> {
         let compact: String = field.chars().filter(|c| !c.is_ascii_whitespace()).collect();
+        if compact.contains('.') {
+            return Err(Fault::Syntax);
+        }
         let seconds = super::zone::parse_offset(&compact).ok_or(Fault::Displacement)?;
         // `EST+3` and the like: the sign counts from the abbreviation.
         if let Place::Offset(base) = self.place {

@@ -206,6 +206,15 @@ impl Expr {
     /// Whether it is true; not if it is NULL.
     #[inline]
     pub(crate) fn eval_condition(&self, scope: &mut Scope<'_>, row: &[Datum]) -> Result<bool> {
+        // Whether the whole is false or NULL does not matter: what follows the first that is not true is not looked at.
+        if let Self::And(conditions) = self {
+            for condition in conditions {
+                if condition.truth(scope, row)? != Some(true) {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
         Ok(self.truth(scope, row)? == Some(true))
     }
 

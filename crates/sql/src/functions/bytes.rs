@@ -142,6 +142,16 @@ fn from_utf8(bytes: &[u8]) -> Result<Datum> {
     Ok(Datum::text(text))
 }
 
+/// Bytes with a part replaced: `length` of them from the place `start`, counted from 1.
+fn overlay(whole: &[u8], new: &[u8], start: i64, length: i64) -> Result<Datum> {
+    if start <= 0 {
+        return Err(Error::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
+    }
+    let after = start.checked_add(length).ok_or_else(|| Error::new(SqlState::OUT_OF_RANGE, "integer out of range"))?;
+    let place = |number: i64| usize::try_from(number - 1).unwrap_or(0).min(whole.len());
+    Ok(Datum::Bytes([&whole[..place(start)], new, &whole[place(after)..]].concat().into()))
+}
+
 /// The bytes from `start` (counted from 1), `count` of them if that is given.
 fn substring(bytes: &[u8], start: i64, count: Option<i64>) -> Result<Datum> {
     let end = match count {
@@ -210,6 +220,12 @@ pub(super) const TABLE: &[Function] = &[
     f("substring", &[Bytea, Int4, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, Some(int(a[2])?))),
     f("substr", &[Bytea, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, None)),
     f("substr", &[Bytea, Int4, Int4], Bytea, |a, _| substring(bytes(a[0])?, int(a[1])?, Some(int(a[2])?))),
+    f("overlay", &[Bytea, Bytea, Int4], Bytea, |a, _| {
+        overlay(bytes(a[0])?, bytes(a[1])?, int(a[2])?, bytes(a[1])?.len() as i64)
+    }),
+    f("overlay", &[Bytea, Bytea, Int4, Int4], Bytea, |a, _| {
+        overlay(bytes(a[0])?, bytes(a[1])?, int(a[2])?, int(a[3])?)
+    }),
     f("strpos", &[Bytea, Bytea], Int4, |a, _| Ok(Datum::Int(find(bytes(a[0])?, bytes(a[1])?)))),
     f("position", &[Bytea, Bytea], Int4, |a, _| Ok(Datum::Int(find(bytes(a[0])?, bytes(a[1])?)))),
     f("btrim", &[Bytea, Bytea], Bytea, |a, _| trim(bytes(a[0])?, bytes(a[1])?, true, true)),

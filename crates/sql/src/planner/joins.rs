@@ -126,6 +126,11 @@ fn strict_in(expr: &Expr, columns: &Columns) -> bool {
     }
 }
 
+/// Whether a condition is the same for all rows, and takes no query to know.
+fn is_constant(condition: &Expr) -> bool {
+    !rewrite::any(condition, &|part| matches!(part, Expr::Column(_) | Expr::Subquery(_) | Expr::Session { .. }))
+}
+
 impl Planner<'_> {
     /// Plans FROM with the conditions of WHERE.
     pub(super) fn from(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
@@ -140,6 +145,12 @@ impl Planner<'_> {
         // Equalities that follow from others: what equals a constant makes its equals equal to it.
         add_implied(&mut conditions);
         let mut across = Vec::new();
+        // What depends on no row comes before everything else, which is not looked at where it is false.
+        let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
+        match items.first_mut() {
+            Some(first) => first.conditions = constant,
+            None => across = constant,
+        }
         for condition in conditions {
             let own = items.iter().position(|item| item.columns.has_all(&condition));
             match own {

@@ -401,8 +401,11 @@ impl Session {
     /// Syntax, names, types: whatever can be said of a statement before it runs.
     pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         if self.state == TransactionState::Failed {
-            let parsed = crate::statement::parse(text)?;
-            if !parsed.iter().all(control::ends_block) {
+            let ends = match crate::statement::scan(text)? {
+                scanned if scanned.is_deep() => false,
+                scanned => scanned.parse()?.iter().all(control::ends_block),
+            };
+            if !ends {
                 return Err(in_failed_block());
             }
         }

@@ -16,6 +16,7 @@ use crate::lift::Lifted;
 use crate::plan::{Fragment, Node};
 use crate::planner::{self, Sizes};
 use crate::record;
+use crate::statement::Scanned;
 use crate::types::{ColumnType, Modifier, Type};
 use crate::value::Datum;
 
@@ -288,14 +289,11 @@ impl Session {
         if let Some(prepared) = self.plans.by_text.get(&key).filter(|prepared| self.is_current(prepared)) {
             return Ok(Arc::clone(prepared));
         }
-        let mut statements = crate::statement::parse(text)?;
-        if statements.len() > 1 {
-            let message = "cannot insert multiple commands into a prepared statement";
-            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
-        }
-        let prepared = match statements.pop() {
-            None => self.bare(text, Command::Empty),
-            Some(statement) => self.prepare_statement(text, statement, types)?,
+        let scanned = crate::statement::scan(text)?;
+        let prepared = if scanned.is_deep() {
+            crate::statement::on_deep_stack(|| self.prepare_scanned(text, scanned, types))?
+        } else {
+            self.prepare_scanned(text, scanned, types)?
         };
         let prepared = Arc::new(prepared);
         // What a block's own changes of the catalogue led to is right for nobody else.
@@ -307,6 +305,23 @@ impl Session {
             self.plans.by_text.insert(key, Arc::clone(&prepared));
         }
         Ok(prepared)
+    }
+
+    fn prepare_scanned(&mut self, text: &str, scanned: Scanned<'_>, types: &[Option<Type>]) -> Result<Prepared> {
+        let is_deep = scanned.is_deep();
+        let mut statements = scanned.parse()?;
+        if statements.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        match statements.pop() {
+            None => Ok(self.bare(text, Command::Empty)),
+            // These keep the tree, and the catalogue its text.
+            Some(statement) if is_deep && (control::is_control(&statement) || control::is_utility(&statement)) => {
+                Err(crate::statement::too_deep())
+            }
+            Some(statement) => self.prepare_statement(text, statement, types),
+        }
     }
 
     fn bare(&self, text: &str, command: Command) -> Prepared {

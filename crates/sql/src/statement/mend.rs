@@ -203,6 +203,14 @@ impl Mender<'_> {
                 self.edit(nth + 1, Edit::Replace(Token::DoubleExclamationMark));
             }
             Keyword::BETWEEN if self.is(nth + 1, "ASYMMETRIC") => self.edit(nth + 1, Edit::Remove),
+            Keyword::ANY | Keyword::ALL | Keyword::SOME | Keyword::IN
+                if *self.token(nth + 1) == Token::LParen && self.is(nth + 2, "VALUES") =>
+            {
+                self.values_as_query(nth + 1);
+            }
+            Keyword::IN if *self.token(nth + 1) == Token::LParen && *self.token(nth + 2) == Token::LParen => {
+                self.query_first_in_list(nth + 2);
+            }
             Keyword::TRIM if *self.token(nth + 1) == Token::LParen => {
                 let sided = ["BOTH", "LEADING", "TRAILING"].iter().any(|side| self.is(nth + 2, side));
                 let from = nth + 2 + usize::from(sided);
@@ -280,6 +288,52 @@ impl Mender<'_> {
         }
         self.edit(nth, Edit::InsertBefore(before));
         self.edit(nth, Edit::Replace(word(Keyword::NULL, "NULL")));
+    }
+
+    /// The parenthesis that closes one.
+    fn close_of(&self, open: usize) -> usize {
+        let mut depth = 0usize;
+        let mut at = open;
+        loop {
+            match self.token(at) {
+                Token::LParen => depth += 1,
+                Token::RParen if depth <= 1 => return at,
+                Token::RParen => depth -= 1,
+                Token::EOF | Token::SemiColon => return at,
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// `ANY (VALUES …)` is `ANY (SELECT * FROM (VALUES …) AS v)`.
+    fn values_as_query(&mut self, open: usize) {
+        let close = self.close_of(open);
+        let before = vec![word(Keyword::SELECT, "SELECT"), Token::Mul, word(Keyword::FROM, "FROM"), Token::LParen];
+        self.edit(open + 1, Edit::InsertBefore(before));
+        let behind = vec![Token::RParen, word(Keyword::AS, "AS"), word(Keyword::NoKeyword, "v")];
+        self.edit(close, Edit::InsertBefore(behind));
+    }
+
+    /// A query in parentheses at the front of a list of IN is taken for all there is, unless something stands around it.
+    fn query_first_in_list(&mut self, open: usize) {
+        let mut first = open;
+        while *self.token(first) == Token::LParen {
+            first += 1;
+        }
+        let close = self.close_of(open);
+        let is_query = ["SELECT", "VALUES", "WITH"].iter().any(|name| self.is(first, name));
+        if is_query && !matches!(self.token(close + 1), Token::RParen) && !self.continues_query(close + 1) {
+            self.edit(open, Edit::InsertBefore(vec![word(Keyword::NoKeyword, "coalesce"), Token::LParen]));
+            self.edit(close + 1, Edit::InsertBefore(vec![Token::RParen]));
+        }
+    }
+
+    /// Whether what follows a query in parentheses makes a larger query of it.
+    fn continues_query(&self, nth: usize) -> bool {
+        ["UNION", "INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET", "FETCH", "FOR"]
+            .iter()
+            .any(|name| self.is(nth, name))
     }
 
     fn overriding(&mut self, insert: usize) {
@@ -438,6 +492,9 @@ mod tests {
         assert_eq!(mended("SELECT a BETWEEN SYMMETRIC b AND c"), "SELECT a BETWEEN !!b AND c");
         assert_eq!(mended("SELECT trim(leading from x)"), "SELECT TRIM(LEADING ' ' FROM x)");
         assert_eq!(mended("SELECT 'a'\n'b' -- c\n 'd'"), "SELECT 'abd'");
+        assert_eq!(mended("SELECT 1 < ANY (VALUES (1), (2))"), "SELECT 1 < ANY(SELECT * FROM (VALUES (1), (2)) AS v)");
+        assert_eq!(mended("SELECT 1 IN ((SELECT 1), 2)"), "SELECT 1 IN (coalesce((SELECT 1)), 2)");
+        assert_eq!(mended("SELECT 1 IN ((SELECT 1) UNION SELECT 2)"), "SELECT 1 IN ((SELECT 1) UNION SELECT 2)");
         assert_eq!(mended("TABLE a UNION TABLE b"), "SELECT * FROM a UNION SELECT * FROM b");
         assert_eq!(mended("CREATE SEQUENCE s START 5 INCREMENT BY 10"), "CREATE SEQUENCE s INCREMENT BY 10 START 5");
     }

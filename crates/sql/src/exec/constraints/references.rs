@@ -7,11 +7,18 @@
 //! waits until all others are done.
 //!
 //! Invariants: NULL among the columns refers to nothing (MATCH SIMPLE). The look-up depends on the other row's presence
-//! and on none of its columns; no lock is taken, since whoever takes the row away at the same time finds this one or
-//! fails at commit, and rows that many refer to are the very rows that many add to. In READ COMMITTED, where reads are not
-//! checked at commit, an `Add` lock stands for it: others may refer and add to the row, and nobody may take it away.
+//! and on none of its columns. Of a row that comes to refer to another and the end of that other, only one commits:
+//!
+//! | who refers | who takes the other away | what keeps them apart |
+//! | --- | --- | --- |
+//! | serializable | serializable | the check of reads when the second commits |
+//! | READ COMMITTED | either | an `Add` lock on the other row: others may refer and add to it, nobody may take it away |
+//! | serializable | READ COMMITTED | the lock of the other's [`guard_name`], which changes of its other columns do not take |
+//!
+//! In SERIALIZABLE the other row itself is not locked: rows that many refer to are the very rows that many change.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Weak};
 
 use colibri_txn::{ColumnSet, IfLocked, Isolation, Key, LockMode, Space};
@@ -149,6 +156,9 @@ impl Effects {
         rules: &Arc<TableRules>,
         row: &[Datum],
     ) -> Result<()> {
+        if !rules.referenced_by.is_empty() {
+            guard_end(ex, table, row)?;
+        }
         for rule in 0..rules.referenced_by.len() {
             if let Some(old) = values_of(&rules.referenced_by[rule].columns, row) {
                 self.push_event(ex, table, rules, rule, old, None)?;
@@ -172,6 +182,7 @@ impl Effects {
         }
         match values_of(columns, old) {
             Some(values) => {
+                guard_end(ex, table, old)?;
                 let new = columns.iter().map(|&column| new[column].clone()).collect();
                 self.push_event(ex, table, rules, rule, values, Some(new))
             }
@@ -399,8 +410,32 @@ pub(in crate::exec) fn target_exists<'a>(
             ex.txn.get(&space, &key, columns)?;
         }
         ex.txn.lock(&space, &key, LockMode::Add, IfLocked::Wait)?;
+    } else {
+        ex.txn.lock(&space, &guard_name(&key), LockMode::Share, IfLocked::Wait)?;
     }
     Ok(true)
+}
+
+/// Guards that the rows of a table share: a transaction that refers to millions of rows holds no more locks than that.
+const GUARDS: u64 = 1 << 12;
+
+/// The name of the lock that stands for a row's being there, in the space of its table.
+fn guard_name(row_key: &[u8]) -> [u8; 5] {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(row_key);
+    let [low, high, ..] = (hasher.finish() % GUARDS).to_le_bytes();
+    // Unlike all keys but those that are just as short and next to the highest: these would wait without need.
+    [0xff, 0xff, 0xff, high, low]
+}
+
+/// In READ COMMITTED, where nothing is checked at commit, keeps serializable transactions from coming to refer to a row
+/// that goes, or whose key changes.
+fn guard_end(ex: &mut Exec<'_, '_>, table: &Table, row: &[Datum]) -> Result<()> {
+    if ex.txn.begun().isolation == Isolation::ReadCommitted {
+        let key = record::row_key(table, row)?;
+        ex.txn.lock(&table.space(), &guard_name(&key), LockMode::Exclusive, IfLocked::Wait)?;
+    }
+    Ok(())
 }
 
 /// Whether another row has by now the key that an event says is gone.

@@ -1,0 +1,328 @@
+//! Bad input: always an error with its code, never a panic or an overflow of the stack, never half a statement.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod clients;
+
+use clients::{BOTH, Client, Reply, TestDatabase};
+
+/// The stack of a session's thread.
+const STACK_BYTES: usize = 2 << 20;
+
+/// Runs with a small stack, as a session of a server would.
+fn with_small_stack(run: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).unwrap().join().unwrap();
+}
+
+/// Each text fails with its code.
+#[track_caller]
+fn check(setup: &str, cases: &[(&str, &str)]) {
+    let db = TestDatabase::new(setup);
+    let mut client = db.client();
+    for (text, code) in cases {
+        match client.send(text) {
+            Reply::Failed(found, message) => assert_eq!(found, *code, "{text}: {message}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_no_statement_is_a_syntax_error() {
+    check(
+        "",
+        &[
+            ("SELEC 1", "42601"),
+            ("SELECT FROM WHERE", "42601"),
+            ("SELECT (1", "42601"),
+            ("SELECT 1)", "42601"),
+            ("SELECT 'abc", "42601"),
+            ("SELECT \"abc", "42601"),
+            ("SELECT $$abc", "42601"),
+            ("SELECT 1 /* abc", "42601"),
+            ("SELECT E'\\", "42601"),
+            ("INSERT INTO", "42601"),
+            ("CREATE TABLE t (", "42601"),
+            ("SELECT 1 +", "42601"),
+            ("SELECT CASE WHEN 1", "42601"),
+            ("SELECT 1; SELECT 2", "42601"),
+            ("\u{1F426}", "42601"),
+            ("SELECT 'a\0b'", "22021"),
+            ("SELECT 1\0", "22021"),
+        ],
+    );
+}
+
+#[test]
+fn wrong_names_and_types_are_errors() {
+    check(
+        "CREATE TABLE t (a int PRIMARY KEY, b text, c bool)",
+        &[
+            ("SELECT x FROM t", "42703"),
+            ("SELECT * FROM nothing", "42P01"),
+            ("SELECT nothing(1)", "42883"),
+            ("SELECT a + b FROM t", "42883"),
+            ("SELECT a FROM t WHERE a", "42804"),
+            ("SELECT a AND c FROM t", "42804"),
+            ("SELECT sum(b) FROM t", "42883"),
+            ("SELECT a, count(*) FROM t", "42803"),
+            ("INSERT INTO t VALUES ('x')", "22P02"),
+            ("INSERT INTO t VALUES (1, 2, 3)", "42804"),
+            ("INSERT INTO t VALUES (1, 'a', true, 4)", "42601"),
+            ("SELECT 'x'::int", "22P02"),
+            ("SELECT 'x'::bool", "22P02"),
+            ("SELECT '2024-02-30'::date", "22008"),
+            ("SELECT 'x'::date", "22007"),
+            ("SELECT 'x'::uuid", "22P02"),
+            ("SELECT true::date", "42846"),
+            ("SELECT (SELECT 1, 2)", "42601"),
+            ("SELECT 1 UNION SELECT 'a'", "22P02"),
+            ("SELECT 1 UNION SELECT 1, 2", "42601"),
+            ("SELECT a FROM t ORDER BY 9", "42P10"),
+        ],
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_an_error() {
+    check(
+        "CREATE TABLE t (a smallint, b varchar(3), c numeric(4, 2)); INSERT INTO t VALUES (32767, 'abc', 99.99)",
+        &[
+            ("SELECT 2147483647 + 1", "22003"),
+            ("SELECT 9223372036854775807 + 1", "22003"),
+            ("SELECT -((-9223372036854775808)::bigint)", "22003"),
+            ("SELECT (-9223372036854775808) / (-1)", "22003"),
+            ("SELECT abs(-9223372036854775808)", "22003"),
+            ("SELECT 3000000000::int", "22003"),
+            ("SELECT 1e400::float8", "22003"),
+            ("SELECT 1e300::float8 * 1e300::float8", "22003"),
+            ("SELECT 1 / 0", "22012"),
+            ("SELECT 1 % 0", "22012"),
+            ("SELECT 1.0 / 0", "22012"),
+            ("SELECT 1.0::float8 / 0", "22012"),
+            ("SELECT mod(1, 0)", "22012"),
+            ("UPDATE t SET a = a + 1", "22003"),
+            ("UPDATE t SET b = 'abcd'", "22001"),
+            ("UPDATE t SET c = c + 1", "22003"),
+            ("INSERT INTO t VALUES (40000, 'a', 1)", "22003"),
+            ("SELECT sqrt(-1)", "2201F"),
+            ("SELECT ln(0)", "2201E"),
+            ("SELECT '2024-01-01'::date + 2147483647", "22008"),
+            ("SELECT chr(0)", "54000"),
+            ("SELECT substring('abc', 1, -1)", "22011"),
+            ("SELECT (SELECT g FROM generate_series(1, 2) AS g)", "21000"),
+            ("SELECT 1 LIMIT -1", "2201W"),
+            ("SELECT 1 OFFSET -1", "2201X"),
+            ("SELECT 'ab' LIKE 'a\\'", "22025"),
+            ("SELECT 'a' ~ '('", "2201B"),
+            ("SELECT generate_series(1, 2, 0)", "22023"),
+        ],
+    );
+}
+
+#[test]
+fn bytes_that_are_no_text_do_not_become_text() {
+    check(
+        "",
+        &[
+            ("SELECT convert_from('\\xff'::bytea, 'UTF8')", "22021"),
+            ("SELECT convert_from('\\x00'::bytea, 'UTF8')", "22021"),
+            ("SELECT convert_from('\\xc080'::bytea, 'UTF8')", "22021"),
+            ("SELECT E'\\xff'", "22021"),
+            ("SELECT E'\\000'", "22021"),
+            ("SELECT E'\\u0000'", "42601"),
+            ("SELECT E'\\U00110000'", "42601"),
+            ("SELECT E'\\u12'", "22025"),
+            ("SELECT E'it''s \\x00'", "22021"),
+            ("SELECT E'\\ud800'", "42601"),
+            ("SELECT '\\xf'::bytea", "22023"),
+            ("SELECT '\\xgg'::bytea", "22023"),
+            ("SELECT decode('zz', 'hex')", "22023"),
+        ],
+    );
+}
+
+// ---- size and depth ----
+
+/// Whatever it says, it says it: rows or an error with a code that is not a mistake of ours.
+fn ends_well(client: &mut Client, what: &str, text: &str) -> bool {
+    match client.send(text) {
+        Reply::Done(..) => true,
+        Reply::Failed(code, message) => {
+            assert!(!code.starts_with("XX"), "{what}: {code} {message}");
+            false
+        }
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+/// Nested so deep that it has to be refused, or at least nobody comes to harm.
+fn nested(depth: usize) -> Vec<(&'static str, String)> {
+    let around =
+        |open: &str, middle: &str, close: &str| format!("{}{middle}{}", open.repeat(depth), close.repeat(depth));
+    vec![
+        ("parentheses", format!("SELECT {}", around("(", "1", ")"))),
+        ("subqueries", format!("SELECT {}", around("(SELECT ", "1", ")"))),
+        ("derived tables", format!("SELECT * FROM {}", around("(SELECT * FROM ", "t", ") AS x"))),
+        ("CASE", format!("SELECT {}", around("CASE WHEN true THEN ", "1", " END"))),
+        ("NOT", format!("SELECT {} true", "NOT ".repeat(depth))),
+        ("minus", format!("SELECT {} 1", "- ".repeat(depth))),
+        ("functions", format!("SELECT {}", around("abs(", "1", ")"))),
+        ("casts", format!("SELECT 1{}", "::int".repeat(depth))),
+        ("CAST", format!("SELECT {}", around("CAST(", "1", " AS int)"))),
+        ("arrays", format!("SELECT {}", around("ARRAY[", "1", "]"))),
+        ("IN", format!("SELECT {}", around("1 IN (", "1", ")"))),
+        ("EXISTS", format!("SELECT {}", around("EXISTS (SELECT ", "1", ")"))),
+        ("joins", format!("SELECT 1 FROM t{}", " CROSS JOIN t".repeat(depth))),
+        ("nested joins", format!("SELECT 1 FROM {}", around("(t CROSS JOIN ", "t", ")"))),
+        ("UNION", format!("SELECT 1{}", " UNION SELECT 1".repeat(depth))),
+        ("UNION in parentheses", around("(SELECT 1 UNION ", "SELECT 2", ")")),
+        ("WITH", around("WITH a AS (", "SELECT 1", ") SELECT * FROM a")),
+        ("EXPLAIN", format!("{}SELECT 1", "EXPLAIN ".repeat(depth))),
+        ("AND", format!("SELECT true{}", " AND a = 1".repeat(depth)) + " FROM t"),
+        ("OR", format!("SELECT false{}", " OR a = 1".repeat(depth)) + " FROM t"),
+        ("OR of indexes", format!("SELECT * FROM t WHERE a = 0{}", " OR a = 1".repeat(depth))),
+        ("+", format!("SELECT 0{}", " + 1".repeat(depth))),
+        ("||", format!("SELECT ''{}", " || 'a'".repeat(depth))),
+        ("comparisons", format!("SELECT true{}", " = true".repeat(depth))),
+        ("IS NULL", format!("SELECT 1{}", " IS NULL".repeat(depth))),
+        ("BETWEEN", format!("SELECT 1{}", " BETWEEN 1 AND 1".repeat(depth))),
+        ("AT TIME ZONE", format!("SELECT now(){}", " AT TIME ZONE 'UTC'".repeat(depth))),
+        ("COLLATE", format!("SELECT 'a'{}", " COLLATE \"C\"".repeat(depth))),
+        ("subscripts", format!("SELECT a{} FROM t", "[1]".repeat(depth))),
+        ("CHECK", format!("CREATE TABLE c{depth} (a int CHECK (a > 0{}))", " + 1".repeat(depth))),
+        ("brackets in a name", format!("SELECT {}a FROM t", "t.".repeat(depth))),
+        ("INTERVAL", format!("SELECT {} '1 day'", "INTERVAL ".repeat(depth))),
+        ("IN list", format!("SELECT * FROM t WHERE a IN (0{})", ", 1".repeat(depth))),
+        ("NOT IN list", format!("SELECT * FROM t WHERE a NOT IN (0{})", ", a".repeat(depth))),
+        ("VALUES", format!("VALUES (0){}", ", (1)".repeat(depth))),
+        ("CASE arms", format!("SELECT CASE a{} END FROM t", " WHEN 1 THEN 1".repeat(depth))),
+        ("columns", format!("SELECT 1{}", ", 1".repeat(depth))),
+        ("coalesce", format!("SELECT coalesce(NULL{})", ", NULL".repeat(depth))),
+    ]
+}
+
+#[test]
+fn nesting_and_long_chains_never_overflow_the_stack() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY)");
+        let mut client = db.client();
+        client.ok("INSERT INTO t VALUES (1)");
+        for depth in [20, 50, 99, 400, 3_000, 9_000, 19_000] {
+            for (what, text) in nested(depth) {
+                // Joins of hundreds of tables are a matter of time, not of depth.
+                if what.contains("join") && depth > 20 {
+                    continue;
+                }
+                let done = ends_well(&mut client, &format!("{what}, {depth}"), &text);
+                let in_a_row = ["AND", "OR", "OR of indexes", "+", "||", "IN list", "NOT IN list", "VALUES"];
+                assert!(done || depth > 3_000 || !in_a_row.contains(&what), "{what}, {depth}");
+            }
+        }
+        for depth in [100_000, 1_000_000] {
+            for (what, text) in nested(depth).into_iter().take(5) {
+                assert!(!ends_well(&mut client, what, &text), "{what}, {depth}");
+            }
+        }
+        assert_eq!(client.ok("SELECT a FROM t"), ["1"]);
+    });
+}
+
+#[test]
+fn huge_literals_are_values_or_errors() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("CREATE TABLE t (a text PRIMARY KEY, b bytea)");
+        let mut client = db.client();
+        assert!(!ends_well(&mut client, "digits", &format!("SELECT {}", "9".repeat(100_000))));
+        assert!(!ends_well(&mut client, "fraction", &format!("SELECT 0.{}1", "0".repeat(100_000))));
+        ends_well(&mut client, "exponent", "SELECT 1e999999999");
+        ends_well(&mut client, "negative exponent", "SELECT 1e-999999999");
+        assert!(!ends_well(&mut client, "integer", &format!("SELECT '{}'::bigint", "1".repeat(1_000_000))));
+        assert!(ends_well(&mut client, "text", &format!("SELECT length('{}')", "x".repeat(10_000_000))));
+        assert!(!ends_well(&mut client, "a key", &format!("INSERT INTO t VALUES ('{}')", "x".repeat(100_000))));
+        ends_well(&mut client, "name", &format!("SELECT 1 AS {}", "x".repeat(1_000_000)));
+        ends_well(&mut client, "hexadecimal", &format!("SELECT '\\x{}'::bytea", "ff".repeat(1_000_000)));
+        ends_well(&mut client, "interval", &format!("SELECT '{} days'::interval", "9".repeat(1_000)));
+        ends_well(&mut client, "date", &format!("SELECT '{}-01-01'::date", "9".repeat(1_000)));
+        ends_well(&mut client, "parameters", "SELECT $99999999999999999999");
+        ends_well(&mut client, "repeat", "SELECT length(repeat('x', 2000000000))");
+        ends_well(&mut client, "pad", "SELECT length(lpad('x', 2000000000))");
+        ends_well(&mut client, "power", "SELECT 10.0 ^ 100000");
+        ends_well(&mut client, "pattern", &format!("SELECT 'a' ~ '{}'", "(a*)*".repeat(1_000)));
+        ends_well(&mut client, "like", &format!("SELECT '{}' LIKE '{}'", "a".repeat(1_000), "%a".repeat(500)));
+        ends_well(
+            &mut client,
+            "columns",
+            &format!("CREATE TABLE wide ({} z int)", (0..5_000).map(|n| format!("c{n} int, ")).collect::<String>()),
+        );
+        assert_eq!(client.ok("SELECT count(*) FROM t"), ["0"]);
+    });
+}
+
+// ---- nothing by half ----
+
+const WHOLE: &str = "CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE t (id int PRIMARY KEY, a int UNIQUE, b int CHECK (b < 100), p int REFERENCES p);
+    CREATE INDEX ON t (b); INSERT INTO p VALUES (1); INSERT INTO t SELECT g, g, g, 1 FROM generate_series(1, 50) AS g";
+
+/// Statements whose last row, or nearly the last, is wrong.
+const FAILING: &[(&str, &str)] = &[
+    ("INSERT INTO t VALUES (101, 101, 1, 1), (102, 102, 1, 1), (50, 103, 1, 1)", "23505"),
+    ("INSERT INTO t VALUES (101, 101, 1, 1), (102, 50, 1, 1)", "23505"),
+    ("INSERT INTO t VALUES (101, 101, 1, 1), (102, 102, 100, 1)", "23514"),
+    ("INSERT INTO t VALUES (101, 101, 1, 1), (102, 102, 1, 2)", "23503"),
+    ("INSERT INTO t VALUES (101, 101, 1, 1), (NULL, 102, 1, 1)", "23502"),
+    ("INSERT INTO t SELECT g + 100, g + 100, 1 / (60 - g), 1 FROM generate_series(1, 60) AS g", "22012"),
+    ("INSERT INTO t SELECT g, g + 100, 1, 1 FROM generate_series(60, 1, -1) AS g", "23505"),
+    ("UPDATE t SET a = a + 1000, b = 1 / (50 - id)", "22012"),
+    ("UPDATE t SET b = b + 50", "23514"),
+    ("UPDATE t SET a = 7 WHERE id > 40", "23505"),
+    ("UPDATE t SET p = id", "23503"),
+    ("UPDATE t SET id = NULL WHERE id > 10", "23502"),
+    ("DELETE FROM t WHERE 1 / (50 - id) >= 0", "22012"),
+    ("DELETE FROM p", "23503"),
+    ("UPDATE p SET id = id + 100", "23503"),
+    ("INSERT INTO t VALUES (1, 1, 1, 1), (1, 1, 1, 1) ON CONFLICT (id) DO UPDATE SET b = 7", "21000"),
+    ("INSERT INTO t VALUES (101, 101, 1, 1) RETURNING 1 / 0", "22012"),
+    ("ALTER TABLE t ADD CHECK (id < 50)", "23514"),
+    ("ALTER TABLE t ADD UNIQUE (p)", "23505"),
+    ("ALTER TABLE t ADD COLUMN z int NOT NULL", "23502"),
+    ("CREATE UNIQUE INDEX made ON t (p)", "23505"),
+    ("CREATE TABLE made AS SELECT 1 / (50 - id) FROM t", "22012"),
+];
+
+#[test]
+fn a_statement_that_fails_leaves_nothing_behind() {
+    for &(text, code) in FAILING {
+        let db = TestDatabase::new(WHOLE);
+        let query = "SELECT * FROM t ORDER BY id";
+        let before = db.now(query);
+        let unharmed = |what: &str, client: &mut Client| {
+            assert_eq!(client.ok(query), before, "{what}: {text}");
+            assert_eq!(client.fails("SELECT * FROM made"), "42P01", "{what}: {text}");
+            assert_eq!(db.engine.check().unwrap(), [""; 0], "{what}: {text}");
+        };
+        let mut client = db.client();
+        assert_eq!(client.fails(text), code, "{text}");
+        unharmed("alone", &mut client);
+        for begin in BOTH {
+            let mut client = db.begun(begin);
+            assert_eq!(client.fails(text), code, "{text}");
+            assert_eq!(client.fails("SELECT 1"), "25P02");
+            assert_eq!(client.send("COMMIT"), Reply::Done(Vec::new(), "ROLLBACK".to_owned()));
+            unharmed("in a block", &mut client);
+
+            // With changes of the block before and behind it, which stay.
+            let mut client = db.begun(begin);
+            client.ok("INSERT INTO p VALUES (5)");
+            client.ok("SAVEPOINT s");
+            assert_eq!(client.fails(text), code, "{text}");
+            client.ok("ROLLBACK TO s");
+            assert_eq!(client.ok(query), before, "{text}");
+            client.ok("INSERT INTO p VALUES (6)");
+            client.ok("COMMIT");
+            assert_eq!(client.ok("SELECT id FROM p ORDER BY id"), ["1", "5", "6"]);
+            unharmed("behind a savepoint", &mut client);
+            client.ok("DELETE FROM p WHERE id > 1");
+        }
+    }
+}
