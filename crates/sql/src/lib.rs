@@ -18,6 +18,7 @@
 //! | `ddl` | changing the catalogue |
 //! | `copy` | rows as files: COPY |
 //! | `lift` | literals lifted out of texts, so that these share plans |
+//! | `wire`, `directory_lock` | values as clients send them; which process has a database open |
 //! | `session` | statements, transactions, settings, the plan cache |
 
 pub mod aggregates;
@@ -28,6 +29,7 @@ pub mod catalog;
 mod copy;
 mod datetime;
 mod ddl;
+mod directory_lock;
 mod env;
 mod error;
 mod exec;
@@ -50,15 +52,17 @@ mod statement;
 mod text_io;
 mod types;
 mod value;
+pub mod wire;
 
 pub use compact_str::CompactString;
+pub use directory_lock::DirectoryLock;
 pub use env::Env;
 pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;
 pub use numeric::Numeric;
 pub use session::{
-    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Prepared, Progress, ResultColumn, Rows,
-    Running, Session, TransactionState,
+    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Notice, Prepared, Progress, ResultColumn,
+    Rows, Running, Session, Severity, TransactionState,
 };
 pub use types::{Category, ColumnType, Modifier, Type};
 pub use value::Datum;

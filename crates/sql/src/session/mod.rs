@@ -19,6 +19,7 @@ mod cursor;
 mod engine;
 mod plans;
 mod rows;
+mod serve;
 mod settings;
 
 use std::collections::HashMap;
@@ -46,6 +47,7 @@ pub use engine::Engine;
 use plans::{Command, Plans};
 pub use plans::{Lifting, Prepared, ResultColumn};
 pub use rows::Rows;
+pub use serve::{Notice, Severity};
 
 /// The version that clients are told: that of the PostgreSQL whose SQL this follows.
 pub(crate) const SERVER_VERSION: &str = "15.0";
@@ -79,10 +81,14 @@ pub struct Session {
     cancel: Arc<AtomicBool>,
     /// The newest state that this session's transactions saw or made: later ones see at least that.
     seen: TxnId,
+    notices: Vec<Notice>,
+    settings_version: u32,
 }
 
 /// What belongs to a transaction block.
 struct Block {
+    /// It was begun by the protocol, which ends it as well.
+    implicit: bool,
     isolation: Isolation,
     read_only: bool,
     savepoints: Vec<NamedSavepoint>,
@@ -201,6 +207,8 @@ impl Session {
             named: HashMap::new(),
             cancel: Arc::default(),
             seen: TxnId(0),
+            notices: Vec::new(),
+            settings_version: 0,
         };
         session.settings_set();
         session
@@ -261,6 +269,7 @@ impl Session {
             self.env.schema = schema.clone();
         }
         self.own.settings_changed = false;
+        self.settings_version = self.settings_version.wrapping_add(1);
     }
 
     // ---- transactions ----
@@ -838,6 +847,7 @@ fn in_failed_block() -> Error {
 impl Default for Block {
     fn default() -> Self {
         Self {
+            implicit: false,
             isolation: Isolation::Serializable,
             read_only: false,
             savepoints: Vec::new(),

@@ -299,8 +299,8 @@ impl Session {
         };
         let prepared = Arc::new(prepared);
         // What a block's own changes of the catalogue led to is right for nobody else.
-        let is_plan = matches!(prepared.command, Command::Plan { .. });
-        if is_plan && !self.block.catalog_changed {
+        let is_kept = matches!(prepared.command, Command::Plan { .. } | Command::Control(_));
+        if is_kept && !self.block.catalog_changed {
             if self.plans.by_text.len() >= PLANS_MAX {
                 self.plans.by_text.clear();
             }

@@ -1,6 +1,7 @@
 //! Settings of a session: SET, SHOW, RESET.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use compact_str::CompactString;
@@ -41,6 +42,9 @@ const KNOWN: &[Known] = &[
         kind: Kind::OneOf(&["UTF8", "UTF-8", "utf8", "unicode", "SQL_ASCII"]),
     },
     Known { name: "client_min_messages", default: "notice", kind: Kind::Text },
+    // When a statement that takes long goes on in the pool for work that nobody waits for; 0 for never. Heeded by servers.
+    Known { name: "colibri.batch_after", default: "100", kind: Kind::Duration },
+    Known { name: "colibri.priority", default: "user", kind: Kind::OneOf(&["user", "batch"]) },
     Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Dates },
     Known { name: "default_transaction_deferrable", default: "off", kind: Kind::Bool },
     Known { name: "default_transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
@@ -85,6 +89,8 @@ const KNOWN: &[Known] = &[
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     values: BTreeMap<CompactString, String>,
+    /// Defaults of this session: what RESET goes back to.
+    defaults: Option<Arc<BTreeMap<CompactString, String>>>,
 }
 
 fn known(name: &str) -> Option<&'static Known> {
@@ -157,9 +163,59 @@ fn show_size(kilobytes: i64) -> String {
     }
 }
 
+/// Checks a value, and brings it into its usual form.
+fn usual(name: &str, value: &str) -> Result<String> {
+    let Some(known) = known(name) else {
+        // A name with a dot is a program's own.
+        return if name.contains('.') { Ok(value.to_owned()) } else { Err(no_such(name)) };
+    };
+    Ok(match &known.kind {
+        Kind::Text => value.to_owned(),
+        Kind::Bool => match parse_bool(value) {
+            Some(true) => "on".to_owned(),
+            Some(false) => "off".to_owned(),
+            None => {
+                let message = format!("parameter \"{}\" requires a Boolean value", known.name);
+                return Err(Error::new(SqlState::BAD_PARAMETER, message));
+            }
+        },
+        Kind::Duration => parse_with_unit(value, TIMES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
+        Kind::Memory => parse_with_unit(value, SIZES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
+        Kind::Integer(min, max) => {
+            let number: i64 = value.trim().parse().map_err(|_| invalid(known.name, value))?;
+            if !(*min..=*max).contains(&number) {
+                let message = format!(
+                    "{number} is outside the valid range for parameter \"{}\" ({min} .. {max})",
+                    known.name
+                );
+                return Err(Error::new(SqlState::BAD_PARAMETER, message));
+            }
+            number.to_string()
+        }
+        Kind::OneOf(_) if known.name == "bytea_output" && value.eq_ignore_ascii_case("escape") => {
+            return Err(Error::unsupported("bytea_output escape"));
+        }
+        Kind::OneOf(choices) => choices
+            .iter()
+            .find(|choice| choice.eq_ignore_ascii_case(value))
+            .map(|choice| if known.name == "client_encoding" { "UTF8".to_owned() } else { (*choice).to_owned() })
+            .ok_or_else(|| invalid(known.name, value))?,
+        Kind::Dates => date_style(value)?,
+        Kind::Zone => {
+            crate::datetime::Zone::parse(value).map_err(|_| invalid("TimeZone", value))?;
+            value.to_owned()
+        }
+        Kind::Fixed => {
+            let message = format!("parameter \"{}\" cannot be changed", known.name);
+            return Err(Error::new(SqlState("55P02"), message));
+        }
+    })
+}
+
 impl Settings {
     fn raw(&self, name: &str) -> Option<&str> {
-        match self.values.get(name) {
+        let given = self.values.get(name).or_else(|| self.defaults.as_ref()?.get(name));
+        match given {
             Some(value) => Some(value),
             None => known(name).map(|known| known.default),
         }
@@ -188,63 +244,22 @@ impl Settings {
     /// Sets a value; `None` for the default.
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>) -> Result<()> {
         let name = name.to_ascii_lowercase();
-        let Some(known) = known(&name) else {
-            // A name with a dot is a program's own.
-            if !name.contains('.') {
-                return Err(no_such(&name));
+        match value {
+            Some(value) => {
+                let usual = usual(&name, value)?;
+                self.values.insert(name.into(), usual);
             }
-            match value {
-                Some(value) => _ = self.values.insert(name.into(), value.to_owned()),
-                None => _ = self.values.remove(name.as_str()),
-            }
-            return Ok(());
-        };
-        let Some(value) = value else {
-            self.values.remove(known.name);
-            return Ok(());
-        };
-        let usual = match &known.kind {
-            Kind::Text => value.to_owned(),
-            Kind::Bool => match parse_bool(value) {
-                Some(true) => "on".to_owned(),
-                Some(false) => "off".to_owned(),
-                None => {
-                    let message = format!("parameter \"{}\" requires a Boolean value", known.name);
-                    return Err(Error::new(SqlState::BAD_PARAMETER, message));
-                }
-            },
-            Kind::Duration => parse_with_unit(value, TIMES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
-            Kind::Memory => parse_with_unit(value, SIZES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
-            Kind::Integer(min, max) => {
-                let number: i64 = value.trim().parse().map_err(|_| invalid(known.name, value))?;
-                if !(*min..=*max).contains(&number) {
-                    let message = format!(
-                        "{number} is outside the valid range for parameter \"{}\" ({min} .. {max})",
-                        known.name
-                    );
-                    return Err(Error::new(SqlState::BAD_PARAMETER, message));
-                }
-                number.to_string()
-            }
-            Kind::OneOf(_) if known.name == "bytea_output" && value.eq_ignore_ascii_case("escape") => {
-                return Err(Error::unsupported("bytea_output escape"));
-            }
-            Kind::OneOf(choices) => choices
-                .iter()
-                .find(|choice| choice.eq_ignore_ascii_case(value))
-                .map(|choice| if known.name == "client_encoding" { "UTF8".to_owned() } else { (*choice).to_owned() })
-                .ok_or_else(|| invalid(known.name, value))?,
-            Kind::Dates => date_style(value)?,
-            Kind::Zone => {
-                crate::datetime::Zone::parse(value).map_err(|_| invalid("TimeZone", value))?;
-                value.to_owned()
-            }
-            Kind::Fixed => {
-                let message = format!("parameter \"{}\" cannot be changed", known.name);
-                return Err(Error::new(SqlState("55P02"), message));
-            }
-        };
-        self.values.insert(known.name.into(), usual);
+            None if known(&name).is_none() && !name.contains('.') => return Err(no_such(&name)),
+            None => _ = self.values.remove(name.as_str()),
+        }
+        Ok(())
+    }
+
+    /// Sets what RESET goes back to.
+    pub(crate) fn set_default(&mut self, name: &str, value: &str) -> Result<()> {
+        let name = name.to_ascii_lowercase();
+        let usual = usual(&name, value)?;
+        Arc::make_mut(self.defaults.get_or_insert_default()).insert(name.into(), usual);
         Ok(())
     }
 
