@@ -12,6 +12,7 @@
 //! | `operators`, `functions`, `aggregates`, `like`, `resolve` | what can be computed, and how it is chosen |
 //! | `key`, `row`, `record` | the bytes of keys and rows |
 //! | `catalog` | tables, indexes, constraints, sequences, schemas |
+//! | `cluster` | the server around a session: databases, roles, grants, other sessions |
 //! | `bind`, `expr` | names and types resolved |
 //! | `plan`, `explain` | operators, and how they are chosen |
 //! | `exec` | running them |
@@ -26,6 +27,7 @@ mod binary_io;
 mod bind;
 pub mod cast;
 pub mod catalog;
+pub mod cluster;
 mod copy;
 mod datetime;
 mod ddl;

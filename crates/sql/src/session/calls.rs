@@ -9,6 +9,7 @@ use compact_str::CompactString;
 use super::engine::Engine;
 use super::settings::Settings;
 use crate::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
+use crate::cluster::{Authority, Cluster, RoleId};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::SessionCalls;
 use crate::value::Datum;
@@ -17,7 +18,15 @@ use crate::value::Datum;
 pub(super) struct Own {
     pub(super) engine: Arc<Engine>,
     pub(super) number: i32,
+    /// The server around; without one the user is a superuser, alone.
+    pub(super) cluster: Option<Arc<dyn Cluster>>,
+    /// As whom somebody logged in.
+    pub(super) session_user: RoleId,
+    /// As whom statements run, by name: the same unless SET ROLE says otherwise.
     pub(super) user: CompactString,
+    /// What the user may do, as of this version of the cluster.
+    pub(super) authority: Arc<Authority>,
+    pub(super) cluster_version: u64,
     pub(super) settings: Settings,
     /// The catalogue as the transaction at hand sees it, or the last one saw it.
     pub(super) catalog: Arc<Catalog>,

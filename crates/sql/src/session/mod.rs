@@ -34,6 +34,7 @@ use colibri_txn::{
 use compact_str::CompactString;
 
 use crate::catalog::{self, Catalog, catalog_space, table_key};
+use crate::cluster::{self, Authority, Cluster, RoleId};
 use crate::env::{self, Env};
 use crate::error::{Error, Pause, Result, SqlState};
 use crate::exec::{Batch, Context, Execution, Step};
@@ -181,13 +182,47 @@ pub struct Answer {
 }
 
 impl Session {
-    /// A session of a user.
+    /// A session of a user on a database by itself: without a server around it, where whoever is there may do everything.
     #[must_use]
     pub fn new(engine: &Arc<Engine>, user: &str) -> Self {
+        Self::with_number(engine, user, engine.new_session_number())
+    }
+
+    /// A session on a database of a cluster, of a user whose name is proven. `pid` is the number by which it is cancelled.
+    ///
+    /// # Errors
+    /// As [`cluster::admit`].
+    pub fn in_cluster(engine: &Arc<Engine>, cluster: &Arc<dyn Cluster>, user: &str, pid: i32) -> Result<Self> {
+        let (role, _) = cluster::admit(&**cluster, user, engine.name())?;
+        let mut session = Self::with_number(engine, user, pid);
+        session.own.cluster = Some(Arc::clone(cluster));
+        session.own.session_user = role;
+        session.renew_authority(role);
+        Ok(session)
+    }
+
+    /// Looks up again what a role may do.
+    fn renew_authority(&mut self, role: RoleId) {
+        let Some(cluster) = &self.own.cluster else { return };
+        // Before looking: what changes meanwhile is looked up once more.
+        let version = cluster.version();
+        let owner = cluster.databases().into_iter().find(|known| known.name == self.own.engine.name());
+        let owner = owner.map_or(cluster::BOOTSTRAP_ROLE, |database| database.owner);
+        let roles = cluster.roles();
+        self.own.authority = Arc::new(Authority::of(&roles, role, owner));
+        self.own.user = roles.name_of(role);
+        self.own.cluster_version = version;
+    }
+
+    fn with_number(engine: &Arc<Engine>, user: &str, number: i32) -> Self {
         let settings = settings::Settings::default();
         let own = Own {
-            number: engine.new_session_number(),
+            number,
+            cluster: None,
+            session_user: cluster::BOOTSTRAP_ROLE,
             user: user.into(),
+            authority: Arc::new(Authority::superuser()),
+            cluster_version: 0,
             search_path: settings.search_path(user),
             settings,
             catalog: Arc::default(),
