@@ -194,6 +194,13 @@ impl Error {
         self
     }
 
+    /// With another place: the text is a part of a longer one.
+    #[must_use]
+    pub fn moved_to(mut self, position: u32) -> Self {
+        self.0.position = Some(position);
+        self
+    }
+
     /// Without a place: the text is not one that the user has written.
     #[must_use]
     pub(crate) fn without_position(mut self) -> Self {

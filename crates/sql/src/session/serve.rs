@@ -98,6 +98,30 @@ impl Session {
         }
     }
 
+    /// A statement that was prepared under a name, by the protocol or by PREPARE.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Arc<Prepared>> {
+        self.named.get(name)
+    }
+
+    /// Keeps a prepared statement under a name.
+    ///
+    /// # Errors
+    /// 42P05 if there is one of that name.
+    pub fn keep_named(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
+        if self.named.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(Error::new(SqlState::DUPLICATE_PREPARED, message));
+        }
+        self.named.insert(name.into(), prepared);
+        Ok(())
+    }
+
+    /// Forgets a prepared statement, if there is one of that name.
+    pub fn forget_named(&mut self, name: &str) {
+        self.named.remove(name);
+    }
+
     /// Says that something went wrong that belongs to the block, if there is one: it has failed.
     pub fn fail_block(&mut self) {
         if self.state == TransactionState::Open {
