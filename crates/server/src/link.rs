@@ -15,7 +15,6 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use colibri_runtime::net::{TcpStream, UnixStream};
@@ -131,11 +130,6 @@ impl Link {
 
     pub(crate) fn tls(&self) -> Option<&Tls> {
         self.tls.as_deref()
-    }
-
-    /// Whether the client has gone, or has said that it sends no more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
     }
 
     /// Reads what is there, at most a thread's scratch full; false at the end.
@@ -283,6 +277,3 @@ impl Link {
         _ = self.flush().await;
     }
 }
-
-/// What a connection that is shared needs of TLS: which certificate there is at the moment.
-pub(crate) type TlsConfig = Arc<crate::tls::Certificate>;

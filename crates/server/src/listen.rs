@@ -18,17 +18,19 @@ pub(crate) const PORT: u16 = 5432;
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, Option<SocketFile>),
+    Unix(UnixListener, #[expect(dead_code, reason = "for its end")] Option<SocketFile>),
 }
 
 /// The file of a Unix socket, which goes away with it.
 #[derive(Debug)]
-pub(crate) struct SocketFile(PathBuf);
+pub(crate) struct SocketFile {
+    path: PathBuf,
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // The next server that listens there removes it as well.
-        _ = fs::remove_file(&self.0);
+        _ = fs::remove_file(&self.path);
     }
 }
 
@@ -75,7 +77,7 @@ impl Listener {
             Ok(listener)
         };
         match listen() {
-            Ok(listener) => Ok(Self::Unix(listener, Some(SocketFile(path)))),
+            Ok(listener) => Ok(Self::Unix(listener, SocketFile { path }.into())),
             Err(source) => Err(ServeError::Listen { address: path.display().to_string(), source }),
         }
     }

@@ -164,7 +164,7 @@ impl Exchange {
             let message = "client uses authorization identity, but it is not supported";
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
         }
-        let mut header = first[..first.len() - bare.len()].as_bytes().to_vec();
+        let mut header = first.as_bytes()[..first.len() - bare.len()].to_vec();
         match (flag, binding) {
             ("n", _) if mechanism == MECHANISM => {}
             ("y", Binding::None) if mechanism == MECHANISM => {}
