@@ -270,10 +270,12 @@ impl Link {
 
     /// Sends what is left, and says that no more will come.
     pub(crate) async fn close(&mut self) {
-        if let Some(tls) = &mut self.tls {
-            tls.say_goodbye();
-        }
         // The client may have gone before.
-        _ = self.flush().await;
+        if self.flush().await.is_ok()
+            && let Some(tls) = &mut self.tls
+        {
+            tls.say_goodbye();
+            _ = self.flush().await;
+        }
     }
 }

@@ -268,11 +268,6 @@ impl Member {
         }
     }
 
-    /// It is about to wait for its client: whoever asked for a cancellation by now was late.
-    pub(crate) fn forget_cancel(&self) {
-        self.cancelled.store(false, Ordering::Release);
-    }
-
     pub(crate) fn waits_for(&self, what: Option<Waits>) {
         let place = what.and_then(|what| WAITS.iter().position(|&known| known == what));
         self.waits_for.store(place.map_or(0, |place| place as u8 + 1), Ordering::Relaxed);
@@ -286,6 +281,10 @@ impl Member {
     pub(crate) fn begins(&self, query: Query, now_us: i64) {
         let mut activity = self.activity.lock();
         let before = std::mem::replace(&mut activity.query, query);
+        if activity.state != SessionState::Active {
+            // Whoever asked for a cancellation while there was nothing to cancel was late.
+            self.cancelled.store(false, Ordering::Release);
+        }
         activity.state = SessionState::Active;
         (activity.query_us, activity.state_us) = (Some(now_us), now_us);
         if activity.transaction_us.is_none() {

@@ -72,15 +72,14 @@ impl Client {
     /// Takes the data of a COPY FROM until the client says that they are complete.
     async fn take_copy(&mut self, copy: &mut CopyFrom, turn: &mut Turn) -> Result<(), Failure> {
         self.flush().await?;
-        // Of the message at hand, what has not come yet.
-        let mut left = 0;
         loop {
-            match self.copy_piece(&mut left).await? {
+            match self.copy_piece().await? {
                 Piece::Data(bytes) => {
                     let Self { link, session, .. } = self;
                     let session = session.as_mut().expect("it is away only while its task waits for it");
-                    let mut wait = session.copy_push(copy, &link.inbox.unread()[..bytes])?;
-                    self.link.inbox.take(bytes);
+                    let pushed = session.copy_push(copy, &link.inbox.unread()[..bytes]);
+                    link.inbox.take(bytes);
+                    let mut wait = pushed?;
                     while let Some(lock) = wait {
                         self.wait_for(lock, turn).await?;
                         wait = self.session().copy_push(copy, &[])?;
@@ -95,10 +94,10 @@ impl Client {
         }
     }
 
-    /// Waits for what comes next; `left` is of the message of data at hand.
-    async fn copy_piece(&mut self, left: &mut usize) -> Result<Piece, Failure> {
+    /// Waits for what comes next.
+    async fn copy_piece(&mut self) -> Result<Piece, Failure> {
         loop {
-            if *left > 0 {
+            if self.copy_left > 0 {
                 match self.link.inbox.unread().len() {
                     0 => {
                         self.more(None, false).await?;
@@ -108,8 +107,8 @@ impl Client {
                         }
                     }
                     there => {
-                        let bytes = there.min(*left).min(PIECE_BYTES);
-                        *left -= bytes;
+                        let bytes = there.min(self.copy_left).min(PIECE_BYTES);
+                        self.copy_left -= bytes;
                         return Ok(Piece::Data(bytes));
                     }
                 }
@@ -123,7 +122,7 @@ impl Client {
             };
             if kind == b'd' {
                 self.link.inbox.take(HEADER_BYTES);
-                *left = body_bytes;
+                self.copy_left = body_bytes;
                 continue;
             }
             if self.link.inbox.unread().len() < HEADER_BYTES + body_bytes {

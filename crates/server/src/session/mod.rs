@@ -100,6 +100,8 @@ pub(crate) struct Client {
     portals: Portals,
     /// After an error, until the next Sync.
     is_skipping: bool,
+    /// Of a message with data for a COPY, the bytes that were not taken yet. If the COPY has failed they are left out.
+    copy_left: usize,
     /// Something is to be sent though the client has asked for nothing more.
     is_flush_due: bool,
     owed: Option<Owed>,
@@ -142,6 +144,7 @@ impl Client {
             session: Some(Box::new(session)),
             portals: Portals::default(),
             is_skipping: false,
+            copy_left: 0,
             is_flush_due: false,
             owed: None,
             scratch: String::new(),
@@ -207,7 +210,9 @@ impl Client {
 
     async fn run(&mut self) -> End {
         loop {
+            self.skip_copy();
             let step = match self.link.message(self.shared.options.message_bytes_max) {
+                _ if self.copy_left > 0 => self.wait().await,
                 Ok(Some(header)) => self.take(header).await,
                 Ok(None) => self.wait().await,
                 Err(error) => Err(End::Fatal(error)),
@@ -216,6 +221,13 @@ impl Client {
                 return end;
             }
         }
+    }
+
+    /// Leaves out what is left of data for a COPY that has failed.
+    fn skip_copy(&mut self) {
+        let bytes = self.copy_left.min(self.link.inbox.unread().len());
+        self.link.inbox.take(bytes);
+        self.copy_left -= bytes;
     }
 
     /// Carries a message out.
@@ -336,11 +348,9 @@ impl Client {
         let next = self.link.message(self.shared.options.message_bytes_max);
         if self.owed.is_some() && matches!(next, Ok(Some(_))) && self.link.out.len() < OUT_BYTES {
             self.is_flush_due = true;
-        } else {
-            self.flush().await?;
+            return Ok(());
         }
-        self.member().forget_cancel();
-        Ok(())
+        self.flush().await
     }
 
     /// Sends what is to be sent, once it may be told.

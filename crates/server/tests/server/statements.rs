@@ -221,7 +221,7 @@ fn copy_takes_and_gives_rows_in_every_format() {
     assert_eq!(error.code(), "22P02");
     wire.put(b'Q', b"COPY t FROM STDIN\0").put(b'd', b"9\tx\n").put(b'f', b"changed my mind\0").flush();
     let error = wire.answer().unwrap_err();
-    assert!(error.code() == "57014" && error.message().contains("changed my mind"));
+    assert!(error.code() == "57014" && error.message().contains("changed my mind"), "{error:?}");
     assert_eq!(wire.value("SELECT count(*) FROM t"), "3");
     // By the extended protocol, with the Sync before the data.
     wire.parse("", "COPY t FROM STDIN").bind("", "", &[]).execute("", 0).sync().put(b'd', b"9\tx\n").put(b'c', b"");
