@@ -3,8 +3,11 @@
 //! A value does not know its exact type (an `Int` may be a smallint or a bigint): expressions are typed before they
 //! run, so the type is always at hand where it matters.
 
+use std::sync::Arc;
+
 use compact_str::CompactString;
 
+use crate::array::Array;
 use crate::interval::Interval;
 use crate::numeric::Numeric;
 
@@ -36,6 +39,8 @@ pub enum Datum {
     Interval(Interval),
     /// `uuid`
     Uuid([u8; 16]),
+    /// An array
+    Array(Arc<Array>),
 }
 
 const _: () = assert!(size_of::<Datum>() == 32);
@@ -89,7 +94,10 @@ pub(crate) mod tests {
         let bytes = |random: &mut fastrand::Rng| -> Vec<u8> {
             (0..random.usize(..6)).map(|_| *random.choice(b"\0\x01\x02ab\xfe\xff").unwrap()).collect()
         };
-        match ty {
+        match ty.base() {
+            Type::Array(_) | Type::Int2Vector | Type::OidVector | Type::AnyArray | Type::Record => {
+                random_array(ty, random)
+            }
             Type::Bool => Datum::Bool(random.bool()),
             Type::Int2 => Datum::Int(int(random, 16)),
             Type::Int4 => Datum::Int(int(random, 32)),
@@ -113,7 +121,7 @@ pub(crate) mod tests {
                 let scale = if random.bool() { random.u8(..6) } else { random.u8(..=100) };
                 Datum::Numeric(Numeric::new(if random.bool() { -mantissa } else { mantissa }, scale))
             }
-            Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void => {
+            _ => {
                 let text: String = (0..random.usize(..5))
                     .map(|_| *random.choice(&['a', 'b', 'A', ' ', '\u{1}', '\u{e9}', '\u{10000}', '\0']).unwrap())
                     .collect();

@@ -15,6 +15,7 @@ use crate::catalog::{Relation as Object, Table, View};
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::Series;
+use crate::system::{self, SystemTable};
 use crate::types::{ColumnType, Type};
 
 /// Relations that a query joins at most.
@@ -219,14 +220,20 @@ impl Binder<'_> {
             ast::TableFactor::Table { name, sample: Some(_), .. } => {
                 Err(self.place(name_span(name), Error::unsupported("TABLESAMPLE")))
             }
-            ast::TableFactor::Table { with_ordinality: true, .. } => {
-                Err(self.place(factor.span(), Error::unsupported("WITH ORDINALITY")))
-            }
             ast::TableFactor::Table { name, alias, args: None, .. } => self.named(name, alias.as_ref(), relations),
-            ast::TableFactor::Table { name, alias, args: Some(args), .. } => {
-                self.series(name, &args.args, alias.as_ref(), relations)
+            ast::TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
+                self.series(name, &args.args, alias.as_ref(), *with_ordinality, relations)
             }
-            ast::TableFactor::Function { name, args, alias, .. } => self.series(name, args, alias.as_ref(), relations),
+            ast::TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+                self.series(name, args, alias.as_ref(), *with_ordinality, relations)
+            }
+            // The parser takes this one apart from other functions.
+            ast::TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
+                let name = ast::ObjectName::from(vec![ast::Ident::new("unnest")]);
+                let arg = |expr: &ast::Expr| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr.clone()));
+                let args: Vec<ast::FunctionArg> = array_exprs.iter().map(arg).collect();
+                self.series(&name, &args, alias.as_ref(), *with_ordinality, relations)
+            }
             ast::TableFactor::Derived { lateral, subquery, alias, .. } => {
                 if *lateral {
                     return Err(self.place(factor.span(), Error::unsupported("LATERAL")));
@@ -323,6 +330,9 @@ impl Binder<'_> {
             }
             return self.add(visible_as, None, columns, &[], source, alias, relations);
         }
+        if let Some(table) = self.system_table(name)? {
+            return self.system(table, name, alias, relations);
+        }
         match self.relation(name)? {
             Some(Object::Table(table)) => {
                 let table = Arc::clone(table);
@@ -348,6 +358,44 @@ impl Binder<'_> {
             }
             None => Err(self.place(name_span(name), no_such_relation(name))),
         }
+    }
+
+    /// The system's table of a name: those of `pg_catalog` are found first, wherever names are looked up.
+    pub(crate) fn system_table(&self, name: &ast::ObjectName) -> Result<Option<&'static SystemTable>> {
+        let (schema, relation) = qualified(name)?;
+        Ok(match schema {
+            Some(schema) => system::table(&schema, &relation),
+            None => system::table("pg_catalog", &relation)
+                .or_else(|| self.search_path.iter().find_map(|schema| system::table(schema, &relation))),
+        })
+    }
+
+    fn system(
+        &mut self,
+        table: &'static SystemTable,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        relations: &mut Vec<Relation>,
+    ) -> Result<From> {
+        let (_, relation) = qualified(name)?;
+        let visible_as = alias.map_or(relation, |alias| fold(&alias.name));
+        let schema = if alias.is_some() { None } else { Some(table.schema.into()) };
+        let column = |(at, (name, ty)): (usize, &(&'static str, Type))| Column {
+            name: CompactString::const_new(name),
+            ty: (*ty).into(),
+            origin: Some((table.oid, at as i16 + 1)),
+        };
+        let columns = table.columns.iter().enumerate().map(column).collect();
+        // However often it is named, its rows are made once.
+        let id = match self.system.iter().find(|(known, _)| *known == table.name) {
+            Some((_, id)) => *id,
+            None => {
+                let id = self.new_id();
+                self.system.push((table.name, id));
+                id
+            }
+        };
+        self.add(visible_as, schema, columns, &[], Source::System { id, table }, alias, relations)
     }
 
     /// A view's query, bound as if it stood here.
@@ -378,11 +426,12 @@ impl Binder<'_> {
         name: &ast::ObjectName,
         args: &[ast::FunctionArg],
         alias: Option<&ast::TableAlias>,
+        numbered: bool,
         relations: &mut Vec<Relation>,
     ) -> Result<From> {
         let (_, function) = qualified(name)?;
         let span = name_span(name);
-        if function != "generate_series" {
+        if !gives_rows(&function) {
             return Err(self.place(span, Error::unsupported(format_args!("{function} in FROM"))));
         }
         let mut bounds = Vec::with_capacity(args.len());
@@ -397,6 +446,64 @@ impl Binder<'_> {
             self.frame().scopes = beside;
             bounds.push((bound?, expr.span()));
         }
+        let (series, exprs, ty) = self.rows_of(&function, bounds, span)?;
+        let visible_as = alias.map_or(function, |alias| fold(&alias.name));
+        let mut columns = vec![Column { name: visible_as.clone(), ty: ColumnType::from(ty), origin: None }];
+        if numbered {
+            columns.push(Column { name: "ordinality".into(), ty: Type::Int8.into(), origin: None });
+        }
+        self.add(visible_as, None, columns, &[], Source::Series(series, exprs, numbered), alias, relations)
+    }
+
+    /// A call of a function that gives rows: its arguments in the types that it takes, and the type of what it gives.
+    pub(super) fn rows_of(
+        &mut self,
+        function: &str,
+        bounds: Vec<(Bound, Span)>,
+        span: Span,
+    ) -> Result<(Series, Vec<Expr>, Type)> {
+        match function {
+            "generate_series" => self.series_of(bounds, span),
+            "pg_partition_ancestors" => {
+                let [(bound, at)] = <[_; 1]>::try_from(bounds).map_err(|_| self.place(span, wrong_call(function)))?;
+                let arg = self.coerce(bound, Type::RegClass.into(), CastContext::Implicit, at)?;
+                Ok((Series::Nothing, vec![arg], Type::RegClass))
+            }
+            _ => self.rows_of_array(function, bounds, span),
+        }
+    }
+
+    fn rows_of_array(
+        &mut self,
+        function: &str,
+        bounds: Vec<(Bound, Span)>,
+        span: Span,
+    ) -> Result<(Series, Vec<Expr>, Type)> {
+        let mut bounds = bounds.into_iter();
+        let Some((array, _)) = bounds.next() else { return Err(self.place(span, wrong_call(function))) };
+        let Some(element) = array.ty.ty.element() else {
+            let message = format!("function {function}({}) does not exist", array.ty.ty);
+            return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
+        };
+        let mut args = vec![array.expr];
+        let (series, ty, rest): (_, _, &[Type]) = match function {
+            "unnest" => (Series::Unnest, element, &[]),
+            "_pg_expandarray" if element.is_integer() => (Series::Expanded, Type::Record, &[]),
+            "_pg_expandarray" => {
+                return Err(self.place(span, Error::unsupported("_pg_expandarray of anything but integers")));
+            }
+            _ => (Series::Subscripts, Type::Int4, &[Type::Int4, Type::Bool]),
+        };
+        for (&ty, (bound, at)) in rest.iter().zip(&mut bounds) {
+            args.push(self.coerce(bound, ty.into(), CastContext::Implicit, at)?);
+        }
+        if bounds.next().is_some() || (series == Series::Subscripts && args.len() < 2) {
+            return Err(self.place(span, wrong_call(function)));
+        }
+        Ok((series, args, ty))
+    }
+
+    fn series_of(&mut self, bounds: Vec<(Bound, Span)>, span: Span) -> Result<(Series, Vec<Expr>, Type)> {
         if !(2..=3).contains(&bounds.len()) {
             let error = Error::new(SqlState::NO_SUCH_FUNCTION, "function generate_series takes two or three arguments");
             return Err(self.place(span, error));
@@ -427,9 +534,7 @@ impl Binder<'_> {
             let ty = if index == 2 { step } else { ty };
             exprs.push(self.coerce(bound, ty.into(), CastContext::Implicit, span)?);
         }
-        let visible_as = alias.map_or(function.clone(), |alias| fold(&alias.name));
-        let column = Column { name: visible_as.clone(), ty: ColumnType::from(ty), origin: None };
-        self.add(visible_as, None, vec![column], &[], Source::Series(series, exprs), alias, relations)
+        Ok((series, exprs, ty))
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that a relation in FROM consists of")]
@@ -545,6 +650,15 @@ impl Binder<'_> {
             }
         }
     }
+}
+
+/// Whether a function gives rows.
+pub(super) fn gives_rows(name: &str) -> bool {
+    matches!(name, "generate_series" | "unnest" | "generate_subscripts" | "_pg_expandarray" | "pg_partition_ancestors")
+}
+
+fn wrong_call(function: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_FUNCTION, format!("function {function} does not take these arguments"))
 }
 
 /// Where in the scope the two sides of a join are.

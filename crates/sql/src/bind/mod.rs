@@ -42,6 +42,9 @@ const DEPTH_MAX: usize = 200;
 /// While a SELECT is bound, its aggregates stand at these places of the row; then they become columns of the group.
 pub(super) const AGGREGATES: usize = 1 << 32;
 
+/// While a SELECT is bound, what its list gives more than one row of, or computes of several rows, stands at these places.
+pub(crate) const EXTRAS: usize = 1 << 40;
+
 /// What names and types are looked up in.
 pub(crate) struct Binder<'a> {
     pub(crate) catalog: &'a Catalog,
@@ -62,6 +65,8 @@ pub(crate) struct Binder<'a> {
     depth: usize,
     /// Numbers subqueries and shared queries.
     next_id: Cell<usize>,
+    /// System tables read so far, with the numbers under which their rows are kept.
+    system: Vec<(&'static str, usize)>,
     /// Tables and views that the statement uses.
     pub(crate) used: Vec<u32>,
     /// Whether a session function that changes something, or a volatile one, is called.
@@ -86,6 +91,8 @@ struct Scope {
     width: usize,
     /// Aggregates found in the expressions being bound; `None` where there may be none.
     calls: Option<Vec<logical::Call>>,
+    /// What was found of functions that give rows, and of window functions; `None` where there may be none.
+    extras: Option<Vec<logical::Extra>>,
     /// Why there may be no aggregates here.
     no_calls: &'static str,
     /// Inside an aggregate's arguments.
@@ -217,6 +224,11 @@ const RESERVED: &[&str] = &[
     "with",
 ];
 
+/// Whether a word is a name only in quotes.
+pub(crate) fn is_reserved(word: &str) -> bool {
+    RESERVED.binary_search(&word).is_ok()
+}
+
 /// Refuses a reserved word as a name.
 pub(crate) fn check_name(text: &str, ident: &ast::Ident) -> Result<()> {
     if ident.quote_style.is_some() || ident.value.len() > 17 {
@@ -287,6 +299,7 @@ impl<'a> Binder<'a> {
             with: Vec::new(),
             depth: 0,
             next_id: Cell::new(0),
+            system: Vec::new(),
             used: Vec::new(),
             has_side_effects: false,
         }

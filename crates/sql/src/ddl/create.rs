@@ -14,6 +14,7 @@ use crate::catalog::{
     COLUMNS_MAX, Change, Check, Column, ForeignKey, Identity, Index, IndexColumn, ObjectId, PrimaryKey, Relation,
     Schema, Sequence, Table, View,
 };
+use crate::cluster::RoleId;
 use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
 use crate::plan::ReferenceAction;
@@ -87,6 +88,8 @@ impl Session {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             generations: Vec::new(),
+            owner: self.role(),
+            acl: None,
             layout: None,
         };
         let mut draft = Draft { table, sequences: Vec::new(), names: vec![name] };
@@ -176,6 +179,8 @@ impl Session {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             generations: Vec::new(),
+            owner: self.role(),
+            acl: None,
             layout: None,
         };
         table.renew_generation();
@@ -296,7 +301,7 @@ impl Session {
         let table = &draft.table;
         let name = self.free_name(&table.schema, &[&table.name, &column.name], "seq", &draft.names);
         let id = self.new_id()?;
-        let sequence = new_sequence(id, table.schema.clone(), name.clone(), ty, options, Some((table.id, place)))?;
+        let sequence = new_sequence(id, table.schema.clone(), name.clone(), ty, options, Some((table.id, place)), table.owner)?;
         column.default = Some(format!("nextval('{}')", quoted_name(&sequence.schema, &sequence.name)));
         draft.names.push(name);
         draft.sequences.push(sequence);
@@ -617,7 +622,7 @@ impl Session {
             _ => None,
         };
         let id = self.new_id()?;
-        let sequence = new_sequence(id, schema, name, ty, options, owned_by)?;
+        let sequence = new_sequence(id, schema, name, ty, options, owned_by, self.role())?;
         self.change(vec![Change::PutSequence(sequence)])
     }
 
@@ -641,7 +646,7 @@ impl Session {
             );
         }
         let id = self.new_id()?;
-        self.change(vec![Change::PutSchema(Schema { id, name })])
+        self.change(vec![Change::PutSchema(Schema::new(id, name, self.role()))])
     }
 
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {
@@ -713,7 +718,12 @@ impl Session {
         let mut reads: Vec<ObjectId> = reads;
         reads.sort_unstable();
         reads.dedup();
-        let view = View { id, schema, name, columns: names, query: create.query.to_string(), reads };
+        let (owner, acl) = match &old {
+            Some(old) => (old.owner, old.acl.clone()),
+            None => (self.role(), None),
+        };
+        let query = create.query.to_string();
+        let view = View { id, schema, name, columns: names, query, reads, owner, acl };
         self.change(vec![Change::PutView(view)])
     }
 }
@@ -792,6 +802,7 @@ fn new_sequence(
     ty: Type,
     options: &[ast::SequenceOptions],
     owned_by: Option<(ObjectId, usize)>,
+    owner: RoleId,
 ) -> Result<Sequence> {
     let bad = |message: String| Error::new(SqlState::BAD_PARAMETER, message);
     let (type_min, type_max) = match ty {
@@ -833,5 +844,5 @@ fn new_sequence(
     if start > max {
         return Err(bad(format!("START value ({start}) cannot be greater than MAXVALUE ({max})")));
     }
-    Ok(Sequence { id, schema, name, type_oid: ty.oid(), start, increment, min, max, cycle, owned_by })
+    Ok(Sequence { id, schema, name, type_oid: ty.oid(), start, increment, min, max, cycle, owned_by, owner, acl: None })
 }

@@ -90,6 +90,7 @@ impl Session {
 
     /// Makes changes of the catalogue, for this transaction.
     fn change(&mut self, changes: Vec<Change>) -> Result<()> {
+        self.forget_surroundings();
         let (catalog, txn) = self.catalog_and_txn()?;
         Arc::make_mut(catalog).apply(txn, changes)?;
         self.catalog_changed();

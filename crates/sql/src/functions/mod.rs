@@ -16,7 +16,9 @@ use crate::types::Type;
 use crate::value::Datum;
 
 mod arithmetic;
+mod arrays;
 mod bytes;
+mod catalog;
 mod datetime;
 mod format;
 mod math;
@@ -24,6 +26,8 @@ mod number_picture;
 mod regular;
 mod session;
 mod strings;
+
+pub(crate) use format::quote_identifier;
 
 /// How a function's result depends on more than its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,9 +118,13 @@ struct Registry {
 }
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    let tables: [&[Function]; 8] = [
+    let tables: [&[Function]; 12] = [
         arithmetic::TABLE,
+        arrays::TABLE,
         bytes::TABLE,
+        catalog::COLUMN_PRIVILEGES,
+        catalog::PRIVILEGES,
+        catalog::TABLE,
         datetime::TABLE,
         format::TABLE,
         math::TABLE,
@@ -260,6 +268,9 @@ mod tests {
                         | (Datum::Timestamp(_), Type::Timestamp | Type::TimestampTz)
                         | (Datum::Interval(_), Type::Interval)
                         | (Datum::Uuid(_), Type::Uuid)
+                        | (Datum::Array(_), Type::Array(_) | Type::AnyArray)
+                        | (_, Type::AnyElement)
+                        | (Datum::Int(_), Type::RegClass | Type::RegType | Type::RegProc | Type::RegNamespace | Type::RegRole)
                 );
                 assert!(fits, "{}({values:?}) = {result:?}", function.name);
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use colibri_txn::Transaction;
 use compact_str::CompactString;
 
+use super::activity::Presence;
 use super::engine::Engine;
 use super::settings::Settings;
 use crate::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
@@ -18,10 +19,13 @@ use crate::value::Datum;
 pub(super) struct Own {
     pub(super) engine: Arc<Engine>,
     pub(super) number: i32,
+    pub(super) presence: Arc<Presence>,
     /// The server around; without one the user is a superuser, alone.
     pub(super) cluster: Option<Arc<dyn Cluster>>,
     /// As whom somebody logged in.
     pub(super) session_user: RoleId,
+    /// The same, by name.
+    pub(super) login: CompactString,
     /// As whom statements run, by name: the same unless SET ROLE says otherwise.
     pub(super) user: CompactString,
     /// What the user may do, as of this version of the cluster.
@@ -133,7 +137,8 @@ impl SessionCalls for Own {
                 }
                 Datum::Int(*value)
             }
-            "current_user" | "session_user" => Datum::Text(self.user.clone()),
+            "current_user" => Datum::Text(self.user.clone()),
+            "session_user" => Datum::Text(self.login.clone()),
             "current_database" => Datum::text(self.engine.name()),
             "current_schema" => match self.search_path.iter().find(|schema| self.catalog.schema(schema).is_some()) {
                 Some(schema) => Datum::Text(schema.clone()),

@@ -12,6 +12,7 @@
 //! Invariants: after an error in a block every statement but its end is refused (25P02); rows leave a statement that
 //! changed something, or saw what is not durable, only together with a ticket that says when they may be told.
 
+pub(crate) mod activity;
 mod calls;
 mod control;
 mod copy;
@@ -47,6 +48,7 @@ pub use engine::Engine;
 use plans::{Command, Plans};
 pub use plans::{Lifting, Prepared, ResultColumn};
 pub use rows::Rows;
+pub(crate) use settings::{Settings, for_catalog as settings_for_catalog};
 
 /// The version that clients are told: that of the PostgreSQL whose SQL this follows.
 pub(crate) const SERVER_VERSION: &str = "15.0";
@@ -136,6 +138,8 @@ pub struct Running {
     keeps: bool,
     kept: Rows,
     rows: u64,
+    /// When it began, if it is timed.
+    begun: Option<Instant>,
     batch: Batch,
     /// The catalogue as the statement found it, and whether the block had changed it: for taking back a statement that
     /// changes it.
@@ -206,14 +210,18 @@ impl Session {
         self.own.authority = Arc::new(Authority::of(&roles, role, owner));
         self.own.user = roles.name_of(role);
         self.own.cluster_version = version;
+        self.env.user = self.own.user.clone();
+        self.env.surroundings = None;
     }
 
     fn with_number(engine: &Arc<Engine>, user: &str, number: i32) -> Self {
         let settings = settings::Settings::default();
         let own = Own {
             number,
+            presence: engine.activity().enter(number),
             cluster: None,
             session_user: cluster::BOOTSTRAP_ROLE,
+            login: user.into(),
             user: user.into(),
             authority: Arc::new(Authority::superuser()),
             cluster_version: 0,
@@ -292,10 +300,35 @@ impl Session {
         }
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
         self.own.search_path = settings.search_path(&self.own.user);
+        self.env.surroundings = None;
         if let Some(schema) = self.own.search_path.iter().find(|schema| self.own.catalog.schema(schema).is_some()) {
             self.env.schema = schema.clone();
         }
         self.own.settings_changed = false;
+    }
+
+    /// Tells functions of the catalogue and the server, if what they know is not of now.
+    pub(super) fn surround(&mut self) {
+        if let Some(known) = &self.env.surroundings
+            && Arc::ptr_eq(&known.catalog, &self.own.catalog)
+        {
+            return;
+        }
+        let roles = match &self.own.cluster {
+            Some(_) => None,
+            None => Some(Arc::new(cluster::Roles::new(&self.own.user))),
+        };
+        self.env.surroundings = Some(Arc::new(env::Surroundings {
+            catalog: Arc::clone(&self.own.catalog),
+            search_path: self.own.search_path.clone(),
+            engine: Some(Arc::clone(&self.own.engine)),
+            cluster: self.own.cluster.clone(),
+            roles,
+            authority: Some(Arc::clone(&self.own.authority)),
+            session_user: self.own.login.clone(),
+            settings: self.own.settings.clone(),
+            pid: self.own.number,
+        }));
     }
 
     // ---- transactions ----
@@ -308,7 +341,11 @@ impl Session {
     fn ensure_txn(&mut self, begin: Begin) -> Result<()> {
         if self.txn.is_none() {
             self.env.transaction_us = env::clock_us();
-            self.txn = Some(self.own.engine.store.begin_after(begin, self.seen)?);
+            let txn = self.own.engine.store.begin_after(begin, self.seen)?;
+            if !begin.read_only {
+                self.own.presence.works_as(Some(txn.id()));
+            }
+            self.txn = Some(txn);
         }
         self.see_catalog()
     }
@@ -357,6 +394,7 @@ impl Session {
     /// Takes the transaction back. What it saw may have been told: the ticket says when that is durable.
     fn abort_txn(&mut self) -> Option<CommitTicket> {
         let txn = self.txn.take()?;
+        self.own.engine.activity().roll_back();
         let ticket = txn.ticket_of_reads();
         drop(txn);
         self.forget_catalog();
@@ -399,6 +437,17 @@ impl Session {
 
     pub(crate) fn catalog_changed(&mut self) {
         self.block.catalog_changed = true;
+        self.surround();
+    }
+
+    /// Makes functions forget the catalogue: it is about to change, and need not be copied for their sake.
+    pub(crate) fn forget_surroundings(&mut self) {
+        self.env.surroundings = None;
+    }
+
+    /// As whom statements run.
+    pub(crate) fn role(&self) -> RoleId {
+        self.own.authority.role
     }
 
     pub(crate) fn search_path(&self) -> &[CompactString] {
@@ -486,6 +535,7 @@ impl Session {
             keeps: false,
             kept: Rows::default(),
             rows: 0,
+            begun: prepared.counter.as_ref().and_then(|counter| counter.begin()),
             batch: Batch::default(),
             catalog_before: None,
         })
@@ -583,6 +633,9 @@ impl Session {
         running.kept.clear();
         running.rows = 0;
         running.stage = Stage::Restart(savepoint);
+        if let Some(counter) = &running.prepared.counter {
+            counter.conflicted();
+        }
         if self.cancel.load(Ordering::Relaxed) {
             return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
         }
@@ -640,6 +693,7 @@ impl Session {
 
     fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Begun> {
         running.stage = Stage::Restart(savepoint);
+        self.surround();
         running.prepared = self.renewed(&running.prepared)?;
         let prepared = Arc::clone(&running.prepared);
         match self.begin_command(running, &prepared, savepoint) {
@@ -730,6 +784,9 @@ impl Session {
             Step::Done => {
                 let affected = execution.affected().unwrap_or(running.rows);
                 let tag = running.prepared.completed(affected);
+                if let Some(counter) = &running.prepared.counter {
+                    counter.end(running.begun.take(), affected);
+                }
                 if self.own.settings_changed {
                     self.settings_set();
                 }
@@ -746,6 +803,9 @@ impl Session {
                         running.kept.clear();
                         running.rows = 0;
                         running.stage = Stage::Begin;
+                        if let Some(counter) = &running.prepared.counter {
+                            counter.conflicted();
+                        }
                         Ok(None)
                     }
                     Err(error) => Err(error),

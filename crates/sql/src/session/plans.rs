@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use colibri_txn::{Begin, Isolation, LocalTransaction, Transaction};
 use sqlparser::ast;
 
+use super::activity::Counter;
 use super::{Session, TransactionState, control};
 use crate::bind::Binder;
 use crate::catalog::Table;
@@ -62,6 +63,8 @@ pub struct Prepared {
     sizes: Vec<(Arc<Table>, f64)>,
     runs: AtomicU32,
     param_hints: Vec<Option<Type>>,
+    /// What its runs did and cost.
+    pub(super) counter: Option<Arc<Counter>>,
 }
 
 pub(super) enum Command {
@@ -288,6 +291,7 @@ impl Session {
         if let Some(prepared) = self.plans.by_text.get(&key).filter(|prepared| self.is_current(prepared)) {
             return Ok(Arc::clone(prepared));
         }
+        self.surround();
         let mut statements = crate::statement::parse(text)?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
@@ -325,6 +329,7 @@ impl Session {
             sizes: Vec::new(),
             runs: AtomicU32::new(0),
             param_hints: Vec::new(),
+            counter: None,
         }
     }
 
@@ -410,6 +415,9 @@ impl Session {
         prepared.target = target;
         prepared.sizes = sizes.asked.into_inner();
         prepared.param_hints = types.to_vec();
+        let counter = self.own.engine.activity().counter(&self.own.user, text);
+        counter.planned();
+        prepared.counter = Some(counter);
         Ok(prepared)
     }
 

@@ -30,6 +30,9 @@ enum Kind {
     Fixed,
 }
 
+/// Settings that only a server has.
+const SERVER: &[&str] = &["data_directory", "listen_addresses", "port", "unix_socket_directories"];
+
 const ISOLATIONS: &[&str] = &["serializable", "repeatable read", "read committed", "read uncommitted"];
 
 const KNOWN: &[Known] = &[
@@ -66,6 +69,7 @@ const KNOWN: &[Known] = &[
     Known { name: "lock_timeout", default: "0", kind: Kind::Duration },
     Known { name: "max_connections", default: "100", kind: Kind::Fixed },
     Known { name: "max_identifier_length", default: "63", kind: Kind::Fixed },
+    Known { name: "max_index_keys", default: "32", kind: Kind::Fixed },
     Known { name: "row_security", default: "on", kind: Kind::Bool },
     Known { name: "search_path", default: "\"$user\", public", kind: Kind::Text },
     Known { name: "server_encoding", default: "UTF8", kind: Kind::Fixed },
@@ -298,6 +302,49 @@ impl Settings {
         }
         path
     }
+}
+
+/// A setting as `pg_settings` lists it.
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) default: String,
+    pub(crate) unit: Option<&'static str>,
+    /// `bool`, `integer`, `enum` or `string`
+    pub(crate) kind: &'static str,
+    /// It cannot be set.
+    pub(crate) fixed: bool,
+}
+
+/// All settings of the session around, for `pg_settings`.
+pub(crate) fn for_catalog(env: &crate::env::Env) -> Vec<Listed> {
+    let names = env.names();
+    let of_server = |name: &str| names.cluster.as_ref().and_then(|cluster| cluster.setting(name));
+    let mut all: Vec<Listed> = KNOWN
+        .iter()
+        .map(|known| {
+            let (kind, unit) = match known.kind {
+                Kind::Bool => ("bool", None),
+                Kind::Duration => ("integer", Some("ms")),
+                Kind::Memory => ("integer", Some("kB")),
+                Kind::Integer(..) => ("integer", None),
+                Kind::OneOf(_) => ("enum", None),
+                _ => ("string", None),
+            };
+            let default = of_server(known.name).unwrap_or_else(|| known.default.to_owned());
+            let value = names.settings.values.get(known.name).cloned().unwrap_or_else(|| default.clone());
+            let fixed = matches!(known.kind, Kind::Fixed);
+            Listed { name: known.name.to_owned(), value, default, unit, kind, fixed }
+        })
+        .collect();
+    for name in SERVER {
+        if let Some(value) = of_server(name) {
+            let default = value.clone();
+            all.push(Listed { name: (*name).to_owned(), value, default, unit: None, kind: "string", fixed: true });
+        }
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
 }
 
 #[cfg(test)]
