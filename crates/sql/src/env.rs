@@ -45,8 +45,6 @@ pub(crate) struct Surroundings {
     /// Without a cluster, the session's user alone.
     pub(crate) roles: Option<Arc<Roles>>,
     pub(crate) authority: Option<Arc<Authority>>,
-    /// The name that somebody logged in with.
-    pub(crate) session_user: CompactString,
     pub(crate) settings: Settings,
     /// The session's number.
     pub(crate) pid: i32,

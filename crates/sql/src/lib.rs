@@ -18,10 +18,12 @@
 //! | `plan`, `explain` | operators, and how they are chosen |
 //! | `exec` | running them |
 //! | `ddl` | changing the catalogue |
+//! | `admin` | roles, databases, privileges, owners, upkeep |
 //! | `copy` | rows as files: COPY |
 //! | `lift` | literals lifted out of texts, so that these share plans |
 //! | `session` | statements, transactions, settings, the plan cache |
 
+mod admin;
 pub mod aggregates;
 mod array;
 mod binary_io;

@@ -174,6 +174,12 @@ pub(crate) fn parse_query(text: &str) -> Result<ast::Query> {
     }
 }
 
+/// The tokens of a text without blanks and comments.
+pub(crate) fn solid_tokens(text: &str) -> Result<Vec<Token>> {
+    let tokens = tokenize(text)?.into_iter().map(|token| token.token);
+    Ok(tokens.filter(|token| !matches!(token, Token::Whitespace(_))).collect())
+}
+
 fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error::new(SqlState::PROGRAM_LIMIT, format!("a statement of {} bytes is too long", text.len())));

@@ -12,11 +12,13 @@ use super::logical::{Column, From, Join, Query, Relation, Source};
 use super::{Binder, Merged, Scope, ScopeTable, With, fold, name_parts, name_span, no_such_relation, qualified};
 use crate::cast::CastContext;
 use crate::catalog::{Relation as Object, Table, View};
+use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::Series;
 use crate::system::{self, SystemTable};
 use crate::types::{ColumnType, Type};
+use crate::value::Datum;
 
 /// Relations that a query joins at most.
 const RELATIONS_MAX: usize = 100;
@@ -303,6 +305,7 @@ impl Binder<'_> {
                 columns: vec![Column { name: name.clone(), ..column }],
                 hidden: vec![false],
                 visible: true,
+                oid: None,
             });
             if !matches!(expr, Expr::Column(column) if column == place) {
                 scope.merged.push(Merged { name, expr, ty: ty.ty, parts: vec![place] });
@@ -337,12 +340,14 @@ impl Binder<'_> {
             Some(Object::Table(table)) => {
                 let table = Arc::clone(table);
                 self.used.push(table.id);
+                self.need(table.id, &table.schema, Privileges::SELECT);
                 let (columns, hidden) = table_columns(&table);
                 let schema = if alias.is_some() { None } else { Some(table.schema.clone()) };
                 self.add(visible_as, schema, columns, &hidden, Source::Table(table), alias, relations)
             }
             Some(Object::View(view)) => {
                 let view = Arc::clone(view);
+                self.need(view.id, &view.schema, Privileges::SELECT);
                 let query = self.view(&view)?;
                 let columns = query.columns.clone();
                 let schema = if alias.is_some() { None } else { Some(view.schema.clone()) };
@@ -405,7 +410,9 @@ impl Binder<'_> {
         let with = std::mem::take(&mut self.with);
         let frames = std::mem::replace(&mut self.frames, vec![super::Frame::default()]);
         let text = std::mem::take(&mut self.text);
+        let by = self.by.replace(view.owner);
         let bound = self.deeper(|binder| binder.query(&statement));
+        self.by = by;
         self.text = text;
         self.frames = frames;
         self.with = with;
@@ -571,7 +578,12 @@ impl Binder<'_> {
         }
         let (base, width) = (scope.width, columns.len());
         scope.width += width;
-        scope.tables.push(ScopeTable { name: name.clone(), schema, base, columns, hidden, visible: true });
+        let oid = match &source {
+            Source::Table(table) => Some(table.id),
+            Source::System { table, .. } => Some(table.oid),
+            _ => None,
+        };
+        scope.tables.push(ScopeTable { name: name.clone(), schema, base, columns, hidden, visible: true, oid });
         relations.push(Relation { base, width, source, name });
         Ok(From::Relation(relations.len() - 1))
     }
@@ -724,6 +736,10 @@ impl Scope {
                     return Err(ambiguous(name));
                 }
                 found = Some(Bound { expr: Expr::Column(place), ty: column.ty });
+            }
+            // The one system column that there is: which table a row is of.
+            if let (None, "tableoid", Some(oid), Some(_)) = (&found, name, candidate.oid, table) {
+                found = Some(Bound::new(Expr::Const(Datum::Int(oid.into())), Type::Oid));
             }
         }
         Ok(found)

@@ -446,8 +446,10 @@ impl Binder<'_> {
         let name = crate::catalog::parse_name(text)?;
         match self.catalog.find(&name, self.search_path)? {
             Relation::Sequence(sequence) => {
+                let sequence = Arc::clone(sequence);
                 self.used.push(sequence.id);
-                Some(Arc::clone(sequence))
+                self.need_sequence(sequence.id);
+                Some(sequence)
             }
             _ => None,
         }

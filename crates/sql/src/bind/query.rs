@@ -9,6 +9,7 @@ use super::expr::{Bound, known};
 use super::logical::{Body, Column, Distinct, Extra, Group, Lock, Query, Select, SetOperation};
 use super::{AGGREGATES, Binder, Scope, fold, qualified, rewrite};
 use crate::cast::CastContext;
+use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::{IfRowLocked, RowLock, SortKey};
@@ -164,8 +165,20 @@ impl Binder<'_> {
         }
         if !bound.locks.is_empty() {
             self.check_locks(&bound)?;
+            self.need_locks(&bound);
         }
         Ok(bound)
+    }
+
+    /// Locking rows is the beginning of changing them.
+    fn need_locks(&mut self, query: &Query) {
+        let Body::Select(select) = &query.body else { return };
+        for relation in &select.relations {
+            let locked = query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name));
+            if let (super::logical::Source::Table(table), true) = (&relation.source, locked) {
+                self.need(table.id, &table.schema, Privileges::UPDATE);
+            }
+        }
     }
 
     fn check_locks(&self, query: &Query) -> Result<()> {

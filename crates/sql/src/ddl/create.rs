@@ -14,7 +14,7 @@ use crate::catalog::{
     COLUMNS_MAX, Change, Check, Column, ForeignKey, Identity, Index, IndexColumn, ObjectId, PrimaryKey, Relation,
     Schema, Sequence, Table, View,
 };
-use crate::cluster::RoleId;
+use crate::cluster::{ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
 use crate::plan::ReferenceAction;
@@ -458,6 +458,11 @@ impl Session {
             Arc::new(draft.table.clone())
         } else {
             let target = self.with_binder("", |binder| binder.table(&key.foreign_table))?;
+            let may =
+                self.authority().may(Privileges::REFERENCES, ObjectKind::Table, target.owner, target.acl.as_ref());
+            if !may {
+                return Err(Error::denied("table", &target.name));
+            }
             if target.id != draft.table.id {
                 self.lock_table(&target)?;
             }
@@ -645,6 +650,10 @@ impl Session {
                 Error::new(SqlState("42939"), message).detail("The prefix \"pg_\" is reserved for system schemas.")
             );
         }
+        let database = self.own_database_info();
+        if !self.authority().may(Privileges::CREATE, ObjectKind::Database, database.owner, database.acl.as_ref()) {
+            return Err(Error::denied("database", &database.name));
+        }
         let id = self.new_id()?;
         self.change(vec![Change::PutSchema(Schema::new(id, name, self.role()))])
     }
@@ -657,7 +666,10 @@ impl Session {
         let existing = self.catalog().relation(&schema, &name).cloned();
         let old = match existing {
             None => None,
-            Some(Relation::View(view)) if create.or_replace => Some(view),
+            Some(Relation::View(view)) if create.or_replace => {
+                self.expect_owner(view.owner, "view", &view.name)?;
+                Some(view)
+            }
             Some(_) if create.if_not_exists => return Ok(()),
             Some(_) => {
                 return Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));

@@ -51,7 +51,7 @@ fn shown_type(args: &[&Datum], _: &Env) -> Result<Datum> {
 
 fn index_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
     let column = args.get(1).map_or(Ok(0), |column| int(column))?;
-    text_or_null(describe::index_by_number(env.names(), number(args[0])?, column))
+    text_or_null(describe::index_by_number(env.names(), number(args[0])?, column, truth(args.get(2))))
 }
 
 fn constraint_definition(args: &[&Datum], env: &Env) -> Result<Datum> {

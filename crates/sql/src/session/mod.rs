@@ -95,6 +95,8 @@ struct Block {
     local: Vec<CompactString>,
     /// The catalogue was changed by the block.
     catalog_changed: bool,
+    /// As whom statements ran before the block changed that, and whether it goes back at its end anyway.
+    role_before: Option<(RoleId, bool)>,
     /// Something was read or written already: the isolation can no more be chosen.
     used: bool,
 }
@@ -195,6 +197,7 @@ impl Session {
         let mut session = Self::with_number(engine, user, pid);
         session.own.cluster = Some(Arc::clone(cluster));
         session.own.session_user = role;
+        session.own.login_role = role;
         session.renew_authority(role);
         Ok(session)
     }
@@ -221,6 +224,8 @@ impl Session {
             presence: engine.activity().enter(number),
             cluster: None,
             session_user: cluster::BOOTSTRAP_ROLE,
+            session_name: user.into(),
+            login_role: cluster::BOOTSTRAP_ROLE,
             login: user.into(),
             user: user.into(),
             authority: Arc::new(Authority::superuser()),
@@ -325,7 +330,6 @@ impl Session {
             cluster: self.own.cluster.clone(),
             roles,
             authority: Some(Arc::clone(&self.own.authority)),
-            session_user: self.own.login.clone(),
             settings: self.own.settings.clone(),
             pid: self.own.number,
         }));
@@ -411,6 +415,11 @@ impl Session {
 
     /// Ends a block: what was set for it alone is taken back, all if it did not commit.
     fn end_block(&mut self, committed: bool) {
+        if let Some((role, local)) = self.block.role_before.take()
+            && (local || !committed)
+        {
+            self.renew_authority(role);
+        }
         if let Some(before) = self.block.settings_before.take() {
             if committed {
                 for name in std::mem::take(&mut self.block.local) {
@@ -450,6 +459,79 @@ impl Session {
         self.own.authority.role
     }
 
+    /// What the user may do.
+    pub(crate) fn authority(&self) -> Arc<Authority> {
+        Arc::clone(&self.own.authority)
+    }
+
+    /// As whom the session is.
+    pub(crate) fn session_role(&self) -> RoleId {
+        self.own.session_user
+    }
+
+    /// The server around.
+    pub(crate) fn cluster(&self) -> Option<Arc<dyn Cluster>> {
+        self.own.cluster.clone()
+    }
+
+    /// The roles there are; without a server, the user alone.
+    pub(crate) fn all_roles(&self) -> Arc<cluster::Roles> {
+        match &self.own.cluster {
+            Some(cluster) => cluster.roles(),
+            None => Arc::new(cluster::Roles::new(&self.own.login)),
+        }
+    }
+
+    /// The database at hand, as the server knows it.
+    pub(crate) fn own_database_info(&self) -> cluster::DatabaseInfo {
+        let all = self.own.cluster.as_ref().map(|cluster| cluster.databases()).unwrap_or_default();
+        let name = self.own.engine.name();
+        all.into_iter().find(|database| database.name == name).unwrap_or_else(|| cluster::DatabaseInfo {
+            oid: 5,
+            name: name.into(),
+            owner: cluster::BOOTSTRAP_ROLE,
+            allow_connections: true,
+            connection_limit: -1,
+            acl: None,
+        })
+    }
+
+    /// Whether whoever logged in is a superuser.
+    pub(crate) fn logged_in_as_superuser(&self) -> bool {
+        let roles = self.all_roles();
+        self.own.cluster.is_none() || roles.get(self.own.login_role).is_some_and(|role| role.superuser)
+    }
+
+    /// Runs statements as another role from now on, `local`: until the block ends.
+    pub(crate) fn become_role(&mut self, role: RoleId, local: bool) -> Result<()> {
+        if local && self.state == TransactionState::Idle {
+            return Ok(());
+        }
+        if self.state != TransactionState::Idle {
+            let before = self.block.role_before.map_or(self.role(), |(role, _)| role);
+            self.block.role_before = Some((before, local));
+        }
+        self.renew_authority(role);
+        self.settings_set();
+        Ok(())
+    }
+
+    /// Makes the session one of another role; `None`: of whoever logged in.
+    pub(crate) fn become_session(&mut self, user: Option<(RoleId, &str)>) -> Result<()> {
+        self.own.session_user = user.map_or(self.own.login_role, |(role, _)| role);
+        self.own.session_name = user.map_or_else(|| self.own.login.clone(), |(_, name)| name.into());
+        self.become_role(self.own.session_user, false)
+    }
+
+    pub(crate) fn discard_plans(&mut self) {
+        self.plans.clear();
+    }
+
+    pub(crate) fn discard_sequences(&mut self) {
+        self.own.current.clear();
+        self.own.last = None;
+    }
+
     pub(crate) fn search_path(&self) -> &[CompactString] {
         &self.own.search_path
     }
@@ -485,6 +567,9 @@ impl Session {
     /// Syntax, names, types: whatever can be said of a statement before it runs.
     pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         if self.state == TransactionState::Failed {
+            if crate::admin::parse(text)?.is_some() {
+                return Err(in_failed_block());
+            }
             let parsed = crate::statement::parse(text)?;
             if !parsed.iter().all(control::ends_block) {
                 return Err(in_failed_block());
@@ -512,6 +597,11 @@ impl Session {
     /// If a failed block has to be ended first, or the parameters do not fit.
     pub fn start(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Running> {
         self.cancel.store(false, Ordering::Relaxed);
+        if let Some(cluster) = &self.own.cluster
+            && cluster.version() != self.own.cluster_version
+        {
+            self.renew_authority(self.own.authority.role);
+        }
         if self.state == TransactionState::Failed && !prepared.ends_block() {
             return Err(in_failed_block());
         }
@@ -718,6 +808,13 @@ impl Session {
                 running.kept = rows;
                 running.rows = 0;
                 let ticket = self.finish_implicit(running)?;
+                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                Ok(())
+            }
+            Command::Admin(statement) => {
+                self.administer(statement)?;
+                let ticket = self.finish_implicit(running)?;
+                let tag = statement.tag().to_owned();
                 running.stage = Stage::Giving(Some(Completion { tag, ticket }));
                 Ok(())
             }
@@ -939,6 +1036,7 @@ impl Default for Block {
             settings_before: None,
             local: Vec::new(),
             catalog_changed: false,
+            role_before: None,
             used: false,
         }
     }

@@ -35,28 +35,31 @@ pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: 
     Some(out)
 }
 
-/// `CREATE INDEX …`
-pub(crate) fn index_definition(table: &Table, index: &AnyIndex) -> String {
+/// `CREATE INDEX …`, the table being called `on`.
+pub(crate) fn index_definition(table: &Table, index: &AnyIndex, on: &str) -> String {
     let columns: Vec<String> =
         (0..index.columns.len()).filter_map(|at| index_column(table, index, at, true)).collect();
     format!(
-        "CREATE {}INDEX {} ON {} USING btree ({})",
+        "CREATE {}INDEX {} ON {on} USING btree ({})",
         if index.unique { "UNIQUE " } else { "" },
         quoted(&index.name),
-        qualified(&table.schema, &table.name),
         columns.join(", ")
     )
 }
 
 /// `pg_get_indexdef`: the whole index, or one of its columns.
-pub(crate) fn index_by_number(names: &Surroundings, id: u32, column: i64) -> Option<String> {
+pub(crate) fn index_by_number(names: &Surroundings, id: u32, column: i64, pretty: bool) -> Option<String> {
     let find = |table: &&std::sync::Arc<Table>| {
         table.primary_key.as_ref().is_some_and(|key| key.id == id) || table.indexes.iter().any(|index| index.id == id)
     };
     let table = names.catalog.tables().find(find)?;
     let index = table_indexes(table).into_iter().find(|index| index.id == id)?;
     match column {
-        0 => Some(index_definition(table, &index)),
+        0 => {
+            // For people, a schema that is looked through anyway is left out.
+            let short = pretty.then(|| names.relation_name(table.id)).flatten();
+            Some(index_definition(table, &index, &short.unwrap_or_else(|| qualified(&table.schema, &table.name))))
+        }
         column => Some(index_column(table, &index, usize::try_from(column - 1).ok()?, false).unwrap_or_default()),
     }
 }

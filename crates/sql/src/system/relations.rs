@@ -30,6 +30,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_tables", table_list),
     ("pg_indexes", index_list),
     ("pg_views", view_list),
+    ("pg_rewrite", rules),
 ];
 
 /// PostgreSQL's numbers of the tables that others refer to by number.
@@ -749,7 +750,7 @@ fn table_list(env: &Env, rows: &mut Rows) -> Result<()> {
 fn index_list(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in sorted_tables(env.names()) {
         for index in table_indexes(&table) {
-            let definition = describe::index_definition(&table, &index);
+            let definition = describe::index_definition(&table, &index, &describe::qualified(&table.schema, &table.name));
             rows.push([text(&table.schema), text(&table.name), text(&index.name), NULL, text(&definition)]);
         }
     }
@@ -761,6 +762,15 @@ fn view_list(env: &Env, rows: &mut Rows) -> Result<()> {
     for view in sorted_views(names) {
         let owner = names.roles().name_of(view.owner);
         rows.push([text(&view.schema), text(&view.name), text(&owner), text(&describe::view_definition(&view))]);
+    }
+    Ok(())
+}
+
+/// The rule that makes a view what it is.
+fn rules(env: &Env, rows: &mut Rows) -> Result<()> {
+    for view in sorted_views(env.names()) {
+        let (number, kind, enabled) = (oid(view.id), text("1"), text("O"));
+        rows.push([number.clone(), text("_RETURN"), number, kind, enabled, flag(true), NULL, NULL]);
     }
     Ok(())
 }

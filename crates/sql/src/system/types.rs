@@ -19,6 +19,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_collation", collations),
     ("pg_am", access_methods),
     ("pg_opclass", operator_classes),
+    ("pg_opfamily", operator_families),
     ("pg_language", languages),
 ];
 
@@ -303,6 +304,25 @@ fn operator_classes(_: &Env, rows: &mut Rows) -> Result<()> {
             flag(true),
             oid(0),
         ]);
+    }
+    Ok(())
+}
+
+fn operator_families(_: &Env, rows: &mut Rows) -> Result<()> {
+    let mut seen = Vec::new();
+    for &(_, class, family, _) in OPERATOR_CLASSES {
+        if !seen.contains(&family) {
+            seen.push(family);
+            // Families of several types are called after one of them.
+            let name = match family {
+                1976 => "integer_ops",
+                1970 => "float_ops",
+                434 => "datetime_ops",
+                1994 => "text_ops",
+                _ => class,
+            };
+            rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)]);
+        }
     }
     Ok(())
 }
