@@ -475,9 +475,7 @@ pub fn named(name: &str) -> &'static [Aggregate] {
                 ]
             }
         }
-        "array_agg" => {
-            const { &[a("array_agg", &[Type::Void], Type::AnyArray, || State::Array(None))] }
-        }
+        "array_agg" => const { &[a("array_agg", &[Type::Void], Type::AnyArray, || State::Array(None))] },
         "var_pop" => const { spread!("var_pop", PopulationVariance) },
         "var_samp" => const { spread!("var_samp", SampleVariance) },
         "variance" => const { spread!("variance", SampleVariance) },

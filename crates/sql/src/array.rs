@@ -373,9 +373,10 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
         lengths.iter().map(|length| Dimension { length: length.unwrap_or(0), lower: 1 }).collect();
     if let Some(lowers) = lowers {
         let fits = lowers.len() == dimensions.len()
-            && lowers.iter().zip(&dimensions).all(|(bounds, dimension)| {
-                i64::from(bounds.1) - i64::from(bounds.0) + 1 == dimension.length as i64
-            });
+            && lowers
+                .iter()
+                .zip(&dimensions)
+                .all(|(bounds, dimension)| i64::from(bounds.1) - i64::from(bounds.0) + 1 == dimension.length as i64);
         if !fits {
             return Err(malformed(text, "Specified array dimensions do not match array contents."));
         }
@@ -427,7 +428,10 @@ impl<'t> Reader<'t> {
             return self.fail("Array value must start with \"{\" or dimension information.");
         };
         if level >= DIMENSIONS_MAX {
-            return Err(Error::new(SqlState::PROGRAM_LIMIT, "number of array dimensions exceeds the maximum allowed (6)"));
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT,
+                "number of array dimensions exceeds the maximum allowed (6)",
+            ));
         }
         self.rest = rest.trim_start();
         if lengths.len() == level {
@@ -539,7 +543,10 @@ mod tests {
         for text in ["{}", "{1,2,3}", "{1,NULL}", "{{1,2},{3,4}}", "[0:2]={1,2,3}", "[-1:0][2:3]={{1,2},{3,4}}"] {
             assert_eq!(round_trip(ints, text), text);
         }
-        assert_eq!(round_trip(texts, r#"{ a , "b c", "NULL" , null,"","\"",\\ }"#), r#"{a,"b c","NULL",NULL,"","\"","\\"}"#);
+        assert_eq!(
+            round_trip(texts, r#"{ a , "b c", "NULL" , null,"","\"",\\ }"#),
+            r#"{a,"b c","NULL",NULL,"","\"","\\"}"#
+        );
         assert_eq!(round_trip(Type::Int2Vector, "1 2"), "1 2");
         assert_eq!(round_trip(ints, "{{},{}}"), "{}");
     }
@@ -547,7 +554,8 @@ mod tests {
     #[test]
     fn what_is_no_array_is_refused() {
         let env = Env::default();
-        for text in ["", "1,2", "{1,2", "{1}x", "{1,,2}", "{1,{2}}", "{{1},2}", "{{1},{2,3}}", "[1:2]={1}", "{a}", "{\"1}"]
+        for text in
+            ["", "1,2", "{1,2", "{1}x", "{1,,2}", "{1,{2}}", "{{1},2}", "{{1},{2,3}}", "[1:2]={1}", "{a}", "{\"1}"]
         {
             let error = parse(Type::Int4.array_of(), Modifier::NONE, text, &env).unwrap_err();
             assert_eq!(error.state(), SqlState::BAD_TEXT, "{text}");

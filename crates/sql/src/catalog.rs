@@ -626,7 +626,8 @@ impl Catalog {
                 Change::Comment(id, column, None) => txn.delete(&space, &comment_key(*id, *column))?,
             }
             if let Change::DropTable(id) | Change::DropSequence(id) | Change::DropView(id) = change {
-                let columns: Vec<i32> = self.comments.range((id, 0)..=(id, i32::MAX)).map(|((_, column), _)| *column).collect();
+                let columns: Vec<i32> =
+                    self.comments.range((id, 0)..=(id, i32::MAX)).map(|((_, column), _)| *column).collect();
                 for column in columns {
                     txn.delete(&space, &comment_key(id, column))?;
                     self.comments.remove(&(id, column));

@@ -71,11 +71,9 @@ fn scans(node: &Node) -> usize {
 
 fn children(node: &Node) -> Vec<&Node> {
     match node {
-        Node::Values { .. }
-        | Node::Series { .. }
-        | Node::System { .. }
-        | Node::Scan(_)
-        | Node::CountRange { .. } => Vec::new(),
+        Node::Values { .. } | Node::Series { .. } | Node::System { .. } | Node::Scan(_) | Node::CountRange { .. } => {
+            Vec::new()
+        }
         Node::Expand { input, .. } | Node::RowNumber { input, .. } => vec![&**input],
         Node::Filter { input, .. }
         | Node::Project { input, .. }

@@ -244,7 +244,9 @@ pub(crate) fn comparison_type(left: Type, right: Type) -> Option<Type> {
         (Int2 | Int4 | Int8, Int2 | Int4 | Int8) => left.max(right),
         (Oid, Int2 | Int4) | (Int2 | Int4, Oid) => Oid,
         (Oid, Int8) | (Int8, Oid) => Int8,
-        (reg, other) | (other, reg) if reg.is_reg() && (other == Oid || other.is_reg() || matches!(other, Int2 | Int4)) => {
+        (reg, other) | (other, reg)
+            if reg.is_reg() && (other == Oid || other.is_reg() || matches!(other, Int2 | Int4)) =>
+        {
             Oid
         }
         (reg, Int8) | (Int8, reg) if reg.is_reg() => Int8,

@@ -158,7 +158,8 @@ pub(crate) fn parse_expr(text: &str) -> Result<ast::Expr> {
 
 /// The name of a type.
 pub(crate) fn parse_type(text: &str) -> Result<ast::DataType> {
-    let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokenize(text)?);
+    let mut parser =
+        Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokenize(text)?);
     let ty = parser.parse_data_type().map_err(|error| syntax_error(text, &error))?;
     match parser.peek_token().token {
         Token::EOF => Ok(ty),

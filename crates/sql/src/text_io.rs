@@ -73,7 +73,9 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
 fn json(text: &str) -> Result<Datum> {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) => Ok(Datum::text(text)),
-        Err(error) => Err(Error::new(SqlState::BAD_TEXT, "invalid input syntax for type json").detail(error.to_string())),
+        Err(error) => {
+            Err(Error::new(SqlState::BAD_TEXT, "invalid input syntax for type json").detail(error.to_string()))
+        }
     }
 }
 

@@ -80,6 +80,15 @@ pub(crate) mod tests {
         }
     }
 
+    /// An array of up to three values.
+    fn random_array(ty: Type, random: &mut fastrand::Rng) -> Datum {
+        let element = ty.element().unwrap_or(Type::Int4);
+        let count = if ty == Type::Record { 2 } else { random.usize(..4) };
+        let values = (0..count).map(|_| random_datum(element, random)).collect();
+        let lower = if matches!(ty, Type::Int2Vector | Type::OidVector) { 0 } else { 1 };
+        Datum::Array(Arc::new(Array::counted_from(element, values, lower)))
+    }
+
     /// A value of a type, not NULL, often one at some limit or close to others.
     pub(crate) fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
         let int = |random: &mut fastrand::Rng, bits: u32| -> i64 {

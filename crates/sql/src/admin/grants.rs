@@ -326,7 +326,9 @@ impl Session {
         let (kind, name) = match object {
             Owned::Table(table) => ("TABLE", format!("{}.{}", quoted(&table.schema), quoted(&table.name))),
             Owned::View(view) => ("VIEW", format!("{}.{}", quoted(&view.schema), quoted(&view.name))),
-            Owned::Sequence(sequence) => ("SEQUENCE", format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name))),
+            Owned::Sequence(sequence) => {
+                ("SEQUENCE", format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name)))
+            }
             Owned::Schema(schema) => ("SCHEMA", quoted(&schema.name)),
         };
         // Some have gone with others.

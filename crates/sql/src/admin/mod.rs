@@ -25,27 +25,90 @@ pub(crate) use parse::parse;
 /// A statement of these.
 #[derive(Debug, Clone)]
 pub(crate) enum Statement {
-    CreateRole { name: CompactString, options: Vec<RoleOption> },
-    AlterRole { role: Actor, options: Vec<RoleOption> },
-    RenameRole { name: CompactString, to: CompactString },
-    DropRoles { names: Vec<CompactString>, if_exists: bool },
-    GrantRoles { roles: Vec<CompactString>, to: Vec<Actor>, admin: bool, revoke: bool },
-    CreateDatabase { name: CompactString, owner: Option<Actor> },
-    DropDatabase { name: CompactString, if_exists: bool, force: bool },
-    RenameDatabase { name: CompactString, to: CompactString },
-    AlterDatabase { name: CompactString, limit: Option<i32>, allow: Option<bool> },
+    CreateRole {
+        name: CompactString,
+        options: Vec<RoleOption>,
+    },
+    AlterRole {
+        role: Actor,
+        options: Vec<RoleOption>,
+    },
+    RenameRole {
+        name: CompactString,
+        to: CompactString,
+    },
+    DropRoles {
+        names: Vec<CompactString>,
+        if_exists: bool,
+    },
+    GrantRoles {
+        roles: Vec<CompactString>,
+        to: Vec<Actor>,
+        admin: bool,
+        revoke: bool,
+    },
+    CreateDatabase {
+        name: CompactString,
+        owner: Option<Actor>,
+    },
+    DropDatabase {
+        name: CompactString,
+        if_exists: bool,
+        force: bool,
+    },
+    RenameDatabase {
+        name: CompactString,
+        to: CompactString,
+    },
+    AlterDatabase {
+        name: CompactString,
+        limit: Option<i32>,
+        allow: Option<bool>,
+    },
     /// `privileges` by name, `None` for all; `to` is `None` for PUBLIC.
-    Grant { privileges: Option<Vec<CompactString>>, on: On, to: Vec<Option<Actor>>, option: bool, revoke: bool },
-    Owner { object: Object, if_exists: bool, to: Actor },
-    ReassignOwned { from: Vec<Actor>, to: Actor },
-    DropOwned { roles: Vec<Actor>, cascade: bool },
-    Comment { object: Object, text: Option<String> },
-    SetRole { to: Option<CompactString>, local: bool },
-    SetSessionAuthorization { to: Option<CompactString> },
+    Grant {
+        privileges: Option<Vec<CompactString>>,
+        on: On,
+        to: Vec<Option<Actor>>,
+        option: bool,
+        revoke: bool,
+    },
+    Owner {
+        object: Object,
+        if_exists: bool,
+        to: Actor,
+    },
+    ReassignOwned {
+        from: Vec<Actor>,
+        to: Actor,
+    },
+    DropOwned {
+        roles: Vec<Actor>,
+        cascade: bool,
+    },
+    Comment {
+        object: Object,
+        text: Option<String>,
+    },
+    SetRole {
+        to: Option<CompactString>,
+        local: bool,
+    },
+    SetSessionAuthorization {
+        to: Option<CompactString>,
+    },
     /// Nothing to do, but the tables have to be there. `alone`: not in a block.
-    Upkeep { tag: &'static str, tables: Vec<Vec<CompactString>>, alone: bool },
+    Upkeep {
+        tag: &'static str,
+        tables: Vec<Vec<CompactString>>,
+        alone: bool,
+    },
     Checkpoint,
-    Lock { tables: Vec<Vec<CompactString>>, strength: LockTable, nowait: bool },
+    Lock {
+        tables: Vec<Vec<CompactString>>,
+        strength: LockTable,
+        nowait: bool,
+    },
     DiscardPlans,
     DiscardSequences,
 }
@@ -196,7 +259,9 @@ impl Session {
             Statement::Comment { object, text } => self.comment_on(object, text.clone()),
             Statement::SetRole { to, local } => self.set_role(to.as_deref(), *local),
             Statement::SetSessionAuthorization { to } => self.set_session_authorization(to.as_deref()),
-            Statement::Upkeep { tables, .. } => tables.iter().try_for_each(|name| self.expect_relation(name).map(|_| ())),
+            Statement::Upkeep { tables, .. } => {
+                tables.iter().try_for_each(|name| self.expect_relation(name).map(|_| ()))
+            }
             Statement::Checkpoint => self.checkpoint(),
             Statement::Lock { tables, strength, nowait } => self.lock_tables(tables, *strength, *nowait),
             Statement::DiscardPlans => {
@@ -287,11 +352,13 @@ impl Session {
             Kind::Relation | Kind::Sequence => {
                 let relation = self.expect_relation(&object.name)?;
                 self.expect_owner_of(&relation)?;
-                let id = self.catalog().number_of(&relation).ok_or_else(|| Error::internal("a relation has no number"))?;
+                let id =
+                    self.catalog().number_of(&relation).ok_or_else(|| Error::internal("a relation has no number"))?;
                 (id, 0)
             }
             Kind::Column | Kind::Constraint => {
-                let (part, relation) = object.name.split_last().ok_or_else(|| Error::internal("a name has no parts"))?;
+                let (part, relation) =
+                    object.name.split_last().ok_or_else(|| Error::internal("a name has no parts"))?;
                 let found = self.expect_relation(relation)?;
                 self.expect_owner_of(&found)?;
                 self.part_of(&found, part, object.kind)?

@@ -24,8 +24,26 @@ use crate::error::{Error, Result, SqlState};
 pub(crate) fn parse(text: &str) -> Result<Option<Statement>> {
     let first = text.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     let known = [
-        "alter", "analyze", "analyse", "checkpoint", "cluster", "comment", "create", "drop", "grant", "listen", "lock",
-        "notify", "reassign", "reindex", "reset", "revoke", "set", "unlisten", "vacuum", "discard",
+        "alter",
+        "analyze",
+        "analyse",
+        "checkpoint",
+        "cluster",
+        "comment",
+        "create",
+        "drop",
+        "grant",
+        "listen",
+        "lock",
+        "notify",
+        "reassign",
+        "reindex",
+        "reset",
+        "revoke",
+        "set",
+        "unlisten",
+        "vacuum",
+        "discard",
     ];
     // A comment in front hides the first word.
     if !first.is_empty() && !known.iter().any(|word| word.eq_ignore_ascii_case(first)) {
@@ -294,7 +312,17 @@ impl Reader<'_> {
         let mut owner = None;
         self.eat(&["WITH"]);
         loop {
-            let option = self.eat_any(&["OWNER", "TEMPLATE", "ENCODING", "LOCALE", "LC_COLLATE", "LC_CTYPE", "CONNECTION", "STRATEGY", "TABLESPACE"]);
+            let option = self.eat_any(&[
+                "OWNER",
+                "TEMPLATE",
+                "ENCODING",
+                "LOCALE",
+                "LC_COLLATE",
+                "LC_CTYPE",
+                "CONNECTION",
+                "STRATEGY",
+                "TABLESPACE",
+            ]);
             if option == Some(6) {
                 self.expect(&["LIMIT"])?;
             }
@@ -451,7 +479,18 @@ impl Reader<'_> {
             Some(1) => Kind::Sequence,
             Some(_) => Kind::Relation,
             None => {
-                let others = ["FUNCTION", "PROCEDURE", "ROUTINE", "LANGUAGE", "TYPE", "DOMAIN", "TABLESPACE", "FOREIGN", "LARGE", "PARAMETER"];
+                let others = [
+                    "FUNCTION",
+                    "PROCEDURE",
+                    "ROUTINE",
+                    "LANGUAGE",
+                    "TYPE",
+                    "DOMAIN",
+                    "TABLESPACE",
+                    "FOREIGN",
+                    "LARGE",
+                    "PARAMETER",
+                ];
                 if let Some(other) = self.eat_any(&others) {
                     return Err(Error::unsupported(format_args!("privileges on a {}", others[other].to_lowercase())));
                 }
@@ -693,10 +732,26 @@ mod tests {
 
     #[test]
     fn other_statements_are_left_alone() {
-        for text in ["CREATE TABLE t (a int)", "ALTER TABLE t ADD c int", "SET role_x.y = 1", "DROP TABLE t", "DISCARD ALL", "SELECT 1", "RESET ALL"] {
+        for text in [
+            "CREATE TABLE t (a int)",
+            "ALTER TABLE t ADD c int",
+            "SET role_x.y = 1",
+            "DROP TABLE t",
+            "DISCARD ALL",
+            "SELECT 1",
+            "RESET ALL",
+        ] {
             assert!(parse(text).unwrap().is_none(), "{text}");
         }
-        for text in ["GRANT", "CREATE ROLE", "GRANT SELECT ON t", "DROP DATABASE d WITH (FORCE", "LOCK t IN NO MODE", "VACUUM (", "NOTIFY x"] {
+        for text in [
+            "GRANT",
+            "CREATE ROLE",
+            "GRANT SELECT ON t",
+            "DROP DATABASE d WITH (FORCE",
+            "LOCK t IN NO MODE",
+            "VACUUM (",
+            "NOTIFY x",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

@@ -134,8 +134,8 @@ impl Session {
         let touches_superuser =
             role.superuser || wanted.options.iter().any(|option| matches!(option, RoleOption::Superuser(_)));
         // Everybody may change their own password, and nothing else.
-        let own_password = oid == authority.role
-            && wanted.options.iter().all(|option| matches!(option, RoleOption::Password(_)));
+        let own_password =
+            oid == authority.role && wanted.options.iter().all(|option| matches!(option, RoleOption::Password(_)));
         if touches_superuser && !authority.is_superuser() && !(own_password && role.superuser) {
             return Err(denied("must be superuser to alter superuser roles or change superuser attribute"));
         }
@@ -213,8 +213,10 @@ impl Session {
         for name in groups {
             let group = roles.expect(name)?;
             let own = roles.get(authority.role);
-            let admits = own.is_some_and(|role| role.member_of.iter().any(|known| known.group == group.oid && known.admin));
-            let may = authority.is_superuser() || admits || (!group.superuser && own.is_some_and(|role| role.createrole));
+            let admits =
+                own.is_some_and(|role| role.member_of.iter().any(|known| known.group == group.oid && known.admin));
+            let may =
+                authority.is_superuser() || admits || (!group.superuser && own.is_some_and(|role| role.createrole));
             if !may {
                 return Err(denied(&format!("must have admin option on role \"{name}\"")));
             }

@@ -694,7 +694,8 @@ impl Binder<'_> {
             ty => match ty.element() {
                 Some(element) => element,
                 None => {
-                    let error = Error::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires array on right side");
+                    let error =
+                        Error::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires array on right side");
                     return Err(self.place(span, error));
                 }
             },
@@ -723,11 +724,14 @@ impl Binder<'_> {
     ) -> Result<Bound> {
         let function = self.at(span, resolve::resolve_operator(symbol, Some(Type::Text), Type::Text))?;
         if function.result != Type::Bool {
-            let error = Error::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator to yield boolean");
+            let error =
+                Error::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator to yield boolean");
             return Err(self.place(span, error));
         }
         match right {
-            ast::Expr::Subquery(_) => Err(self.place(span, Error::unsupported("ANY and ALL of a query with a function"))),
+            ast::Expr::Subquery(_) => {
+                Err(self.place(span, Error::unsupported("ANY and ALL of a query with a function")))
+            }
             ast::Expr::Nested(inner) => self.any_all_call(left, symbol, inner, all, span),
             right => self.any_all_array(left, Test::Call(function), right, all),
         }
@@ -784,7 +788,8 @@ impl Binder<'_> {
                     let (subscripts, rest) = chain.split_at(end.unwrap_or(chain.len()));
                     chain = rest;
                     if value.ty.ty.element().is_none() {
-                        let message = format!("cannot subscript type {} because it does not support subscripting", value.ty.ty);
+                        let message =
+                            format!("cannot subscript type {} because it does not support subscripting", value.ty.ty);
                         return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
                     }
                     args.push(value);
@@ -811,7 +816,9 @@ impl Binder<'_> {
     fn array_operator(&mut self, symbol: &'static str, left: Bound, right: Bound, span: Span) -> Result<Bound> {
         let name = match (symbol, left.ty.ty.is_array(), right.ty.ty.is_array()) {
             ("||", true, true) => "array_cat",
-            ("||", true, false) if matches!(right.expr, Expr::Const(Datum::Text(_))) && right.ty.ty == Type::Unknown => {
+            ("||", true, false)
+                if matches!(right.expr, Expr::Const(Datum::Text(_))) && right.ty.ty == Type::Unknown =>
+            {
                 "array_cat"
             }
             ("||", false, true) if matches!(left.expr, Expr::Const(Datum::Text(_))) && left.ty.ty == Type::Unknown => {

@@ -171,7 +171,12 @@ impl Binder<'_> {
     }
 
     /// A call of a function of `anyarray`: all of its arguments and what it gives go by the array at hand.
-    fn polymorphic(&mut self, function: &'static crate::functions::Function, args: Vec<Bound>, span: Span) -> Result<Bound> {
+    fn polymorphic(
+        &mut self,
+        function: &'static crate::functions::Function,
+        args: Vec<Bound>,
+        span: Span,
+    ) -> Result<Bound> {
         let declared = |at: usize| function.arg_type(at);
         let of_array = args.iter().enumerate().find_map(|(at, arg)| {
             let is_array = declared(at) == Type::AnyArray;
@@ -204,7 +209,10 @@ impl Binder<'_> {
             // What is made of no array at all knows its type only from here.
             Type::AnyArray => {
                 let to = plain.into();
-                Bound::new(Expr::Cast { input: Box::new(call), from: Type::AnyArray, to, context: CastContext::Implicit }, plain)
+                Bound::new(
+                    Expr::Cast { input: Box::new(call), from: Type::AnyArray, to, context: CastContext::Implicit },
+                    plain,
+                )
             }
             Type::AnyElement => Bound::new(call, element),
             other => Bound::new(call, other),
@@ -430,7 +438,11 @@ impl Binder<'_> {
         Ok(match arg.expr {
             Expr::Const(Datum::Int(number)) => match self.catalog.sequence(number as u32) {
                 Some(sequence) => {
-                    let name = format!("\"{}\".\"{}\"", sequence.schema.replace('"', "\"\""), sequence.name.replace('"', "\"\""));
+                    let name = format!(
+                        "\"{}\".\"{}\"",
+                        sequence.schema.replace('"', "\"\""),
+                        sequence.name.replace('"', "\"\"")
+                    );
                     Bound::new(Expr::Const(Datum::text(&name)), to)
                 }
                 None => Bound::new(Expr::Const(Datum::text(&number.to_string())), to),
@@ -492,7 +504,12 @@ impl Binder<'_> {
             let Some(to) = element.and_then(Type::array) else {
                 return Err(self.place(span, Error::unsupported("array_agg of arrays")));
             };
-            let cast = Expr::Cast { input: Box::new(value), from: Type::AnyArray, to: to.into(), context: CastContext::Implicit };
+            let cast = Expr::Cast {
+                input: Box::new(value),
+                from: Type::AnyArray,
+                to: to.into(),
+                context: CastContext::Implicit,
+            };
             return Ok(Bound::new(cast, to));
         }
         Ok(Bound::new(value, result))

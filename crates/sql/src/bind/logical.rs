@@ -95,9 +95,7 @@ impl Extra {
     pub(crate) fn exprs(&self) -> Vec<&Expr> {
         match self {
             Self::Rows(_, args) => args.iter().collect(),
-            Self::RowNumber { partition, order } => {
-                partition.iter().chain(order.iter().map(|key| &key.expr)).collect()
-            }
+            Self::RowNumber { partition, order } => partition.iter().chain(order.iter().map(|key| &key.expr)).collect(),
         }
     }
 }
@@ -155,7 +153,10 @@ pub(crate) enum Source {
     /// A function that gives rows; whether their numbers come behind.
     Series(Series, Vec<Expr>, bool),
     /// Read once per statement under this number.
-    System { id: usize, table: &'static SystemTable },
+    System {
+        id: usize,
+        table: &'static SystemTable,
+    },
 }
 
 /// How relations are joined.

@@ -13,7 +13,9 @@ pub(crate) fn for_each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)
         Expr::Call { args, .. } | Expr::Session { args, .. } | Expr::Extreme { args, .. } => {
             args.iter().for_each(visit);
         }
-        Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Array { values: all, .. } => all.iter().for_each(visit),
+        Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Array { values: all, .. } => {
+            all.iter().for_each(visit)
+        }
         Expr::Compare { left, right, .. }
         | Expr::Distinct { left, right, .. }
         | Expr::NullIf { left, right, .. }

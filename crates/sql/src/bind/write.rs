@@ -11,8 +11,8 @@ use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
 use super::{Binder, Scope, ScopeTable, fold, logical, name_parts, rewrite};
 use crate::cast::CastContext;
-use crate::cluster::Privileges;
 use crate::catalog::{Identity, Index, Table};
+use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::{Arbiter, ConflictAction, OnConflict};
@@ -161,7 +161,6 @@ impl Binder<'_> {
             base,
             columns,
             hidden,
-            oid: None,
             visible: !hidden_name,
             oid: Some(table.id),
         });
@@ -447,7 +446,8 @@ impl Binder<'_> {
             base,
             hidden: hidden[..columns.len()].to_vec(),
             columns,
-            visible: true, oid: None,
+            visible: true,
+            oid: None,
         });
         scope.width = base * 2;
     }

@@ -301,7 +301,8 @@ impl Session {
         let table = &draft.table;
         let name = self.free_name(&table.schema, &[&table.name, &column.name], "seq", &draft.names);
         let id = self.new_id()?;
-        let sequence = new_sequence(id, table.schema.clone(), name.clone(), ty, options, Some((table.id, place)), table.owner)?;
+        let sequence =
+            new_sequence(id, table.schema.clone(), name.clone(), ty, options, Some((table.id, place)), table.owner)?;
         column.default = Some(format!("nextval('{}')", quoted_name(&sequence.schema, &sequence.name)));
         draft.names.push(name);
         draft.sequences.push(sequence);

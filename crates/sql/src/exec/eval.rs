@@ -15,10 +15,10 @@ use colibri_txn::Transaction;
 use smallvec::SmallVec;
 
 use super::{Context, Exec, Statement, subquery};
+use crate::array::Array;
 use crate::cast;
 use crate::env::Env;
 use crate::error::{Error, Result};
-use crate::array::Array;
 use crate::expr::{CompareOp, Expr, SessionFunction, Test};
 use crate::functions::Function;
 use crate::operators;

@@ -136,7 +136,9 @@ impl State {
             Series::Unnest => Self::Values { array: Arc::clone(array), next: 0 },
             Series::Expanded => Self::Expanded { array: Arc::clone(array), next: 0 },
             Series::Subscripts => {
-                let (Some(Datum::Int(dimension)), reverse) = (rest.first(), rest.get(1)) else { return Ok(Self::Empty) };
+                let (Some(Datum::Int(dimension)), reverse) = (rest.first(), rest.get(1)) else {
+                    return Ok(Self::Empty);
+                };
                 let at = usize::try_from(dimension - 1).ok();
                 let Some(found) = at.and_then(|at| array.dimensions().get(at)) else { return Ok(Self::Empty) };
                 let (low, high) = (i64::from(found.lower), found.upper());

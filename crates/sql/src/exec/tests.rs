@@ -93,7 +93,11 @@ fn limits_that_are_null_or_negative() {
 
 #[test]
 fn series_step_both_ways_and_end_at_the_edge_of_their_type() {
-    let series = |args: &[i64]| Node::Series { series: Series::Ints, args: args.iter().map(|&n| int(n)).collect(), numbered: false };
+    let series = |args: &[i64]| Node::Series {
+        series: Series::Ints,
+        args: args.iter().map(|&n| int(n)).collect(),
+        numbered: false,
+    };
     assert_eq!(rows_of(series(&[1, 3]), 1), [[1], [2], [3]]);
     assert_eq!(rows_of(series(&[3, 0, -2]), 1), [[3], [1]]);
     assert_eq!(rows_of(series(&[i64::MAX - 1, i64::MAX]), 1), [[i64::MAX - 1], [i64::MAX]]);
@@ -217,7 +221,8 @@ fn a_canceled_statement_ends() {
 
 #[test]
 fn what_keeps_too_many_rows_runs_out_of_memory() {
-    let series = || Box::new(Node::Series { series: Series::Ints, args: vec![int(0), int(1_000_000)], numbered: false });
+    let series =
+        || Box::new(Node::Series { series: Series::Ints, args: vec![int(0), int(1_000_000)], numbered: false });
     let small = || Box::new(values(&[&[1]]));
     let column = || vec![Expr::Column(0)];
     let how = How { memory_bytes_max: 1 << 20, ..How::default() };

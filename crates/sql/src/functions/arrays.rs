@@ -94,7 +94,11 @@ fn flat(array: &Array) -> Result<(Vec<Datum>, i32)> {
 
 fn append(args: &[&Datum], _: &Env) -> Result<Datum> {
     let Datum::Array(whole) = args[0] else {
-        return Ok(if args[1].is_null() { Datum::Null } else { made(Array::new(Type::Unknown, vec![args[1].clone()])) });
+        return Ok(if args[1].is_null() {
+            Datum::Null
+        } else {
+            made(Array::new(Type::Unknown, vec![args[1].clone()]))
+        });
     };
     let (mut values, lower) = flat(whole)?;
     values.push(args[1].clone());
@@ -103,7 +107,11 @@ fn append(args: &[&Datum], _: &Env) -> Result<Datum> {
 
 fn prepend(args: &[&Datum], _: &Env) -> Result<Datum> {
     let Datum::Array(whole) = args[1] else {
-        return Ok(if args[0].is_null() { Datum::Null } else { made(Array::new(Type::Unknown, vec![args[0].clone()])) });
+        return Ok(if args[0].is_null() {
+            Datum::Null
+        } else {
+            made(Array::new(Type::Unknown, vec![args[0].clone()]))
+        });
     };
     let (mut values, lower) = flat(whole)?;
     values.insert(0, args[0].clone());
@@ -151,7 +159,8 @@ fn removed(args: &[&Datum], _: &Env) -> Result<Datum> {
 
 /// Whether all values of one array are in another, NULLs in none.
 fn holds(whole: &Array, parts: &Array) -> bool {
-    let has = |part: &Datum| !part.is_null() && whole.values().iter().any(|value| !value.is_null() && same(value, part));
+    let has =
+        |part: &Datum| !part.is_null() && whole.values().iter().any(|value| !value.is_null() && same(value, part));
     parts.values().iter().all(has)
 }
 

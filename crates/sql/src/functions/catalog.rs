@@ -216,7 +216,13 @@ fn who<'a, 'd>(names: &Surroundings, args: &'a [&'d Datum], count: usize) -> Res
     Ok((authority_of(names, role_of(names, args[0])?), &args[1..]))
 }
 
-fn allowed(authority: &Authority, wanted: &[(Privileges, bool)], kind: ObjectKind, owner: RoleId, acl: Option<&Acl>) -> Datum {
+fn allowed(
+    authority: &Authority,
+    wanted: &[(Privileges, bool)],
+    kind: ObjectKind,
+    owner: RoleId,
+    acl: Option<&Acl>,
+) -> Datum {
     Datum::Bool(wanted.iter().any(|&(privilege, option)| {
         if option {
             privilege.without(authority.grantable(kind, owner, acl)).is_empty()
@@ -289,15 +295,16 @@ fn database_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     let names = env.names();
     let (authority, args) = who(names, args, 2)?;
     let databases = names.databases();
-    let found = match args[0] {
-        Datum::Text(name) => Some(databases.iter().find(|database| database.name == *name).ok_or_else(|| {
-            Error::new(SqlState::NO_SUCH_DATABASE, format!("database \"{name}\" does not exist"))
-        })?),
-        other => {
-            let oid = number(other)?;
-            databases.iter().find(|database| database.oid == oid)
-        }
-    };
+    let found =
+        match args[0] {
+            Datum::Text(name) => Some(databases.iter().find(|database| database.name == *name).ok_or_else(|| {
+                Error::new(SqlState::NO_SUCH_DATABASE, format!("database \"{name}\" does not exist"))
+            })?),
+            other => {
+                let oid = number(other)?;
+                databases.iter().find(|database| database.oid == oid)
+            }
+        };
     let wanted = wanted(text(args[1])?, ObjectKind::Database)?;
     Ok(found.map_or(Datum::Null, |database| {
         allowed(&authority, &wanted, ObjectKind::Database, database.owner, database.acl.as_ref())
@@ -358,9 +365,8 @@ fn started(_: &[&Datum], env: &Env) -> Result<Datum> {
 
 fn is_user_table(args: &[&Datum], env: &Env) -> Result<Datum> {
     let found = env.names().relation(number(args[0])?);
-    Ok(found.map_or(Datum::Null, |found| {
-        Datum::Bool(matches!(found, Found::User { relation: Relation::Table(_), .. }))
-    }))
+    Ok(found
+        .map_or(Datum::Null, |found| Datum::Bool(matches!(found, Found::User { relation: Relation::Table(_), .. }))))
 }
 
 /// Which changes a relation takes: the bits of UPDATE, INSERT and DELETE.
@@ -444,7 +450,8 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_get_partkeydef", &[Oid], Text, NOTHING).stable(),
     f("pg_get_statisticsobjdef_columns", &[Oid], Text, NOTHING).stable(),
     f("pg_get_function_result", &[Oid], Text, |a, _| text_or_null(types::function_result(number(a[0])?))).stable(),
-    f("pg_get_function_arguments", &[Oid], Text, |a, _| text_or_null(types::function_arguments(number(a[0])?))).stable(),
+    f("pg_get_function_arguments", &[Oid], Text, |a, _| text_or_null(types::function_arguments(number(a[0])?)))
+        .stable(),
     f("pg_get_function_identity_arguments", &[Oid], Text, |a, _| {
         text_or_null(types::function_arguments(number(a[0])?))
     })

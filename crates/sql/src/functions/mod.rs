@@ -270,7 +270,10 @@ mod tests {
                         | (Datum::Uuid(_), Type::Uuid)
                         | (Datum::Array(_), Type::Array(_) | Type::AnyArray)
                         | (_, Type::AnyElement)
-                        | (Datum::Int(_), Type::RegClass | Type::RegType | Type::RegProc | Type::RegNamespace | Type::RegRole)
+                        | (
+                            Datum::Int(_),
+                            Type::RegClass | Type::RegType | Type::RegProc | Type::RegNamespace | Type::RegRole
+                        )
                 );
                 assert!(fits, "{}({values:?}) = {result:?}", function.name);
             }

@@ -187,9 +187,8 @@ impl Activity {
                 return Entry::new(0).copy();
             }
         }
-        let entry = statements
-            .entry(key)
-            .or_insert_with(|| Entry::new(self.next_id.fetch_add(1, Ordering::Relaxed) + 1));
+        let entry =
+            statements.entry(key).or_insert_with(|| Entry::new(self.next_id.fetch_add(1, Ordering::Relaxed) + 1));
         entry.copy()
     }
 

@@ -37,8 +37,7 @@ pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: 
 
 /// `CREATE INDEX …`, the table being called `on`.
 pub(crate) fn index_definition(table: &Table, index: &AnyIndex, on: &str) -> String {
-    let columns: Vec<String> =
-        (0..index.columns.len()).filter_map(|at| index_column(table, index, at, true)).collect();
+    let columns: Vec<String> = (0..index.columns.len()).filter_map(|at| index_column(table, index, at, true)).collect();
     format!(
         "CREATE {}INDEX {} ON {on} USING btree ({})",
         if index.unique { "UNIQUE " } else { "" },

@@ -102,8 +102,10 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
         .flatten()
         .copied()
         .collect();
-    let all: Vec<SystemTable> =
-        include_str!("tables.txt").lines().map(|line| declared(line, &fills).expect("the list of tables is well-formed")).collect();
+    let all: Vec<SystemTable> = include_str!("tables.txt")
+        .lines()
+        .map(|line| declared(line, &fills).expect("the list of tables is well-formed"))
+        .collect();
     let by_name = all.iter().enumerate().map(|(at, table)| ((table.schema, table.name), at)).collect();
     Tables { all, by_name }
 });

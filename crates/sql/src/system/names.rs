@@ -136,7 +136,9 @@ impl Surroundings {
         let text = text.trim();
         Err(match ty {
             Type::RegClass => match parse_name(text) {
-                Some(parts) => Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", parts.join("."))),
+                Some(parts) => {
+                    Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", parts.join(".")))
+                }
                 None => Error::new(SqlState::BAD_NAME, "invalid name syntax"),
             },
             Type::RegType => Error::new(SqlState::NO_SUCH_OBJECT, format!("type \"{text}\" does not exist")),

@@ -55,7 +55,12 @@ pub(super) fn acl(acl: Option<&Acl>, names: &Surroundings) -> Datum {
 /// What is granted on the system's own: everybody may look.
 pub(super) fn system_acl(kind: ObjectKind) -> Acl {
     let mut acl = Acl::default_of(kind, BOOTSTRAP_ROLE);
-    acl.grant(PUBLIC_ROLE, BOOTSTRAP_ROLE, if kind == ObjectKind::Schema { Privileges::USAGE } else { Privileges::SELECT }, false);
+    acl.grant(
+        PUBLIC_ROLE,
+        BOOTSTRAP_ROLE,
+        if kind == ObjectKind::Schema { Privileges::USAGE } else { Privileges::SELECT },
+        false,
+    );
     acl
 }
 
@@ -687,7 +692,8 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in sorted_tables(names) {
         for index in table_indexes(&table) {
             let (class, kind) = if index.constraint { (PG_CONSTRAINT, "i") } else { (PG_CLASS, "a") };
-            let (of, column) = if index.constraint { (index.id, 0) } else { (table.id, index.columns[0].column as i64 + 1) };
+            let (of, column) =
+                if index.constraint { (index.id, 0) } else { (table.id, index.columns[0].column as i64 + 1) };
             rows.push([oid(PG_CLASS), oid(index.id), int(0), oid(class), oid(of), int(column), text(kind)]);
         }
         for (at, _) in table.live_columns().filter(|(_, column)| column.default.is_some()) {
@@ -750,7 +756,8 @@ fn table_list(env: &Env, rows: &mut Rows) -> Result<()> {
 fn index_list(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in sorted_tables(env.names()) {
         for index in table_indexes(&table) {
-            let definition = describe::index_definition(&table, &index, &describe::qualified(&table.schema, &table.name));
+            let definition =
+                describe::index_definition(&table, &index, &describe::qualified(&table.schema, &table.name));
             rows.push([text(&table.schema), text(&table.name), text(&index.name), NULL, text(&definition)]);
         }
     }

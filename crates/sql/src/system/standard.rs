@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
-use super::relations::{AnyIndex, all_schemas, referenced_index, sorted_sequences, sorted_tables, sorted_views, table_indexes};
+use super::relations::{
+    AnyIndex, all_schemas, referenced_index, sorted_sequences, sorted_tables, sorted_views, table_indexes,
+};
 use super::{Fill, NULL, Rows, describe, int, text, text_or_null, yes_or_no};
 use crate::catalog::{Column, Identity, Table, View};
 use crate::cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
@@ -507,16 +509,17 @@ fn checks(env: &Env, rows: &mut Rows) -> Result<()> {
 fn table_privileges(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     let (roles, authority) = (names.roles(), authority(names));
-    let tables = sorted_tables(names).into_iter().map(|table| {
-        (table.schema.clone(), table.name.clone(), table.owner, table.acl.clone())
-    });
-    let views = sorted_views(names).into_iter().map(|view| {
-        (view.schema.clone(), view.name.clone(), view.owner, view.acl.clone())
-    });
+    let tables = sorted_tables(names)
+        .into_iter()
+        .map(|table| (table.schema.clone(), table.name.clone(), table.owner, table.acl.clone()));
+    let views = sorted_views(names)
+        .into_iter()
+        .map(|view| (view.schema.clone(), view.name.clone(), view.owner, view.acl.clone()));
     for (schema, name, owner, acl) in tables.chain(views) {
         let acl = acl.unwrap_or_else(|| Acl::default_of(ObjectKind::Table, owner));
         for grant in &acl.0 {
-            if !(grant.grantee == PUBLIC_ROLE || authority.has_role(grant.grantee) || authority.has_role(grant.grantor)) {
+            if !(grant.grantee == PUBLIC_ROLE || authority.has_role(grant.grantee) || authority.has_role(grant.grantor))
+            {
                 continue;
             }
             let grantee = if grant.grantee == PUBLIC_ROLE { "PUBLIC".into() } else { roles.name_of(grant.grantee) };
