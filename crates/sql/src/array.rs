@@ -173,6 +173,10 @@ impl Array {
 
     pub(crate) fn cast(&self, from: Type, to: Type, env: &Env) -> Result<Datum> {
         let Some(element) = to.element() else { return Ok(Datum::Array(Arc::new(self.clone()))) };
+        if self.element == Type::Unknown {
+            // Made where the type was not at hand: the values are of it already.
+            return Ok(Datum::Array(Arc::new(self.with_values(element, self.values.clone()))));
+        }
         let from = from.element().unwrap_or(self.element);
         let mut values = Vec::with_capacity(self.values.len());
         for value in &self.values {

@@ -130,7 +130,7 @@ pub(crate) mod tests {
                 let scale = if random.bool() { random.u8(..6) } else { random.u8(..=100) };
                 Datum::Numeric(Numeric::new(if random.bool() { -mantissa } else { mantissa }, scale))
             }
-            _ => {
+            Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void | Type::AnyElement => {
                 let text: String = (0..random.usize(..5))
                     .map(|_| *random.choice(&['a', 'b', 'A', ' ', '\u{1}', '\u{e9}', '\u{10000}', '\0']).unwrap())
                     .collect();
@@ -145,7 +145,7 @@ pub(crate) mod tests {
                 days: int(random, 32) as i32,
                 micros: int(random, 64),
             }),
-            Type::Uuid => {
+            _ => {
                 let mut uuid = [0; 16];
                 for byte in &mut uuid {
                     *byte = *random.choice(&[0, 1, 255]).unwrap();

@@ -438,6 +438,9 @@ impl Binder<'_> {
     ) -> Result<From> {
         let (_, function) = qualified(name)?;
         let span = name_span(name);
+        if let Some(table) = system::function(&function).filter(|_| args.is_empty()) {
+            return self.system(table, name, alias, relations);
+        }
         if !gives_rows(&function) {
             return Err(self.place(span, Error::unsupported(format_args!("{function} in FROM"))));
         }

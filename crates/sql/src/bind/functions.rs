@@ -219,6 +219,32 @@ impl Binder<'_> {
         })
     }
 
+    /// `json_build_object`: numbers and truth values are JSON as they are written, everything else is quoted.
+    fn json_object(&mut self, exprs: &[&ast::Expr], span: Span) -> Result<Bound> {
+        if exprs.is_empty() || exprs.len() % 2 != 0 {
+            let message = "argument list must have even number of elements";
+            let error = Error::new(SqlState::BAD_PARAMETER, message)
+                .hint("The arguments of json_build_object() must consist of alternating keys and values.");
+            return Err(self.place(span, error));
+        }
+        let mut args = Vec::with_capacity(exprs.len());
+        for (index, expr) in exprs.iter().enumerate() {
+            let bound = self.expr(expr)?;
+            let ty = bound.ty.ty;
+            let plain = matches!(ty.category(), Category::Number | Category::Boolean) && !ty.is_reg();
+            let as_text = self.coerce(bound, Type::Text.into(), CastContext::Explicit, expr.span())?;
+            let is_key = index % 2 == 0;
+            args.push(if is_key || plain || ty == Type::Json {
+                as_text
+            } else {
+                self.call("to_json", vec![Bound::new(as_text, Type::Text)], span)?.expr
+            });
+        }
+        let types = vec![Type::Text; args.len()];
+        let function = self.at(span, resolve::resolve_function("json_build_object", &types))?;
+        Ok(Bound::new(Expr::Call { function, args }, Type::Json))
+    }
+
     /// `ARRAY(SELECT …)`
     fn array_of_query(&mut self, query: &ast::Query, span: Span) -> Result<Bound> {
         let (expr, columns) = self.subquery(query, SubqueryKind::Array(Type::Text))?;
@@ -349,6 +375,7 @@ impl Binder<'_> {
                     _ => bound,
                 }
             }
+            "json_build_object" => self.json_object(&args.exprs, span)?,
             "pg_typeof" if args.exprs.len() == 1 => {
                 let ty = self.expr(args.exprs[0])?.ty.ty;
                 Bound::new(Expr::Const(Datum::Int(ty.oid().into())), Type::RegType)

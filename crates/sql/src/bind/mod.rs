@@ -202,7 +202,7 @@ pub(crate) fn fold(ident: &ast::Ident) -> CompactString {
 }
 
 /// Words that PostgreSQL keeps for itself, in order: none is a name unless it is quoted.
-const RESERVED: &[&str] = &[
+pub(crate) const RESERVED: &[&str] = &[
     "all",
     "analyse",
     "analyze",
@@ -281,11 +281,6 @@ const RESERVED: &[&str] = &[
     "window",
     "with",
 ];
-
-/// Whether a word is a name only in quotes.
-pub(crate) fn is_reserved(word: &str) -> bool {
-    RESERVED.binary_search(&word).is_ok()
-}
 
 /// Refuses a reserved word as a name.
 pub(crate) fn check_name(text: &str, ident: &ast::Ident) -> Result<()> {

@@ -215,6 +215,10 @@ impl Session {
             Some(ty) => ty.into(),
             None => bind_type(&definition.data_type)?,
         };
+        if !ty.ty.is_storable() {
+            let message = format!("column \"{name}\" has pseudo-type {ty}");
+            return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+        }
         let mut column = new_column(name, ty);
         let place = draft.table.columns.len();
         if let Some(ty) = serial {
@@ -334,6 +338,7 @@ impl Session {
             }
             places.push(place);
         }
+        refuse_unindexable(table, &places)?;
         if places.len() > KEY_COLUMNS_MAX {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
@@ -566,6 +571,8 @@ impl Session {
             names.push(name.to_string());
             columns.push(IndexColumn { column: place, descending, nulls_first });
         }
+        let places: Vec<usize> = columns.iter().map(|part: &IndexColumn| part.column).collect();
+        refuse_unindexable(&table, &places)?;
         if columns.len() > KEY_COLUMNS_MAX {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
@@ -782,6 +789,14 @@ pub(super) fn column_constraint(
 
 fn new_column(name: CompactString, ty: ColumnType) -> Column {
     Column { name, ty, not_null: false, default: None, missing: None, identity: None, dropped: false }
+}
+
+/// Refuses columns of types that keys cannot have.
+fn refuse_unindexable(table: &Table, places: &[usize]) -> Result<()> {
+    match places.iter().map(|&place| table.columns[place].ty.ty).find(|&ty| !crate::key::is_indexable(ty)) {
+        Some(ty) => Err(Error::unsupported(format_args!("a key or an index on a column of type {ty}"))),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn duplicate_column(name: &str) -> Error {

@@ -21,6 +21,7 @@ mod bytes;
 mod catalog;
 mod datetime;
 mod format;
+mod json;
 mod math;
 mod number_picture;
 mod regular;
@@ -118,7 +119,7 @@ struct Registry {
 }
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    let tables: [&[Function]; 12] = [
+    let tables: [&[Function]; 13] = [
         arithmetic::TABLE,
         arrays::TABLE,
         bytes::TABLE,
@@ -127,6 +128,7 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
         catalog::TABLE,
         datetime::TABLE,
         format::TABLE,
+        json::TABLE,
         math::TABLE,
         regular::TABLE,
         session::TABLE,
@@ -261,7 +263,7 @@ mod tests {
                         | (Datum::Int(_), Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid)
                         | (Datum::Float(_), Type::Float4 | Type::Float8)
                         | (Datum::Numeric(_), Type::Numeric)
-                        | (Datum::Text(_), Type::Text | Type::Name | Type::Varchar | Type::Char)
+                        | (Datum::Text(_), Type::Text | Type::Name | Type::Varchar | Type::Char | Type::Json)
                         | (Datum::Bytes(_), Type::Bytea)
                         | (Datum::Date(_), Type::Date)
                         | (Datum::Time(_), Type::Time)

@@ -38,6 +38,7 @@ const ISOLATIONS: &[&str] = &["serializable", "repeatable read", "read committed
 const KNOWN: &[Known] = &[
     Known { name: "application_name", default: "", kind: Kind::Text },
     Known { name: "bytea_output", default: "hex", kind: Kind::OneOf(&["hex"]) },
+    Known { name: "check_function_bodies", default: "on", kind: Kind::Bool },
     Known {
         name: "client_encoding",
         default: "UTF8",
@@ -45,6 +46,8 @@ const KNOWN: &[Known] = &[
     },
     Known { name: "client_min_messages", default: "notice", kind: Kind::Text },
     Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Dates },
+    Known { name: "default_table_access_method", default: "heap", kind: Kind::OneOf(&["heap"]) },
+    Known { name: "default_tablespace", default: "", kind: Kind::Text },
     Known { name: "default_transaction_deferrable", default: "off", kind: Kind::Bool },
     Known { name: "default_transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
     Known { name: "default_transaction_read_only", default: "off", kind: Kind::Bool },
@@ -61,11 +64,17 @@ const KNOWN: &[Known] = &[
     Known { name: "enable_sort", default: "on", kind: Kind::Bool },
     Known { name: "extra_float_digits", default: "1", kind: Kind::Integer(-15, 3) },
     Known { name: "idle_in_transaction_session_timeout", default: "0", kind: Kind::Duration },
+    Known { name: "in_hot_standby", default: "off", kind: Kind::Fixed },
     Known { name: "integer_datetimes", default: "on", kind: Kind::Fixed },
     Known { name: "intervalstyle", default: "postgres", kind: Kind::OneOf(&["postgres"]) },
     Known { name: "is_superuser", default: "on", kind: Kind::Fixed },
+    Known { name: "jit", default: "off", kind: Kind::Bool },
     Known { name: "lc_collate", default: "C", kind: Kind::Fixed },
     Known { name: "lc_ctype", default: "C.UTF-8", kind: Kind::Fixed },
+    Known { name: "lc_messages", default: "C", kind: Kind::Text },
+    Known { name: "lc_monetary", default: "C", kind: Kind::Text },
+    Known { name: "lc_numeric", default: "C", kind: Kind::Text },
+    Known { name: "lc_time", default: "C", kind: Kind::Text },
     Known { name: "lock_timeout", default: "0", kind: Kind::Duration },
     Known { name: "max_connections", default: "100", kind: Kind::Fixed },
     Known { name: "max_identifier_length", default: "63", kind: Kind::Fixed },
@@ -83,6 +92,7 @@ const KNOWN: &[Known] = &[
     Known { name: "transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
     Known { name: "transaction_read_only", default: "off", kind: Kind::Bool },
     Known { name: "work_mem", default: "262144", kind: Kind::Memory },
+    Known { name: "xmloption", default: "content", kind: Kind::Text },
 ];
 
 /// The values of all settings that are not at their defaults.

@@ -44,6 +44,8 @@ pub(crate) struct SystemTable {
     pub(crate) schema: &'static str,
     pub(crate) name: &'static str,
     pub(crate) is_view: bool,
+    /// It is read by calling it.
+    pub(crate) is_function: bool,
     pub(crate) columns: Vec<(&'static str, Type)>,
     rows: Option<Fill>,
 }
@@ -116,7 +118,9 @@ fn declared(line: &'static str, fills: &HashMap<&str, Fill>) -> Option<SystemTab
     let full = words.next()?;
     let (schema, name) = full.split_once('.')?;
     let oid = words.next()?.parse().ok()?;
-    let is_view = words.next()? == "v";
+    // What is called as a function (`f`) is listed nowhere.
+    let kind = words.next()?;
+    let (is_view, is_function) = (kind != "r", kind == "f");
     let columns = words.map(|word| {
         let (name, ty) = word.split_once(':')?;
         let ty = match ty.strip_prefix('_') {
@@ -126,7 +130,7 @@ fn declared(line: &'static str, fills: &HashMap<&str, Fill>) -> Option<SystemTab
         Some((name, ty))
     });
     let columns = columns.collect::<Option<Vec<_>>>()?;
-    Some(SystemTable { oid, schema, name, is_view, columns, rows: fills.get(name).copied() })
+    Some(SystemTable { oid, schema, name, is_view, is_function, columns, rows: fills.get(name).copied() })
 }
 
 fn inner_type(name: &str) -> Option<Type> {
@@ -135,6 +139,15 @@ fn inner_type(name: &str) -> Option<Type> {
 
 /// A system table by name.
 pub(crate) fn table(schema: &str, name: &str) -> Option<&'static SystemTable> {
+    found(schema, name).filter(|table| !table.is_function)
+}
+
+/// What is read by calling it, by name.
+pub(crate) fn function(name: &str) -> Option<&'static SystemTable> {
+    found("pg_catalog", name).filter(|table| table.is_function)
+}
+
+fn found(schema: &str, name: &str) -> Option<&'static SystemTable> {
     TABLES.by_name.get(&(schema, name)).map(|&at| &TABLES.all[at])
 }
 
@@ -144,8 +157,8 @@ pub(crate) fn table_numbered(oid: u32) -> Option<&'static SystemTable> {
 }
 
 /// All system tables.
-pub(crate) fn tables() -> &'static [SystemTable] {
-    &TABLES.all
+pub(crate) fn tables() -> impl Iterator<Item = &'static SystemTable> {
+    TABLES.all.iter().filter(|table| !table.is_function)
 }
 
 /// Whether a schema is the system's.
@@ -200,19 +213,21 @@ mod tests {
 
     #[test]
     fn tables_have_names_and_numbers_of_their_own_and_every_fill_has_a_table() {
-        let mut oids: Vec<u32> = tables().iter().map(|table| table.oid).collect();
+        let mut oids: Vec<u32> = TABLES.all.iter().map(|table| table.oid).collect();
         oids.sort_unstable();
         oids.dedup();
-        assert_eq!(oids.len(), tables().len());
-        assert_eq!(TABLES.by_name.len(), tables().len());
-        let filled = tables().iter().filter(|table| table.rows.is_some()).count();
+        assert_eq!(oids.len(), TABLES.all.len());
+        assert_eq!(TABLES.by_name.len(), TABLES.all.len());
+        let filled = TABLES.all.iter().filter(|table| table.rows.is_some()).count();
         let fills = [relations::FILLS, types::FILLS, roles::FILLS, activity::FILLS, standard::FILLS];
         assert_eq!(filled, fills.iter().map(|fills| fills.len()).sum::<usize>());
     }
 
     #[test]
     fn rows_are_as_wide_as_their_tables() {
-        let env = Env::default();
+        let authority = Some(std::sync::Arc::new(crate::cluster::Authority::superuser()));
+        let surroundings = crate::env::Surroundings { authority, ..Default::default() };
+        let env = Env { surroundings: Some(surroundings.into()), ..Env::default() };
         for table in tables() {
             assert!(table.cells(&env).unwrap().len().is_multiple_of(table.columns.len()), "{table:?}");
         }

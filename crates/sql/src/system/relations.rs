@@ -733,7 +733,7 @@ fn descriptions(env: &Env, rows: &mut Rows) -> Result<()> {
 fn table_list(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     let roles = names.roles();
-    for table in super::tables().iter().filter(|table| !table.is_view) {
+    for table in super::tables().filter(|table| !table.is_view) {
         let owner = text(&roles.name_of(BOOTSTRAP_ROLE));
         let no = flag(false);
         rows.push([text(table.schema), text(table.name), owner, NULL, no.clone(), no.clone(), no.clone(), no]);

@@ -21,6 +21,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_opclass", operator_classes),
     ("pg_opfamily", operator_families),
     ("pg_language", languages),
+    ("pg_get_keywords", keywords),
 ];
 
 const BTREE: u32 = 403;
@@ -341,6 +342,14 @@ fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
             none,
             NULL,
         ]);
+    }
+    Ok(())
+}
+
+/// Words that are names only in quotes.
+fn keywords(_: &Env, rows: &mut Rows) -> Result<()> {
+    for word in crate::bind::RESERVED {
+        rows.push([text(word), text("R"), flag(false), text("reserved"), text("requires AS")]);
     }
     Ok(())
 }
