@@ -166,6 +166,20 @@ impl Error {
         Self::new(SqlState::INTERNAL, format!("internal error: {what}"))
     }
 
+    /// What somebody may not do: says nothing of the object but its name, which they have said themselves.
+    #[must_use]
+    #[cold]
+    pub fn denied(kind: &str, name: &str) -> Self {
+        Self::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied for {kind} {name}"))
+    }
+
+    /// What only the owner may do.
+    #[must_use]
+    #[cold]
+    pub fn not_owner(kind: &str, name: &str) -> Self {
+        Self::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be owner of {kind} {name}"))
+    }
+
     /// With more about this case.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {

@@ -42,9 +42,6 @@ pub(super) fn is_utility(statement: &Statement) -> bool {
             | Statement::ShowVariable { .. }
             | Statement::Prepare { .. }
             | Statement::Execute { .. }
-            | Statement::Vacuum(_)
-            | Statement::Analyze(_)
-            | Statement::Comment { .. }
     ) || ddl::is_ddl(statement)
 }
 
@@ -79,10 +76,6 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
         Statement::ShowVariable { .. } => "SHOW",
         Statement::Prepare { .. } => "PREPARE",
         Statement::Execute { .. } => "EXECUTE",
-        Statement::Vacuum(vacuum) if vacuum.reindex => "REINDEX",
-        Statement::Vacuum(_) => "VACUUM",
-        Statement::Analyze(_) => "ANALYZE",
-        Statement::Comment { .. } => "COMMENT",
         other => ddl::tag(other),
     }
 }
@@ -187,8 +180,9 @@ impl Session {
                 }
                 self.named.clear();
                 self.own.settings.reset_all();
-                self.own.current.clear();
-                self.own.last = None;
+                self.discard_sequences();
+                self.discard_plans();
+                self.become_session(None)?;
                 self.settings_set();
                 Ok(done("DISCARD ALL"))
             }
@@ -350,7 +344,6 @@ impl Session {
                 // Outside a block PostgreSQL warns, and nothing happens.
                 if self.state == TransactionState::Open { self.modes(modes) } else { Ok(()) }
             }
-            ast::Set::SetRole { .. } | ast::Set::SetSessionAuthorization(_) => Ok(()),
             other => Err(Error::unsupported(format_args!("{other}"))),
         }
     }
@@ -481,10 +474,6 @@ impl Session {
                 let prepared = self.named_statement(name)?;
                 let exprs: Vec<&ast::Expr> = parameters.iter().chain(using.iter().map(|using| &using.expr)).collect();
                 self.execute_named(&prepared, &exprs)
-            }
-            // Nothing is ever left over to clean, and sizes are exact.
-            Statement::Vacuum(_) | Statement::Analyze(_) | Statement::Comment { .. } => {
-                Ok((Rows::default(), tag(statement).to_owned()))
             }
             ddl => {
                 let tag = self.ddl(ddl)?;

@@ -14,6 +14,7 @@ use sqlparser::ast;
 use super::{Completion, Progress, Rows, Running, Session, TransactionState, in_failed_block, wait_now};
 use crate::bind::{Binder, fold, name_parts};
 use crate::catalog::{self, Table, catalog_space, table_key};
+use crate::cluster::Privileges;
 use crate::copy::{CopyColumn, CopyFormat, CopyIn, CopyOptions, CopyOut, Header};
 use crate::error::{Error, Pause, Result, SqlState};
 use crate::expr::Expr;
@@ -474,6 +475,7 @@ type BoundCopy = (Arc<Table>, Arc<TableRules>, Vec<usize>, Vec<(usize, Expr)>, V
 fn bind_copy_from(binder: &mut Binder<'_>, name: &ast::ObjectName, columns: &[ast::Ident]) -> Result<BoundCopy> {
     _ = name_parts(name)?;
     let table = binder.table(name).map_err(Error::without_position)?;
+    binder.need(table.id, &table.schema, Privileges::INSERT);
     let mut places: Vec<usize> = Vec::new();
     for ident in columns {
         let name = fold(ident);

@@ -31,11 +31,15 @@ enum Kind {
     Fixed,
 }
 
+/// Settings that only a server has.
+const SERVER: &[&str] = &["data_directory", "listen_addresses", "port", "unix_socket_directories"];
+
 const ISOLATIONS: &[&str] = &["serializable", "repeatable read", "read committed", "read uncommitted"];
 
 const KNOWN: &[Known] = &[
     Known { name: "application_name", default: "", kind: Kind::Text },
     Known { name: "bytea_output", default: "hex", kind: Kind::OneOf(&["hex"]) },
+    Known { name: "check_function_bodies", default: "on", kind: Kind::Bool },
     Known {
         name: "client_encoding",
         default: "UTF8",
@@ -46,6 +50,8 @@ const KNOWN: &[Known] = &[
     Known { name: "colibri.batch_after", default: "100", kind: Kind::Duration },
     Known { name: "colibri.priority", default: "user", kind: Kind::OneOf(&["user", "batch"]) },
     Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Dates },
+    Known { name: "default_table_access_method", default: "heap", kind: Kind::OneOf(&["heap"]) },
+    Known { name: "default_tablespace", default: "", kind: Kind::Text },
     Known { name: "default_transaction_deferrable", default: "off", kind: Kind::Bool },
     Known { name: "default_transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
     Known { name: "default_transaction_read_only", default: "off", kind: Kind::Bool },
@@ -62,14 +68,21 @@ const KNOWN: &[Known] = &[
     Known { name: "enable_sort", default: "on", kind: Kind::Bool },
     Known { name: "extra_float_digits", default: "1", kind: Kind::Integer(-15, 3) },
     Known { name: "idle_in_transaction_session_timeout", default: "0", kind: Kind::Duration },
+    Known { name: "in_hot_standby", default: "off", kind: Kind::Fixed },
     Known { name: "integer_datetimes", default: "on", kind: Kind::Fixed },
     Known { name: "intervalstyle", default: "postgres", kind: Kind::OneOf(&["postgres"]) },
     Known { name: "is_superuser", default: "on", kind: Kind::Fixed },
+    Known { name: "jit", default: "off", kind: Kind::Bool },
     Known { name: "lc_collate", default: "C", kind: Kind::Fixed },
     Known { name: "lc_ctype", default: "C.UTF-8", kind: Kind::Fixed },
+    Known { name: "lc_messages", default: "C", kind: Kind::Text },
+    Known { name: "lc_monetary", default: "C", kind: Kind::Text },
+    Known { name: "lc_numeric", default: "C", kind: Kind::Text },
+    Known { name: "lc_time", default: "C", kind: Kind::Text },
     Known { name: "lock_timeout", default: "0", kind: Kind::Duration },
     Known { name: "max_connections", default: "100", kind: Kind::Fixed },
     Known { name: "max_identifier_length", default: "63", kind: Kind::Fixed },
+    Known { name: "max_index_keys", default: "32", kind: Kind::Fixed },
     Known { name: "row_security", default: "on", kind: Kind::Bool },
     Known { name: "search_path", default: "\"$user\", public", kind: Kind::Text },
     Known { name: "server_encoding", default: "UTF8", kind: Kind::Fixed },
@@ -83,6 +96,7 @@ const KNOWN: &[Known] = &[
     Known { name: "transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
     Known { name: "transaction_read_only", default: "off", kind: Kind::Bool },
     Known { name: "work_mem", default: "262144", kind: Kind::Memory },
+    Known { name: "xmloption", default: "content", kind: Kind::Text },
 ];
 
 /// The values of all settings that are not at their defaults.
@@ -313,6 +327,49 @@ impl Settings {
         }
         path
     }
+}
+
+/// A setting as `pg_settings` lists it.
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) default: String,
+    pub(crate) unit: Option<&'static str>,
+    /// `bool`, `integer`, `enum` or `string`
+    pub(crate) kind: &'static str,
+    /// It cannot be set.
+    pub(crate) fixed: bool,
+}
+
+/// All settings of the session around, for `pg_settings`.
+pub(crate) fn for_catalog(env: &crate::env::Env) -> Vec<Listed> {
+    let names = env.names();
+    let of_server = |name: &str| names.cluster.as_ref().and_then(|cluster| cluster.setting(name));
+    let mut all: Vec<Listed> = KNOWN
+        .iter()
+        .map(|known| {
+            let (kind, unit) = match known.kind {
+                Kind::Bool => ("bool", None),
+                Kind::Duration => ("integer", Some("ms")),
+                Kind::Memory => ("integer", Some("kB")),
+                Kind::Integer(..) => ("integer", None),
+                Kind::OneOf(_) => ("enum", None),
+                _ => ("string", None),
+            };
+            let default = of_server(known.name).unwrap_or_else(|| known.default.to_owned());
+            let value = names.settings.values.get(known.name).cloned().unwrap_or_else(|| default.clone());
+            let fixed = matches!(known.kind, Kind::Fixed);
+            Listed { name: known.name.to_owned(), value, default, unit, kind, fixed }
+        })
+        .collect();
+    for name in SERVER {
+        if let Some(value) = of_server(name) {
+            let default = value.clone();
+            all.push(Listed { name: (*name).to_owned(), value, default, unit: None, kind: "string", fixed: true });
+        }
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
 }
 
 #[cfg(test)]
