@@ -42,6 +42,9 @@ pub(crate) enum Failure {
     /// Statements failed, which was said where they did.
     #[error("a statement failed")]
     Told { code: u8 },
+    /// The server does not start.
+    #[error(transparent)]
+    Serve(#[from] colibri_server::ServeError),
     /// The benchmark failed, or its results are not valid.
     #[error(transparent)]
     Bench(#[from] kv::Error),

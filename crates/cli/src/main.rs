@@ -28,6 +28,7 @@ mod new_file;
 mod number;
 mod readers;
 mod restore;
+mod serve;
 mod sql;
 mod stat;
 
@@ -60,6 +61,7 @@ enum Command {
     Dump(dump::DumpArgs),
     Load(load::LoadArgs),
     Sql(sql::SqlArgs),
+    Serve(serve::ServeArgs),
 }
 
 fn main() -> ExitCode {
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Dump(args) => dump::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Sql(args) => sql::run(&args),
+        Command::Serve(args) => serve::run(args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -40,9 +40,9 @@ impl Count {
     }
 }
 
-/// Durations, to an eighth of their size.
+/// Durations, to an eighth of their size, that any thread adds to: 4 KB.
 #[derive(Debug)]
-pub(crate) struct AtomicHistogram(Box<[AtomicU64]>);
+pub struct AtomicHistogram(Box<[AtomicU64]>);
 
 impl Default for AtomicHistogram {
     fn default() -> Self {
@@ -69,11 +69,13 @@ fn upper_ns(bucket: usize) -> u64 {
 }
 
 impl AtomicHistogram {
-    pub(crate) fn record(&self, ns: u64) {
+    /// Counts a duration, in nanoseconds.
+    pub fn record(&self, ns: u64) {
         self.0[bucket(ns)].fetch_add(1, Relaxed);
     }
 
-    fn add_to(&self, sum: &mut Histogram) {
+    /// Adds what was counted so far to a sum.
+    pub fn add_to(&self, sum: &mut Histogram) {
         for (to, from) in sum.counts.iter_mut().zip(&self.0) {
             *to += from.load(Relaxed);
         }

@@ -61,7 +61,7 @@ mod timers;
 mod worker;
 
 pub use actor::{Actor, ActorOptions, GivenUp};
-pub use counters::{Counters, Histogram, PoolCounters};
+pub use counters::{AtomicHistogram, Counters, Histogram, PoolCounters};
 pub use cpus::{Cpus, NotCpus};
 pub use mailbox::{Inbox, Mailbox, Send, SendError, WhenFull, mailbox};
 pub use pool::Pool;

@@ -197,7 +197,17 @@ impl Listener<std::os::unix::net::UnixListener> {
     /// # Panics
     /// If this thread neither belongs to a runtime nor waits for one of its futures.
     pub fn bind(path: impl AsRef<Path>) -> io::Result<Self> {
-        let listener = std::os::unix::net::UnixListener::bind(path)?;
+        Self::from_std(std::os::unix::net::UnixListener::bind(path)?)
+    }
+
+    /// Takes over a listener of the standard library.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    ///
+    /// # Panics
+    /// See [`UnixListener::bind`].
+    pub fn from_std(listener: std::os::unix::net::UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self { io: Registered::new(&Handle::current().shared.reactor, listener)? })
     }

@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 
+use crate::array::Array;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::Interval;
@@ -75,6 +76,8 @@ pub enum State {
     Text(Option<String>),
     /// `string_agg` of bytea.
     Bytes(Option<Vec<u8>>),
+    /// `array_agg`, NULLs among the values.
+    Array(Option<Vec<Datum>>),
 }
 
 /// Which figure of a distribution is asked for.
@@ -166,6 +169,10 @@ impl State {
         let value = match (&mut *self, args) {
             (Self::CountRows(count), _) => {
                 *count += 1;
+                return Ok(());
+            }
+            (Self::Array(values), [value, ..]) => {
+                values.get_or_insert_default().push((*value).clone());
                 return Ok(());
             }
             (_, [value, ..]) if !value.is_null() => *value,
@@ -304,6 +311,11 @@ impl State {
             Self::And(value) | Self::Or(value) => truth(value),
             Self::Text(text) => text.take().map_or(Datum::Null, |text| Datum::Text(text.into())),
             Self::Bytes(bytes) => bytes.take().map_or(Datum::Null, |bytes| Datum::Bytes(bytes.into())),
+            // The binder casts it to the type of array that it is.
+            Self::Array(values) => match values.take() {
+                Some(values) => Datum::Array(std::sync::Arc::new(Array::of_values(Type::Unknown, values)?)),
+                None => Datum::Null,
+            },
         })
     }
 
@@ -313,6 +325,7 @@ impl State {
         match self {
             Self::Text(Some(text)) => text.capacity(),
             Self::Bytes(Some(bytes)) => bytes.capacity(),
+            Self::Array(Some(values)) => values.capacity() * size_of::<Datum>(),
             Self::Min(Datum::Text(text)) | Self::Max(Datum::Text(text)) if text.is_heap_allocated() => text.capacity(),
             Self::Min(Datum::Bytes(bytes)) | Self::Max(Datum::Bytes(bytes)) => bytes.len(),
             Self::Ints(..) => size_of::<(i64, i128, i128)>(),
@@ -375,6 +388,29 @@ macro_rules! of_ints {
         ]
     };
 }
+
+/// The names of all aggregates.
+pub(crate) const NAMES: &[&str] = &[
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "count",
+    "every",
+    "max",
+    "min",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "string_agg",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
+];
 
 /// All aggregates of a name, which is in lower case.
 #[must_use]
@@ -439,6 +475,7 @@ pub fn named(name: &str) -> &'static [Aggregate] {
                 ]
             }
         }
+        "array_agg" => const { &[a("array_agg", &[Type::Void], Type::AnyArray, || State::Array(None))] },
         "var_pop" => const { spread!("var_pop", PopulationVariance) },
         "var_samp" => const { spread!("var_samp", SampleVariance) },
         "variance" => const { spread!("variance", SampleVariance) },

@@ -29,7 +29,10 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 /// 22P03 if the bytes are not of the type's form, 22003 or 22008 if they name a value out of range, 22021 for text that
 /// is not UTF-8.
 pub(crate) fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
-    Ok(match ty {
+    if ty.is_array() {
+        return crate::array::parse_binary(ty, bytes);
+    }
+    Ok(match ty.base() {
         Type::Bool => Datum::Bool(exactly::<1>(bytes)?[0] != 0),
         Type::Int2 => Datum::Int(i64::from(i16::from_be_bytes(exactly(bytes)?))),
         Type::Int4 => Datum::Int(i64::from(i32::from_be_bytes(exactly(bytes)?))),
@@ -72,7 +75,7 @@ pub(crate) fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
             })
         }
         Type::Uuid => Datum::Uuid(exactly(bytes)?),
-        Type::Void => return Err(Error::unsupported("reading a value of type void")),
+        _ => return Err(Error::unsupported(format_args!("reading a value of type {ty}"))),
     })
 }
 
@@ -81,7 +84,7 @@ pub(crate) fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mu
     match value {
         Datum::Null => {}
         Datum::Bool(value) => out.push(u8::from(*value)),
-        Datum::Int(value) => match ty {
+        Datum::Int(value) => match ty.base() {
             Type::Int2 => out.extend_from_slice(&(*value as i16).to_be_bytes()),
             Type::Int4 | Type::Oid => out.extend_from_slice(&(*value as i32).to_be_bytes()),
             _ => out.extend_from_slice(&value.to_be_bytes()),
@@ -105,6 +108,7 @@ pub(crate) fn write_binary(ty: Type, modifier: Modifier, value: &Datum, out: &mu
             out.extend_from_slice(&interval.months.to_be_bytes());
         }
         Datum::Uuid(uuid) => out.extend_from_slice(uuid),
+        Datum::Array(array) => array.write_binary(out),
     }
 }
 
@@ -197,7 +201,7 @@ mod tests {
         let seed = fastrand::u64(..);
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        for ty in Type::ALL.into_iter().filter(|&ty| ty != Type::Void) {
+        for ty in Type::all().filter(|ty| ty.is_storable()) {
             for _ in 0..5_000 {
                 let value = random_datum(ty, &mut random);
                 let mut bytes = Vec::new();

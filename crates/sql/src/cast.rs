@@ -36,6 +36,19 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
     }
     Some(match (from, to) {
         (_, Void | Unknown) | (Void, _) => return None,
+        (_, Type::AnyArray) if from.is_array() || from == Unknown => Implicit,
+        (_, Type::AnyElement) => Implicit,
+        (Type::AnyArray, _) if to.is_array() => Implicit,
+        (Type::Int2Vector | Type::OidVector, Type::Array(element)) if from.element() == Some(element.ty()) => Implicit,
+        (Type::Array(from), Type::Array(to)) => return cast_context(from.ty(), to.ty()),
+        (_, Type::AnyArray | Type::Record) | (Type::AnyElement, _) => return None,
+        (Oid, to) if to.is_reg() => Implicit,
+        (from, Oid) if from.is_reg() => Implicit,
+        (from, Int4 | Int8) if from.is_reg() => Assignment,
+        (Int2 | Int4 | Int8, to) if to.is_reg() => Implicit,
+        (Text | Varchar, Type::RegClass) => Implicit,
+        (Type::InternalChar, Text) => Implicit,
+        (Text | Varchar | Char, Type::InternalChar) => Assignment,
         (Unknown, _) => Implicit,
         (Int2, Int4 | Int8 | Float4 | Float8 | Numeric | Oid)
         | (Int4, Int8 | Float4 | Float8 | Numeric | Oid)
@@ -141,7 +154,17 @@ pub fn cast(value: &Datum, from: Type, to: Type, modifier: Modifier, context: Ca
 fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
     Ok(match (value, to) {
         // What takes `any` says so by the type void.
-        (_, Type::Void) => value.clone(),
+        (_, Type::Void | Type::AnyArray | Type::AnyElement) => value.clone(),
+        (Datum::Array(array), to) if to.is_array() => return array.cast(from, to, env),
+        (Datum::Int(_), Type::Text | Type::Varchar | Type::Char | Type::Name) if from.is_reg() => {
+            let mut text = String::new();
+            text_io::write(from, value, env, &mut text);
+            Datum::text(&text)
+        }
+        (_, to) if to.base() == Type::Oid && to != Type::Oid && matches!(value, Datum::Int(_)) => {
+            return convert(value, if from.is_reg() { Type::Oid } else { from }, Type::Oid, env);
+        }
+        (_, to) if from.is_reg() => return convert(value, Type::Oid, to, env),
         // An object number and an integer with the same bits are each other's, but a bigint must be in range.
         (Datum::Int(value), Type::Int4) if from == Type::Oid => Datum::Int(i64::from(*value as u32 as i32)),
         (Datum::Int(value), Type::Oid) if from == Type::Int8 && *value < 0 => return Err(out_of_range(to)),

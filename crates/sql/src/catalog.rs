@@ -8,13 +8,14 @@
 //! tables, indexes, sequences and views of a schema share one space of names; a catalogue is immutable, and statements
 //! that change it make a new one that becomes the session's own until the transaction ends.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, IfLocked, Key, KeyRange, LockMode, RowLayout, Space, SpaceId, Transaction};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::plan::ReferenceAction;
@@ -184,6 +185,12 @@ pub struct Table {
     pub foreign_keys: Vec<ForeignKey>,
     /// For each generation of rows, which columns their values hold. A row says its generation.
     pub generations: Vec<Vec<usize>>,
+    /// Who owns it.
+    #[serde(default = "bootstrap")]
+    pub owner: RoleId,
+    /// Who may do what with it; `None` is the owner alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
     /// Made from `generations` when the table is read.
     #[serde(skip)]
     pub(crate) layout: Option<Arc<TableLayout>>,
@@ -223,6 +230,12 @@ pub struct Sequence {
     pub cycle: bool,
     /// The table and column that it goes away with.
     pub owned_by: Option<(ObjectId, usize)>,
+    /// Who owns it.
+    #[serde(default = "bootstrap")]
+    pub owner: RoleId,
+    /// Who may do what with it; `None` is the owner alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
 }
 
 /// A view.
@@ -240,6 +253,12 @@ pub struct View {
     pub query: String,
     /// Tables and views that it reads.
     pub reads: Vec<ObjectId>,
+    /// Who owns it.
+    #[serde(default = "bootstrap")]
+    pub owner: RoleId,
+    /// Who may do what with it; `None` is the owner alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
 }
 
 /// A schema.
@@ -249,6 +268,12 @@ pub struct Schema {
     pub id: ObjectId,
     /// Its name.
     pub name: CompactString,
+    /// Who owns it.
+    #[serde(default = "bootstrap")]
+    pub owner: RoleId,
+    /// Who may do what with it; `None` is the owner alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
 }
 
 /// Something with a name in a schema.
@@ -278,6 +303,8 @@ pub struct Catalog {
     views: HashMap<ObjectId, Arc<View>>,
     /// For each table, those that refer to it.
     referenced_by: HashMap<ObjectId, Vec<ObjectId>>,
+    /// By object, and number of its column; 0 for the object itself.
+    comments: BTreeMap<(ObjectId, i32), String>,
 }
 
 mod column_type {
@@ -374,6 +401,29 @@ impl RowLayout for TableLayout {
     }
 }
 
+fn bootstrap() -> RoleId {
+    BOOTSTRAP_ROLE
+}
+
+/// The number of the schema `public`.
+pub(crate) const PUBLIC_SCHEMA: ObjectId = 2200;
+
+impl Schema {
+    /// A schema of a role.
+    #[must_use]
+    pub fn new(id: ObjectId, name: CompactString, owner: RoleId) -> Self {
+        Self { id, name, owner, acl: None }
+    }
+
+    /// `public`, as every database begins with it: the database's owner may make things in it, everybody may use it.
+    fn public() -> Self {
+        let owner = DATABASE_OWNER_ROLE;
+        let mut acl = Acl::default_of(ObjectKind::Schema, owner);
+        acl.grant(PUBLIC_ROLE, owner, Privileges::USAGE, false);
+        Self { id: PUBLIC_SCHEMA, name: PUBLIC.into(), owner, acl: Some(acl) }
+    }
+}
+
 impl Sequence {
     /// What its values are.
     #[must_use]
@@ -409,6 +459,7 @@ const TABLE: u8 = b't';
 const SEQUENCE: u8 = b'q';
 const VIEW: u8 = b'w';
 const SEQUENCE_STATE: u8 = b'z';
+const COMMENT: u8 = b'c';
 
 /// A change of the catalogue.
 #[derive(Debug, Clone)]
@@ -421,6 +472,14 @@ pub(crate) enum Change {
     DropSequence(ObjectId),
     PutView(View),
     DropView(ObjectId),
+    /// What is said of an object, or of a column of it by number.
+    Comment(ObjectId, i32, Option<String>),
+}
+
+fn comment_key(id: ObjectId, column: i32) -> Key {
+    let mut key = object_key(COMMENT, id);
+    key.extend_from_slice(&column.to_be_bytes());
+    key
 }
 
 /// The space of the catalogue.
@@ -486,7 +545,7 @@ impl Catalog {
         txn.create_space(CATALOG_SPACE)?;
         txn.put(&catalog_space(), NEXT_ID, &u64::from(FIRST_USER_OBJECT).to_le_bytes())?;
         let mut catalog = Self::default();
-        catalog.apply(txn, vec![Change::PutSchema(Schema { id: 2200, name: PUBLIC.into() })])?;
+        catalog.apply(txn, vec![Change::PutSchema(Schema::public())])?;
         Ok(catalog)
     }
 
@@ -501,7 +560,14 @@ impl Catalog {
         })?;
         for (kind, value) in entries {
             match kind {
-                SCHEMA => catalog.add(Change::PutSchema(parse(&value)?)),
+                SCHEMA => {
+                    let mut schema: Schema = parse(&value)?;
+                    if schema.id == PUBLIC_SCHEMA && schema.acl.is_none() && schema.owner == BOOTSTRAP_ROLE {
+                        // Made before there were owners.
+                        schema = Schema { name: schema.name, ..Schema::public() };
+                    }
+                    catalog.add(Change::PutSchema(schema));
+                }
                 TABLE => {
                     let mut table: Table = parse(&value)?;
                     table.renew_layout();
@@ -509,6 +575,10 @@ impl Catalog {
                 }
                 SEQUENCE => catalog.add(Change::PutSequence(parse(&value)?)),
                 VIEW => catalog.add(Change::PutView(parse(&value)?)),
+                COMMENT => {
+                    let (id, column, text): (ObjectId, i32, String) = parse(&value)?;
+                    catalog.add(Change::Comment(id, column, Some(text)));
+                }
                 _ => {}
             }
         }
@@ -550,6 +620,18 @@ impl Catalog {
                 }
                 Change::PutView(view) => txn.put(&space, &view_key(view.id), &to_json(view))?,
                 Change::DropView(id) => txn.delete(&space, &view_key(*id))?,
+                Change::Comment(id, column, Some(text)) => {
+                    txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text)))?;
+                }
+                Change::Comment(id, column, None) => txn.delete(&space, &comment_key(*id, *column))?,
+            }
+            if let Change::DropTable(id) | Change::DropSequence(id) | Change::DropView(id) = change {
+                let columns: Vec<i32> =
+                    self.comments.range((id, 0)..=(id, i32::MAX)).map(|((_, column), _)| *column).collect();
+                for column in columns {
+                    txn.delete(&space, &comment_key(id, column))?;
+                    self.comments.remove(&(id, column));
+                }
             }
             self.add(change);
         }
@@ -627,6 +709,8 @@ impl Catalog {
                 }
                 self.name(&view.schema, view.name.clone(), Relation::View(Arc::clone(&view)));
             }
+            Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
+            Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
             Change::DropView(id) => {
                 if let Some(old) = self.views.remove(&id) {
                     self.unname(&old.schema, &old.name);
@@ -660,6 +744,62 @@ impl Catalog {
             [schema, name] => self.relation(schema, name),
             _ => None,
         }
+    }
+
+    /// What is said of an object (column 0) or of one of its columns.
+    #[must_use]
+    pub fn comment(&self, id: ObjectId, column: i32) -> Option<&str> {
+        self.comments.get(&(id, column)).map(String::as_str)
+    }
+
+    /// All comments, by object and column.
+    pub fn comments(&self) -> impl Iterator<Item = ((ObjectId, i32), &str)> {
+        self.comments.iter().map(|(key, text)| (*key, text.as_str()))
+    }
+
+    /// What has a number, with its schema's and its own name.
+    #[must_use]
+    pub fn relation_numbered(&self, id: ObjectId) -> Option<(CompactString, CompactString, Relation)> {
+        if let Some(table) = self.tables.get(&id) {
+            return Some((table.schema.clone(), table.name.clone(), Relation::Table(Arc::clone(table))));
+        }
+        if let Some(view) = self.views.get(&id) {
+            return Some((view.schema.clone(), view.name.clone(), Relation::View(Arc::clone(view))));
+        }
+        if let Some(sequence) = self.sequences.get(&id) {
+            return Some((sequence.schema.clone(), sequence.name.clone(), Relation::Sequence(Arc::clone(sequence))));
+        }
+        self.tables.values().find_map(|table| {
+            if let Some(key) = table.primary_key.as_ref().filter(|key| key.id == id) {
+                return Some((table.schema.clone(), key.name.clone(), Relation::PrimaryKey(table.id)));
+            }
+            let index = table.indexes.iter().find(|index| index.id == id)?;
+            Some((table.schema.clone(), index.name.clone(), Relation::Index(table.id, Arc::clone(index))))
+        })
+    }
+
+    /// The number of a relation.
+    #[must_use]
+    pub fn number_of(&self, relation: &Relation) -> Option<ObjectId> {
+        match relation {
+            Relation::Table(table) => Some(table.id),
+            Relation::Index(_, index) => Some(index.id),
+            Relation::PrimaryKey(table) => Some(self.tables.get(table)?.primary_key.as_ref()?.id),
+            Relation::Sequence(sequence) => Some(sequence.id),
+            Relation::View(view) => Some(view.id),
+        }
+    }
+
+    /// A sequence by number.
+    #[must_use]
+    pub fn sequence(&self, id: ObjectId) -> Option<&Arc<Sequence>> {
+        self.sequences.get(&id)
+    }
+
+    /// A view by number.
+    #[must_use]
+    pub fn view(&self, id: ObjectId) -> Option<&Arc<View>> {
+        self.views.get(&id)
     }
 
     /// All relations of a schema.

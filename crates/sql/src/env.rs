@@ -1,11 +1,17 @@
 //! What a pure function may know of the session that calls it.
 //!
-//! Functions see values and an [`Env`], nothing else: no catalogue, no transaction. What depends on more than this
-//! (sequences, settings, the catalogue's `pg_*` functions) is the planner's and the session's business.
+//! Functions see values and an [`Env`], nothing else: no transaction. What they may know of the catalogue, as of the
+//! statement's beginning, and of the server are the [`Surroundings`]. What changes something (sequences, settings) is the
+//! session's business.
+
+use std::sync::{Arc, LazyLock};
 
 use compact_str::CompactString;
 
+use crate::catalog::Catalog;
+use crate::cluster::{self, Authority, Cluster, Roles};
 use crate::datetime::Zone;
+use crate::session::{Engine, Settings};
 
 /// The surroundings of an expression: fixed while one statement runs.
 #[derive(Debug, Clone)]
@@ -24,6 +30,66 @@ pub struct Env {
     pub schema: CompactString,
     /// The setting `extra_float_digits`: above 0, the shortest digits that name a float exactly.
     pub extra_float_digits: i32,
+    /// The catalogue and the server, if there is a session.
+    pub(crate) surroundings: Option<Arc<Surroundings>>,
+}
+
+/// The catalogue and the server around a session: made anew when one of them changes.
+#[derive(Clone, Default)]
+pub(crate) struct Surroundings {
+    pub(crate) catalog: Arc<Catalog>,
+    /// Schemas that names are looked up in.
+    pub(crate) search_path: Vec<CompactString>,
+    pub(crate) engine: Option<Arc<Engine>>,
+    pub(crate) cluster: Option<Arc<dyn Cluster>>,
+    /// Without a cluster, the session's user alone.
+    pub(crate) roles: Option<Arc<Roles>>,
+    pub(crate) authority: Option<Arc<Authority>>,
+    pub(crate) settings: Settings,
+    /// The session's number.
+    pub(crate) pid: i32,
+}
+
+impl std::fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+static NOTHING: LazyLock<Surroundings> = LazyLock::new(Surroundings::default);
+
+impl Env {
+    /// What names mean; without a session, nothing.
+    pub(crate) fn names(&self) -> &Surroundings {
+        self.surroundings.as_deref().unwrap_or(&NOTHING)
+    }
+}
+
+impl Surroundings {
+    /// The roles there are.
+    pub(crate) fn roles(&self) -> Arc<Roles> {
+        match (&self.roles, &self.cluster) {
+            (_, Some(cluster)) => cluster.roles(),
+            (Some(roles), None) => Arc::clone(roles),
+            (None, None) => Arc::new(Roles::new("colibri")),
+        }
+    }
+
+    /// The databases there are.
+    pub(crate) fn databases(&self) -> Vec<cluster::DatabaseInfo> {
+        match (&self.cluster, &self.engine) {
+            (Some(cluster), _) => cluster.databases(),
+            (None, Some(engine)) => vec![cluster::DatabaseInfo {
+                oid: 5,
+                name: engine.name().into(),
+                owner: cluster::BOOTSTRAP_ROLE,
+                allow_connections: true,
+                connection_limit: -1,
+                acl: None,
+            }],
+            (None, None) => Vec::new(),
+        }
+    }
 }
 
 impl Default for Env {
@@ -36,6 +102,7 @@ impl Default for Env {
             database: CompactString::const_new("colibri"),
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
+            surroundings: None,
         }
     }
 }

@@ -166,6 +166,20 @@ impl Error {
         Self::new(SqlState::INTERNAL, format!("internal error: {what}"))
     }
 
+    /// What somebody may not do: says nothing of the object but its name, which they have said themselves.
+    #[must_use]
+    #[cold]
+    pub fn denied(kind: &str, name: &str) -> Self {
+        Self::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied for {kind} {name}"))
+    }
+
+    /// What only the owner may do.
+    #[must_use]
+    #[cold]
+    pub fn not_owner(kind: &str, name: &str) -> Self {
+        Self::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be owner of {kind} {name}"))
+    }
+
     /// With more about this case.
     #[must_use]
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
@@ -191,6 +205,13 @@ impl Error {
     #[must_use]
     pub fn at(mut self, position: u32) -> Self {
         self.0.position.get_or_insert(position);
+        self
+    }
+
+    /// With another place: the text is a part of a longer one.
+    #[must_use]
+    pub fn moved_to(mut self, position: u32) -> Self {
+        self.0.position = Some(position);
         self
     }
 

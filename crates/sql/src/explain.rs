@@ -52,6 +52,17 @@ pub(crate) fn explain(fragment: &Fragment, watched: Option<&Execution>, options:
     writer.lines
 }
 
+/// The name of a function that gives rows.
+fn function_name(series: Series) -> &'static str {
+    match series {
+        Series::Ints | Series::Numerics | Series::Timestamps | Series::TimestampTzs => "generate_series",
+        Series::Unnest => "unnest",
+        Series::Subscripts => "generate_subscripts",
+        Series::Expanded => "_pg_expandarray",
+        Series::Nothing => "nothing",
+    }
+}
+
 /// How many tables a plan reads.
 fn scans(node: &Node) -> usize {
     let own = usize::from(matches!(node, Node::Scan(_) | Node::Update(_) | Node::Delete(_)));
@@ -60,7 +71,10 @@ fn scans(node: &Node) -> usize {
 
 fn children(node: &Node) -> Vec<&Node> {
     match node {
-        Node::Values { .. } | Node::Series { .. } | Node::Scan(_) | Node::CountRange { .. } => Vec::new(),
+        Node::Values { .. } | Node::Series { .. } | Node::System { .. } | Node::Scan(_) | Node::CountRange { .. } => {
+            Vec::new()
+        }
+        Node::Expand { input, .. } | Node::RowNumber { input, .. } => vec![&**input],
         Node::Filter { input, .. }
         | Node::Project { input, .. }
         | Node::Aggregate { input, .. }
@@ -159,7 +173,21 @@ impl Writer<'_> {
     fn names(&self, node: &Node, slots: &[String]) -> Vec<String> {
         match node {
             Node::Values { rows } => (1..=rows.first().map_or(0, Vec::len)).map(|n| format!("column{n}")).collect(),
-            Node::Series { .. } => vec!["generate_series".to_owned()],
+            Node::Series { series, numbered, .. } => {
+                let number = numbered.then(|| "ordinality".to_owned());
+                std::iter::once(function_name(*series).to_owned()).chain(number).collect()
+            }
+            Node::System { table } => table.columns.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            Node::Expand { input, calls } => {
+                let mut names = self.names(input, slots);
+                names.extend(calls.iter().map(|(series, _)| function_name(*series).to_owned()));
+                names
+            }
+            Node::RowNumber { input, .. } => {
+                let mut names = self.names(input, slots);
+                names.push("row_number".to_owned());
+                names
+            }
             Node::Scan(scan) => {
                 let table = &scan.table;
                 let name = |&column: &usize| {
@@ -267,17 +295,38 @@ impl Writer<'_> {
                 }
                 self.subqueries(rows.iter().flatten(), place, &[], slots);
             }
-            Node::Series { series, args } => {
-                self.head(node, place, "Function Scan on generate_series");
+            Node::System { table } => self.head(node, place, format_args!("Catalog Scan on {table:?}")),
+            Node::Expand { input, calls } => {
+                self.head(node, place, "ProjectSet");
+                let columns = self.names(input, slots);
+                let args = calls.iter().flat_map(|(_, args)| args);
+                self.subqueries(args, place, &columns, slots);
+                self.node(input, slots, Place { indent: place.inside(), child: true });
+            }
+            Node::RowNumber { input, partition } => {
+                self.head(node, place, "WindowAgg");
+                let columns = self.names(input, slots);
+                if !partition.is_empty() {
+                    let keys = list_text(partition, Names { columns: &columns, slots });
+                    self.property(place, "Partition Key", keys);
+                }
+                self.node(input, slots, Place { indent: place.inside(), child: true });
+            }
+            Node::Series { series, args, .. } => {
+                self.head(node, place, format_args!("Function Scan on {}", function_name(*series)));
                 if self.options.verbose {
                     let names = Names { columns: &[], slots };
+                    let call = format_args!("{}({})", function_name(*series), list_text(args, names)).to_string();
+                    self.property(place, "Function Call", call);
                     let unit = match series {
-                        Series::Ints => "integers",
-                        Series::Numerics => "numerics",
-                        Series::Timestamps | Series::TimestampTzs => "timestamps",
+                        Series::Ints => Some("integers"),
+                        Series::Numerics => Some("numerics"),
+                        Series::Timestamps | Series::TimestampTzs => Some("timestamps"),
+                        _ => None,
                     };
-                    self.property(place, "Function Call", format_args!("generate_series({})", list_text(args, names)));
-                    self.property(place, "Series", unit);
+                    if let Some(unit) = unit {
+                        self.property(place, "Series", unit);
+                    }
                 }
             }
             Node::Scan(scan) => self.scan(node, scan, slots, place),

@@ -54,10 +54,22 @@ pub(crate) enum Expr {
     Extreme { greatest: bool, args: Vec<Expr> },
     /// `[NOT] IN (…)`
     InList { input: Box<Expr>, list: Vec<Expr>, negated: bool },
+    /// `ARRAY[…]`: values of the element type, or arrays of it.
+    Array { element: Type, values: Vec<Expr> },
+    /// `left op ANY (array)`, `left op ALL (array)`
+    AnyOf { test: Test, left: Box<Expr>, array: Box<Expr>, all: bool },
     /// A query inside the expression.
     Subquery(Box<Subquery>),
     /// Something that only the session can do or knows.
     Session { function: SessionFunction, args: Vec<Expr> },
+}
+
+/// What a value is tried for with each value of an array.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Test {
+    Compare(CompareOp),
+    /// A function that gives a boolean: `LIKE ANY`.
+    Call(&'static Function),
 }
 
 /// Comparison.
@@ -134,6 +146,8 @@ pub(crate) enum SubqueryKind {
     /// `left op ANY (…)`, `left op ALL (…)` by three-valued logic; `IN` is `= ANY`, `NOT IN` is `<> ALL`. With more than
     /// one expression on the left, `op` is `Eq` or `Ne` on the whole row.
     Quantified { left: Vec<Expr>, op: CompareOp, all: bool },
+    /// `ARRAY(…)`: the values of the only column.
+    Array(Type),
 }
 
 /// What only the session can do or knows.

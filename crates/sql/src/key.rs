@@ -50,7 +50,13 @@ fn malformed(what: &str) -> Error {
 /// its fraction ends with, a float the sign of zero, an interval its form.
 #[must_use]
 pub fn is_exact(ty: Type) -> bool {
-    !matches!(ty, Type::Numeric | Type::Float4 | Type::Float8 | Type::Interval | Type::Void)
+    !matches!(ty, Type::Numeric | Type::Float4 | Type::Float8 | Type::Interval | Type::Void) && is_indexable(ty)
+}
+
+/// Whether keys may have columns of the type: not yet of arrays.
+#[must_use]
+pub fn is_indexable(ty: Type) -> bool {
+    !ty.is_array() && ty != Type::Json
 }
 
 /// Appends a column's value, of type `ty` or NULL. `not_null_column` leaves out the marker: the value must not be NULL.
@@ -75,7 +81,7 @@ pub fn encode(ty: Type, value: &Datum, descending: bool, nulls_first: bool, not_
 
 fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
     match value {
-        Datum::Int(value) => match ty {
+        Datum::Int(value) => match ty.base() {
             Type::Int4 => out.extend_from_slice(&(*value as u32 ^ 1 << 31).to_be_bytes()),
             Type::Int2 => out.extend_from_slice(&(*value as u16 ^ 1 << 15).to_be_bytes()),
             Type::Oid => out.extend_from_slice(&(*value as u32).to_be_bytes()),
@@ -109,6 +115,7 @@ fn encode_ascending(ty: Type, value: &Datum, out: &mut Key) {
             let bytes = (value.length_us() as u128 ^ 1 << 79).to_be_bytes();
             out.extend_from_slice(&bytes[6..]);
         }
+        Datum::Array(_) => debug_assert!(false, "no key has an array"),
         Datum::Null => debug_assert!(false, "NULL has been dealt with"),
     }
 }
@@ -180,7 +187,7 @@ pub fn decode(
         }
     }
     let flip = if descending { u8::MAX } else { 0 };
-    Ok(match ty {
+    Ok(match ty.base() {
         Type::Bool => match take::<1>(input, flip)?[0] {
             0 => Datum::Bool(false),
             1 => Datum::Bool(true),
@@ -210,7 +217,7 @@ pub fn decode(
         }
         Type::Bytea => Datum::Bytes(decode_bytes(input, flip)?.into_vec().into_boxed_slice()),
         Type::Numeric => Datum::Numeric(decode_numeric(input, flip)?),
-        Type::Interval | Type::Void => return Err(Error::internal(format!("the type {ty} cannot be read from a key"))),
+        _ => return Err(Error::internal(format!("the type {ty} cannot be read from a key"))),
     })
 }
 

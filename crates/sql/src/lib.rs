@@ -7,27 +7,35 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `types`, `value`, `numeric`, `interval`, `datetime` | types and values |
+//! | `types`, `value`, `array`, `numeric`, `interval`, `datetime` | types and values |
 //! | `text_io`, `binary_io`, `cast` | values from and to text, bytes, other types |
 //! | `operators`, `functions`, `aggregates`, `like`, `resolve` | what can be computed, and how it is chosen |
 //! | `key`, `row`, `record` | the bytes of keys and rows |
 //! | `catalog` | tables, indexes, constraints, sequences, schemas |
+//! | `cluster` | the server around a session: databases, roles, grants, other sessions |
+//! | `system` | `pg_catalog` and `information_schema`, made from the catalogue when asked for |
 //! | `bind`, `expr` | names and types resolved |
 //! | `plan`, `explain` | operators, and how they are chosen |
 //! | `exec` | running them |
 //! | `ddl` | changing the catalogue |
+//! | `admin` | roles, databases, privileges, owners, upkeep |
 //! | `copy` | rows as files: COPY |
 //! | `lift` | literals lifted out of texts, so that these share plans |
+//! | `wire`, `directory_lock` | values as clients send them; which process has a database open |
 //! | `session` | statements, transactions, settings, the plan cache |
 
+mod admin;
 pub mod aggregates;
+mod array;
 mod binary_io;
 mod bind;
 pub mod cast;
 pub mod catalog;
+pub mod cluster;
 mod copy;
 mod datetime;
 mod ddl;
+mod directory_lock;
 mod env;
 mod error;
 mod exec;
@@ -47,18 +55,22 @@ mod resolve;
 pub mod row;
 mod session;
 mod statement;
+mod system;
 mod text_io;
 mod types;
 mod value;
+pub mod wire;
 
+pub use array::{Array, Dimension};
 pub use compact_str::CompactString;
+pub use directory_lock::DirectoryLock;
 pub use env::Env;
 pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;
 pub use numeric::Numeric;
 pub use session::{
-    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Prepared, Progress, ResultColumn, Rows,
-    Running, Session, TransactionState,
+    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Notice, Prepared, Progress, ResultColumn,
+    Rows, Running, Session, Severity, TransactionState,
 };
-pub use types::{Category, ColumnType, Modifier, Type};
+pub use types::{Category, ColumnType, Modifier, Scalar, Type};
 pub use value::Datum;

@@ -27,6 +27,7 @@ pub(crate) fn compare(a: &Datum, b: &Datum) -> Ordering {
         (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
         (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
         (Datum::Interval(a), Datum::Interval(b)) => a.cmp(b),
+        (Datum::Array(a), Datum::Array(b)) => a.compare(b),
         _ => variant(a).cmp(&variant(b)),
     }
 }
@@ -72,6 +73,7 @@ pub(crate) fn hash_datum(value: &Datum, hasher: &mut impl Hasher) {
         Datum::Date(value) => hasher.write_i64(i64::from(*value)),
         Datum::Interval(value) => value.hash(hasher),
         Datum::Uuid(value) => value.hash(hasher),
+        Datum::Array(array) => array.values().iter().for_each(|value| hash_datum(value, hasher)),
     }
 }
 
@@ -89,6 +91,7 @@ fn variant(value: &Datum) -> u8 {
         Datum::Interval(_) => 9,
         Datum::Uuid(_) => 10,
         Datum::Null => 11,
+        Datum::Array(_) => 12,
     }
 }
 

@@ -12,6 +12,7 @@ use compact_str::CompactString;
 use crate::aggregates::Aggregate;
 use crate::catalog::{Index, Table};
 use crate::expr::Expr;
+use crate::system::SystemTable;
 use crate::types::ColumnType;
 
 /// A query that can be run on its own once its slots are filled: a whole statement, or a query inside an expression.
@@ -39,8 +40,15 @@ pub(crate) struct OutputColumn {
 pub(crate) enum Node {
     /// Rows of expressions. One row without columns where a query has no FROM.
     Values { rows: Vec<Vec<Expr>> },
-    /// `generate_series` and its like: rows that a function makes up.
-    Series { series: Series, args: Vec<Expr> },
+    /// `generate_series` and its like: rows that a function makes up, with their numbers behind if asked for.
+    Series { series: Series, args: Vec<Expr>, numbered: bool },
+    /// A table of the system, whose rows are made from the catalogue.
+    System { table: &'static SystemTable },
+    /// Each row as often as functions in the SELECT list give rows, with what they give behind it: the first of each, the
+    /// second, …, NULL for those that give no more.
+    Expand { input: Box<Node>, calls: Vec<(Series, Vec<Expr>)> },
+    /// `row_number()`: each row with its number among those that are equal in `partition`, which come side by side.
+    RowNumber { input: Box<Node>, partition: Vec<Expr> },
     /// A table.
     Scan(Scan),
     /// The number of entries in a range of a table, one row with one column: nothing is visited.
@@ -110,6 +118,14 @@ pub(crate) enum Series {
     Timestamps,
     /// Of timestamps with time zone.
     TimestampTzs,
+    /// `unnest(array)`: its values.
+    Unnest,
+    /// `generate_subscripts(array, dimension [, reverse])`
+    Subscripts,
+    /// `information_schema._pg_expandarray(array)`: its values and their places, from 1.
+    Expanded,
+    /// No rows: of what there is none of, partitions' ancestors say.
+    Nothing,
 }
 
 /// How rows of a table are found.

@@ -244,6 +244,15 @@ pub(crate) fn comparison_type(left: Type, right: Type) -> Option<Type> {
         (Int2 | Int4 | Int8, Int2 | Int4 | Int8) => left.max(right),
         (Oid, Int2 | Int4) | (Int2 | Int4, Oid) => Oid,
         (Oid, Int8) | (Int8, Oid) => Int8,
+        (reg, other) | (other, reg)
+            if reg.is_reg() && (other == Oid || other.is_reg() || matches!(other, Int2 | Int4)) =>
+        {
+            Oid
+        }
+        (reg, Int8) | (Int8, reg) if reg.is_reg() => Int8,
+        (Type::Array(element), vector) | (vector, Type::Array(element)) if vector.element() == Some(element.ty()) => {
+            Type::Array(element)
+        }
         (Int2 | Int4 | Int8, Numeric) | (Numeric, Int2 | Int4 | Int8) => Numeric,
         (Float4 | Float8, Int2 | Int4 | Int8 | Numeric | Float4 | Float8)
         | (Int2 | Int4 | Int8 | Numeric, Float4 | Float8) => Float8,

@@ -222,12 +222,29 @@ pub(crate) fn parse_expr(text: &str) -> Result<ast::Expr> {
     }
 }
 
+/// The name of a type.
+pub(crate) fn parse_type(text: &str) -> Result<ast::DataType> {
+    let mut parser =
+        Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokenize(text)?);
+    let ty = parser.parse_data_type().map_err(|error| syntax_error(text, &error))?;
+    match parser.peek_token().token {
+        Token::EOF => Ok(ty),
+        other => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),
+    }
+}
+
 /// One query, as the catalogue stores it.
 pub(crate) fn parse_query(text: &str) -> Result<ast::Query> {
     match parse(text)?.pop() {
         Some(ast::Statement::Query(query)) => Ok(*query),
         _ => Err(Error::new(SqlState::SYNTAX_ERROR, "a query was expected")),
     }
+}
+
+/// The tokens of a text without blanks and comments.
+pub(crate) fn solid_tokens(text: &str) -> Result<Vec<Token>> {
+    let tokens = tokenize(text)?.into_iter().map(|token| token.token);
+    Ok(tokens.filter(|token| !matches!(token, Token::Whitespace(_))).collect())
 }
 
 fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {

@@ -25,14 +25,22 @@ fn out_of_range(ty: Type, text: &str) -> Error {
 
 /// Reads a value as PostgreSQL's input function of the type does, and fits it to the modifier as assignment does.
 pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datum> {
-    let value = match ty {
+    if ty.is_array() {
+        return crate::array::parse(ty, modifier, text, env);
+    }
+    let value = match ty.base() {
+        Type::Oid if ty.is_reg() => env.names().number_of(ty, text)?,
         Type::Bool => parse_bool(text).map(Datum::Bool).ok_or_else(|| bad_syntax(ty, text))?,
-        Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid => parse_int(ty, text)?,
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid => parse_int(ty.base(), text)?,
         Type::Float4 | Type::Float8 => Datum::Float(parse_float(ty, text)?),
         Type::Numeric => Datum::Numeric(Numeric::parse(text)?),
         Type::Varchar | Type::Text | Type::Unknown => {
             check_text(text)?;
-            Datum::text(text)
+            match ty {
+                Type::InternalChar => Datum::text(text.chars().next().map_or("", |first| &text[..first.len_utf8()])),
+                Type::Json => json(text)?,
+                _ => Datum::text(text),
+            }
         }
         Type::Char => {
             check_text(text)?;
@@ -50,12 +58,25 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
         Type::TimestampTz => Datum::Timestamp(datetime::parse_timestamptz(text, env)?),
         Type::Interval => Datum::Interval(Interval::parse(text)?),
         Type::Uuid => Datum::Uuid(parse_uuid(text).ok_or_else(|| bad_syntax(ty, text))?),
-        Type::Void => return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot accept a value of type void")),
+        _ => {
+            let message = format!("cannot accept a value of type {ty}");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
     };
     if modifier == Modifier::NONE {
         return Ok(value);
     }
     cast::apply_modifier(value, ty, modifier, CastContext::Assignment)
+}
+
+/// A text that is JSON.
+fn json(text: &str) -> Result<Datum> {
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) => Ok(Datum::text(text)),
+        Err(error) => {
+            Err(Error::new(SqlState::BAD_TEXT, "invalid input syntax for type json").detail(error.to_string()))
+        }
+    }
 }
 
 /// Texts have no character of number zero.
@@ -205,6 +226,7 @@ pub(crate) fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     match value {
         Datum::Null => {}
         Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
+        Datum::Int(value) if ty.is_reg() => env.names().write_name(ty, *value as u32, out),
         Datum::Int(value) => {
             // Writing to a string cannot fail.
             let _ = write!(out, "{value}");
@@ -224,6 +246,7 @@ pub(crate) fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
         }
         Datum::Timestamp(timestamp) => datetime::write_timestamp(*timestamp, out),
         Datum::Interval(interval) => interval.write(out),
+        Datum::Array(array) => array.write(ty, env, out),
         Datum::Uuid(uuid) => {
             for (index, byte) in uuid.iter().enumerate() {
                 if matches!(index, 4 | 6 | 8 | 10) {

@@ -2,52 +2,159 @@
 
 use std::fmt;
 
-/// A type, without its modifier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Type {
+/// Makes the enum of types with what PostgreSQL says of each: its number and that of its array, its name in SQL and in the
+/// catalogue, its group, and its length in bytes as `pg_type.typlen` has it (-1: it varies, -2: a C string).
+macro_rules! types {
+    ($($(#[$doc:meta])* $name:ident $oid:literal $array:literal $sql:literal $inner:literal $category:ident $length:literal;)*) => {
+        /// A type, without its modifier.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Type {
+            $($(#[$doc])* $name,)*
+            /// An array of any other type.
+            Array(Scalar),
+        }
+
+        /// The types that arrays have elements of: all but arrays.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Scalar {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Scalar {
+            /// As a type.
+            #[must_use]
+            pub const fn ty(self) -> Type {
+                match self { $(Self::$name => Type::$name,)* }
+            }
+
+            const fn array_oid(self) -> u32 {
+                match self { $(Self::$name => $array,)* }
+            }
+        }
+
+        impl Type {
+            /// All types but arrays.
+            pub const ALL: [Self; [$(Self::$name),*].len()] = [$(Self::$name),*];
+
+            /// PostgreSQL's number of the type.
+            #[must_use]
+            pub const fn oid(self) -> u32 {
+                match self { $(Self::$name => $oid,)* Self::Array(element) => element.array_oid() }
+            }
+
+            /// Its name in SQL, as error messages and `format_type` give it.
+            #[must_use]
+            pub const fn sql_name(self) -> &'static str {
+                match self { $(Self::$name => $sql,)* Self::Array(element) => match element { $(Scalar::$name => concat!($sql, "[]"),)* } }
+            }
+
+            /// Its name in the catalogue (`pg_type.typname`).
+            #[must_use]
+            pub const fn inner_name(self) -> &'static str {
+                match self { $(Self::$name => $inner,)* Self::Array(element) => match element { $(Scalar::$name => concat!("_", $inner),)* } }
+            }
+
+            /// The group it belongs to.
+            #[must_use]
+            pub const fn category(self) -> Category {
+                match self { $(Self::$name => Category::$category,)* Self::Array(_) => Category::Array }
+            }
+
+            /// `pg_type.typlen`: bytes of a value in PostgreSQL's memory, -1 if they vary.
+            #[must_use]
+            pub(crate) const fn length(self) -> i16 {
+                match self { $(Self::$name => $length,)* Self::Array(_) => -1 }
+            }
+
+            /// The type of arrays of it; `None` for arrays, and for what is in no array.
+            #[must_use]
+            pub const fn array(self) -> Option<Self> {
+                match self {
+                    $(Self::$name => if $array == 0 { None } else { Some(Self::Array(Scalar::$name)) },)*
+                    Self::Array(_) => None,
+                }
+            }
+        }
+    };
+}
+
+types! {
     /// A literal or parameter whose type its context has yet to tell.
-    Unknown,
+    Unknown 705 0 "unknown" "unknown" Unknown -2;
     /// `boolean`
-    Bool,
+    Bool 16 1000 "boolean" "bool" Boolean 1;
     /// `smallint`
-    Int2,
+    Int2 21 1005 "smallint" "int2" Number 2;
     /// `integer`
-    Int4,
+    Int4 23 1007 "integer" "int4" Number 4;
     /// `bigint`
-    Int8,
+    Int8 20 1016 "bigint" "int8" Number 8;
     /// `real`
-    Float4,
+    Float4 700 1021 "real" "float4" Number 4;
     /// `double precision`
-    Float8,
+    Float8 701 1022 "double precision" "float8" Number 8;
     /// `numeric`
-    Numeric,
+    Numeric 1700 1231 "numeric" "numeric" Number -1;
     /// `character(n)`, padded with blanks
-    Char,
+    Char 1042 1014 "character" "bpchar" String -1;
     /// `character varying`
-    Varchar,
+    Varchar 1043 1015 "character varying" "varchar" String -1;
     /// `text`
-    Text,
+    Text 25 1009 "text" "text" String -1;
     /// `name`, the type of identifiers in the catalogue
-    Name,
+    Name 19 1003 "name" "name" String 64;
     /// `bytea`
-    Bytea,
+    Bytea 17 1001 "bytea" "bytea" User -1;
     /// `date`
-    Date,
+    Date 1082 1182 "date" "date" DateTime 4;
     /// `time without time zone`
-    Time,
+    Time 1083 1183 "time without time zone" "time" DateTime 8;
     /// `timestamp without time zone`
-    Timestamp,
+    Timestamp 1114 1115 "timestamp without time zone" "timestamp" DateTime 8;
     /// `timestamp with time zone`
-    TimestampTz,
+    TimestampTz 1184 1185 "timestamp with time zone" "timestamptz" DateTime 8;
     /// `interval`
-    Interval,
+    Interval 1186 1187 "interval" "interval" TimeSpan 16;
     /// `uuid`
-    Uuid,
+    Uuid 2950 2951 "uuid" "uuid" User 16;
     /// `oid`, the type of object numbers in the catalogue
-    Oid,
+    Oid 26 1028 "oid" "oid" Number 4;
     /// `void`, what a function gives that gives nothing
-    Void,
+    Void 2278 0 "void" "void" Pseudo 4;
+    /// `"char"`, one byte: kinds of things in the catalogue
+    InternalChar 18 1002 "\"char\"" "char" String 1;
+    /// `json`, kept as it was written
+    Json 114 199 "json" "json" User -1;
+    /// `xid`, a transaction's number
+    Xid 28 1011 "xid" "xid" User 4;
+    /// `regclass`: a relation's number, written as its name
+    RegClass 2205 2210 "regclass" "regclass" Number 4;
+    /// `regtype`: a type's number, written as its name
+    RegType 2206 2211 "regtype" "regtype" Number 4;
+    /// `regproc`: a function's number, written as its name
+    RegProc 24 1008 "regproc" "regproc" Number 4;
+    /// `regprocedure`: a function's number, written as its name and arguments
+    RegProcedure 2202 2207 "regprocedure" "regprocedure" Number 4;
+    /// `regnamespace`: a schema's number, written as its name
+    RegNamespace 4089 4090 "regnamespace" "regnamespace" Number 4;
+    /// `regrole`: a role's number, written as its name
+    RegRole 4096 4097 "regrole" "regrole" Number 4;
+    /// `int2vector`: smallints counted from 0, written with blanks between
+    Int2Vector 22 1006 "int2vector" "int2vector" Array -1;
+    /// `oidvector`: object numbers counted from 0, written with blanks between
+    OidVector 30 1013 "oidvector" "oidvector" Array -1;
+    /// `aclitem`: who may do what
+    AclItem 1033 1034 "aclitem" "aclitem" User 12;
+    /// `pg_node_tree`: an expression in the catalogue, here as SQL
+    NodeTree 194 0 "pg_node_tree" "pg_node_tree" String -1;
+    /// `record`: what `_pg_expandarray` gives, an element and its place, both integers
+    Record 2249 2287 "record" "record" Pseudo -1;
+    /// `anyarray`: any array, in the declarations of functions
+    AnyArray 2277 0 "anyarray" "anyarray" Pseudo -1;
+    /// `anyelement`: what is in such an array
+    AnyElement 2283 0 "anyelement" "anyelement" Pseudo 4;
 }
 
 /// The groups that PostgreSQL sorts types into when it chooses among functions.
@@ -65,27 +172,15 @@ pub enum Category {
     DateTime,
     /// Spans of time.
     TimeSpan,
+    /// Arrays.
+    Array,
+    /// What is no type of values.
+    Pseudo,
     /// Everything else.
     User,
 }
 
 impl Type {
-    /// The group it belongs to.
-    #[must_use]
-    pub fn category(self) -> Category {
-        match self {
-            Self::Unknown => Category::Unknown,
-            Self::Bool => Category::Boolean,
-            Self::Int2 | Self::Int4 | Self::Int8 | Self::Float4 | Self::Float8 | Self::Numeric | Self::Oid => {
-                Category::Number
-            }
-            Self::Char | Self::Varchar | Self::Text | Self::Name => Category::String,
-            Self::Date | Self::Time | Self::Timestamp | Self::TimestampTz => Category::DateTime,
-            Self::Interval => Category::TimeSpan,
-            Self::Bytea | Self::Uuid | Self::Void => Category::User,
-        }
-    }
-
     /// Whether it is its group's preferred type.
     #[must_use]
     pub fn is_preferred(self) -> bool {
@@ -95,100 +190,78 @@ impl Type {
     /// Whether values are [`crate::Datum::Int`].
     #[must_use]
     pub fn is_integer(self) -> bool {
-        matches!(self, Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
+        matches!(self.base(), Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
     }
 
     /// Whether values are [`crate::Datum::Text`].
     #[must_use]
     pub fn is_text(self) -> bool {
-        matches!(self, Self::Char | Self::Varchar | Self::Text | Self::Name | Self::Unknown)
+        matches!(self.base(), Self::Char | Self::Varchar | Self::Text | Self::Name | Self::Unknown)
     }
 
-    /// PostgreSQL's number of the type.
+    /// Whether values are object numbers that are written as names.
     #[must_use]
-    pub fn oid(self) -> u32 {
+    pub fn is_reg(self) -> bool {
+        self != Self::Oid && self != Self::Xid && self.base() == Self::Oid
+    }
+
+    /// The type whose values and bytes it shares; most share none.
+    #[must_use]
+    pub(crate) fn base(self) -> Self {
         match self {
-            Self::Unknown => 705,
-            Self::Bool => 16,
-            Self::Int2 => 21,
-            Self::Int4 => 23,
-            Self::Int8 => 20,
-            Self::Float4 => 700,
-            Self::Float8 => 701,
-            Self::Numeric => 1700,
-            Self::Char => 1042,
-            Self::Varchar => 1043,
-            Self::Text => 25,
-            Self::Name => 19,
-            Self::Bytea => 17,
-            Self::Date => 1082,
-            Self::Time => 1083,
-            Self::Timestamp => 1114,
-            Self::TimestampTz => 1184,
-            Self::Interval => 1186,
-            Self::Uuid => 2950,
-            Self::Oid => 26,
-            Self::Void => 2278,
+            Self::RegClass
+            | Self::RegType
+            | Self::RegProc
+            | Self::RegProcedure
+            | Self::RegNamespace
+            | Self::RegRole
+            | Self::Xid => Self::Oid,
+            Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json => Self::Text,
+            other => other,
         }
+    }
+
+    /// What is in an array of this type; `None` if it is none.
+    #[must_use]
+    pub fn element(self) -> Option<Self> {
+        match self {
+            Self::Array(element) => Some(element.ty()),
+            Self::Int2Vector => Some(Self::Int2),
+            Self::OidVector => Some(Self::Oid),
+            _ => None,
+        }
+    }
+
+    /// Whether values are [`crate::Datum::Array`].
+    #[must_use]
+    pub fn is_array(self) -> bool {
+        self.element().is_some() || matches!(self, Self::AnyArray | Self::Record)
+    }
+
+    /// Whether tables may have columns of it.
+    #[must_use]
+    pub(crate) fn is_storable(self) -> bool {
+        !matches!(self, Self::Unknown) && self.category() != Category::Pseudo
+    }
+
+    /// The array of a type that has one: for tables of functions.
+    #[must_use]
+    pub const fn array_of(self) -> Self {
+        match self.array() {
+            Some(array) => array,
+            None => panic!("a type without arrays"),
+        }
+    }
+
+    /// All types, arrays included.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Self::ALL.into_iter().filter_map(Self::array))
     }
 
     /// The type with PostgreSQL's number, if there is one here.
     #[must_use]
     pub fn from_oid(oid: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|ty| ty.oid() == oid)
-    }
-
-    /// All types.
-    pub const ALL: [Self; 21] = [
-        Self::Unknown,
-        Self::Bool,
-        Self::Int2,
-        Self::Int4,
-        Self::Int8,
-        Self::Float4,
-        Self::Float8,
-        Self::Numeric,
-        Self::Char,
-        Self::Varchar,
-        Self::Text,
-        Self::Name,
-        Self::Bytea,
-        Self::Date,
-        Self::Time,
-        Self::Timestamp,
-        Self::TimestampTz,
-        Self::Interval,
-        Self::Uuid,
-        Self::Oid,
-        Self::Void,
-    ];
-
-    /// Its name in SQL, as error messages and `format_type` give it.
-    #[must_use]
-    pub fn sql_name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Bool => "boolean",
-            Self::Int2 => "smallint",
-            Self::Int4 => "integer",
-            Self::Int8 => "bigint",
-            Self::Float4 => "real",
-            Self::Float8 => "double precision",
-            Self::Numeric => "numeric",
-            Self::Char => "character",
-            Self::Varchar => "character varying",
-            Self::Text => "text",
-            Self::Name => "name",
-            Self::Bytea => "bytea",
-            Self::Date => "date",
-            Self::Time => "time without time zone",
-            Self::Timestamp => "timestamp without time zone",
-            Self::TimestampTz => "timestamp with time zone",
-            Self::Interval => "interval",
-            Self::Uuid => "uuid",
-            Self::Oid => "oid",
-            Self::Void => "void",
-        }
+        Self::all().find(|ty| ty.oid() == oid)
     }
 }
 
@@ -271,6 +344,7 @@ impl fmt::Display for ColumnType {
             Type::Time => write!(f, "time({raw}) without time zone"),
             Type::Timestamp => write!(f, "timestamp({raw}) without time zone"),
             Type::TimestampTz => write!(f, "timestamp({raw}) with time zone"),
+            Type::Array(element) => write!(f, "{}[]", Self { ty: element.ty(), modifier: self.modifier }),
             _ => write!(f, "{}", self.ty),
         }
     }

@@ -3,8 +3,11 @@
 //! A value does not know its exact type (an `Int` may be a smallint or a bigint): expressions are typed before they
 //! run, so the type is always at hand where it matters.
 
+use std::sync::Arc;
+
 use compact_str::CompactString;
 
+use crate::array::Array;
 use crate::interval::Interval;
 use crate::numeric::Numeric;
 
@@ -36,6 +39,8 @@ pub enum Datum {
     Interval(Interval),
     /// `uuid`
     Uuid([u8; 16]),
+    /// An array
+    Array(Arc<Array>),
 }
 
 const _: () = assert!(size_of::<Datum>() == 32);
@@ -75,6 +80,15 @@ pub(crate) mod tests {
         }
     }
 
+    /// An array of up to three values.
+    fn random_array(ty: Type, random: &mut fastrand::Rng) -> Datum {
+        let element = ty.element().unwrap_or(Type::Int4);
+        let count = if ty == Type::Record { 2 } else { random.usize(..4) };
+        let values = (0..count).map(|_| random_datum(element, random)).collect();
+        let lower = if matches!(ty, Type::Int2Vector | Type::OidVector) { 0 } else { 1 };
+        Datum::Array(Arc::new(Array::counted_from(element, values, lower)))
+    }
+
     /// A value of a type, not NULL, often one at some limit or close to others.
     pub(crate) fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
         let int = |random: &mut fastrand::Rng, bits: u32| -> i64 {
@@ -89,7 +103,10 @@ pub(crate) mod tests {
         let bytes = |random: &mut fastrand::Rng| -> Vec<u8> {
             (0..random.usize(..6)).map(|_| *random.choice(b"\0\x01\x02ab\xfe\xff").unwrap()).collect()
         };
-        match ty {
+        match ty.base() {
+            Type::Array(_) | Type::Int2Vector | Type::OidVector | Type::AnyArray | Type::Record => {
+                random_array(ty, random)
+            }
             Type::Bool => Datum::Bool(random.bool()),
             Type::Int2 => Datum::Int(int(random, 16)),
             Type::Int4 => Datum::Int(int(random, 32)),
@@ -113,7 +130,7 @@ pub(crate) mod tests {
                 let scale = if random.bool() { random.u8(..6) } else { random.u8(..=100) };
                 Datum::Numeric(Numeric::new(if random.bool() { -mantissa } else { mantissa }, scale))
             }
-            Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void => {
+            Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void | Type::AnyElement => {
                 let text: String = (0..random.usize(..5))
                     .map(|_| *random.choice(&['a', 'b', 'A', ' ', '\u{1}', '\u{e9}', '\u{10000}', '\0']).unwrap())
                     .collect();
@@ -128,7 +145,7 @@ pub(crate) mod tests {
                 days: int(random, 32) as i32,
                 micros: int(random, 64),
             }),
-            Type::Uuid => {
+            _ => {
                 let mut uuid = [0; 16];
                 for byte in &mut uuid {
                     *byte = *random.choice(&[0, 1, 255]).unwrap();

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use colibri_storage::{Database, Snapshot, Table, TxnId, VALUE_BYTES_MAX};
+use colibri_storage::{Database, Snapshot, Table, TableStat, TxnId, VALUE_BYTES_MAX};
 use parking_lot::RwLock;
 
 use crate::error::Result;
@@ -116,6 +116,19 @@ impl LocalStore {
             lock_waits: read(&locks.waits_count),
             deadlocks: read(&locks.deadlocks_count),
             restarts: read(&counts.restarts),
+        }
+    }
+
+    /// Size and shape of a space in the newest durable state; `None` if it is not there.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn space_stat(&self, space: SpaceId) -> Result<Option<TableStat>> {
+        let snapshot = self.0.database.read()?;
+        match snapshot.table(&table_name(space)) {
+            Ok(table) => Ok(Some(snapshot.view(&table)?.stat())),
+            Err(colibri_storage::Error::NoSuchTable { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -1,18 +1,11 @@
 //! A directory opened for SQL: sessions of one process.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use colibri_sql::{Engine, SqlState};
+use colibri_sql::{DirectoryLock, Engine};
 
 use super::{AsyncConnection, Connection, Error, Result};
-
-/// The file that says which process has a database open for SQL.
-const LOCK_FILE: &str = "sql.lock";
-/// PostgreSQL's `object_in_use`.
-const IN_USE: SqlState = SqlState("55006");
 
 /// A database for SQL. Clones are the same database; it is closed when the last of them, and of its connections, is
 /// dropped.
@@ -36,7 +29,7 @@ pub struct Database {
 /// Fields are dropped in order: the database is closed before somebody else may open it.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
-    _lock: File,
+    _lock: DirectoryLock,
 }
 
 impl Database {
@@ -70,7 +63,7 @@ impl Database {
     /// # Errors
     /// As [`Database::open`].
     pub fn with_storage(storage: crate::Database) -> Result<Self> {
-        let lock = lock(storage.path())?;
+        let lock = DirectoryLock::for_sql(storage.path())?;
         let engine = Engine::open(storage)?;
         Ok(Self { shared: Arc::new(Shared { engine, _lock: lock }) })
     }
@@ -108,35 +101,4 @@ impl std::fmt::Debug for Database {
 
 fn from_storage(error: crate::Error) -> Error {
     colibri_txn::Error::Storage(error).into()
-}
-
-/// Takes the advisory lock of a directory, which goes away with the file, and with the process.
-fn lock(dir: &Path) -> Result<File> {
-    let path = dir.join(LOCK_FILE);
-    let failed = |error: std::io::Error| Error::new(SqlState::IO_ERROR, format!("{}: {error}", path.display()));
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut owner = String::new();
-            // Only to say who it is: if that cannot be read, the message says less.
-            _ = file.read_to_string(&mut owner);
-            let who = match owner.trim() {
-                "" => "by another process".to_owned(),
-                owner if owner == std::process::id().to_string() => "by this process".to_owned(),
-                owner => format!("by process {owner}"),
-            };
-            return Err(Error::new(IN_USE, format!("{} is open for SQL {who}", dir.display()))
-                .hint("One process at a time can have a database open for SQL; its connections are many."));
-        }
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
-    }
-    let write = |file: &mut File| -> std::io::Result<()> {
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())
-    };
-    write(&mut file).map_err(failed)?;
-    Ok(file)
 }

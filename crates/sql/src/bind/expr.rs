@@ -11,7 +11,7 @@ use super::types::bind_type;
 use super::{Binder, Frame, fold, logical, name_parts};
 use crate::cast::{self, CastContext};
 use crate::error::{Error, Result, SqlState};
-use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind};
+use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind, Test};
 use crate::numeric::Numeric;
 use crate::plan::Fragment;
 use crate::resolve;
@@ -85,6 +85,9 @@ fn operator(op: &BinaryOperator) -> Result<Operator> {
         B::PGNotLikeMatch => Operator::Call("!~~"),
         B::PGNotILikeMatch => Operator::Call("!~~*"),
         B::PGStartsWith => Operator::Call("^@"),
+        B::AtArrow => Operator::Call("@>"),
+        B::ArrowAt => Operator::Call("<@"),
+        B::PGOverlap => Operator::Call("&&"),
         B::Overlaps => return Err(Error::unsupported("OVERLAPS")),
         B::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
             Some("=") => Operator::Compare(CompareOp::Eq),
@@ -99,6 +102,12 @@ fn operator(op: &BinaryOperator) -> Result<Operator> {
             Some("+") => Operator::Call("+"),
             Some("-") => Operator::Call("-"),
             Some("||") => Operator::Call("||"),
+            Some("!~~") => Operator::Call("!~~"),
+            Some("~*") => Operator::Call("~*"),
+            Some("!~*") => Operator::Call("!~*"),
+            Some("@>") => Operator::Call("@>"),
+            Some("<@") => Operator::Call("<@"),
+            Some("&&") => Operator::Call("&&"),
             _ => return Err(Error::unsupported(format_args!("operator {op}"))),
         },
         other => {
@@ -274,6 +283,8 @@ impl Binder<'_> {
                     _ => Err(self.place(span, too_many_columns())),
                 }
             }
+            E::Array(array) => self.array(&array.elem, span),
+            E::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain, span),
             E::Tuple(_) => Err(self.place(span, Error::unsupported("a row as a value"))),
             other => Err(self.place(span, Error::unsupported(format_args!("the expression {other}")))),
         }
@@ -453,6 +464,9 @@ impl Binder<'_> {
         right_span: Span,
     ) -> Result<Bound> {
         let span = if left_span.start.line > 0 { left_span } else { right_span };
+        if left.ty.ty.is_array() || right.ty.ty.is_array() {
+            return self.array_operator(symbol, left, right, span);
+        }
         let function = self.at(span, resolve::resolve_operator(symbol, Some(left.ty.ty), right.ty.ty))?;
         let matches_blanks = symbol.contains('~') && left.ty.ty == Type::Char;
         let left = if matches_blanks { super::functions::with_blanks(left) } else { left };
@@ -646,14 +660,16 @@ impl Binder<'_> {
         all: bool,
         span: Span,
     ) -> Result<Bound> {
-        let Operator::Compare(op) = self.at(span, operator(op))? else {
-            return Err(self.place(span, Error::unsupported("ANY and ALL with an operator that does not compare")));
+        let op = match self.at(span, operator(op))? {
+            Operator::Compare(op) => op,
+            Operator::Call(symbol) => return self.any_all_call(left, symbol, right, all, span),
+            _ => return Err(self.place(span, Error::unsupported("ANY and ALL of conditions"))),
         };
         match right {
             ast::Expr::Subquery(query) => self.quantified(left, op, all, query, span),
             ast::Expr::Nested(inner) => self.any_all_nested(left, op, inner, all, span),
             ast::Expr::Array(array) => self.any_all_list(left, op, &array.elem, all),
-            _ => Err(self.place(span, Error::unsupported("ANY and ALL of an array that is not written out"))),
+            right => self.any_all_array(left, Test::Compare(op), right, all),
         }
     }
 
@@ -668,8 +684,155 @@ impl Binder<'_> {
         match right {
             ast::Expr::Subquery(query) => self.quantified(left, op, all, query, span),
             ast::Expr::Array(array) => self.any_all_list(left, op, &array.elem, all),
-            _ => Err(self.place(span, Error::unsupported("ANY and ALL of an array that is not written out"))),
+            right => self.any_all_array(left, Test::Compare(op), right, all),
         }
+    }
+
+    /// `left op ANY (array)` with an array that is computed.
+    fn any_all_array(&mut self, left: &ast::Expr, test: Test, right: &ast::Expr, all: bool) -> Result<Bound> {
+        let (left_span, span) = (left.span(), right.span());
+        let left = self.expr(left)?;
+        let array = self.expr(right)?;
+        let element = match array.ty.ty {
+            Type::Unknown => known(left.ty.ty),
+            ty => match ty.element() {
+                Some(element) => element,
+                None => {
+                    let error =
+                        Error::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires array on right side");
+                    return Err(self.place(span, error));
+                }
+            },
+        };
+        let Some(common) = resolve::comparison_type(left.ty.ty, element) else {
+            let error = resolve::no_operator(&format!("{} = {element}", left.ty.ty), false);
+            return Err(self.place(left_span, error));
+        };
+        let common = if matches!(test, Test::Call(_)) { Type::Text } else { known(common) };
+        let Some(of_common) = common.array() else {
+            return Err(self.place(span, Error::unsupported(format_args!("an array of {common}"))));
+        };
+        let left = self.coerce(left, common.into(), CastContext::Implicit, left_span)?;
+        let array = self.coerce(array, of_common.into(), CastContext::Assignment, span)?;
+        Ok(Bound::bool(Expr::AnyOf { test, left: Box::new(left), array: Box::new(array), all }))
+    }
+
+    /// `left LIKE ANY (array)` and its like.
+    fn any_all_call(
+        &mut self,
+        left: &ast::Expr,
+        symbol: &'static str,
+        right: &ast::Expr,
+        all: bool,
+        span: Span,
+    ) -> Result<Bound> {
+        let function = self.at(span, resolve::resolve_operator(symbol, Some(Type::Text), Type::Text))?;
+        if function.result != Type::Bool {
+            let error =
+                Error::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator to yield boolean");
+            return Err(self.place(span, error));
+        }
+        match right {
+            ast::Expr::Subquery(_) => {
+                Err(self.place(span, Error::unsupported("ANY and ALL of a query with a function")))
+            }
+            ast::Expr::Nested(inner) => self.any_all_call(left, symbol, inner, all, span),
+            right => self.any_all_array(left, Test::Call(function), right, all),
+        }
+    }
+
+    /// `ARRAY[…]`
+    fn array(&mut self, elements: &[ast::Expr], span: Span) -> Result<Bound> {
+        let mut bounds = Vec::with_capacity(elements.len());
+        for element in elements {
+            bounds.push((self.expr(element)?, element.span()));
+        }
+        let types: Vec<Type> = bounds.iter().map(|(bound, _)| bound.ty.ty).collect();
+        if types.is_empty() {
+            // What it is of, a cast around it tells.
+            return Ok(Bound::new(Expr::Array { element: Type::Text, values: Vec::new() }, Type::Unknown));
+        }
+        let ty = self.common_type("ARRAY", &types, span)?;
+        let element = ty.element().unwrap_or(ty);
+        let Some(of_type) = element.array() else {
+            let message = format!("could not find array type for data type {ty}");
+            return Err(self.place(span, Error::new(SqlState::NO_SUCH_OBJECT, message)));
+        };
+        let mut values = Vec::with_capacity(bounds.len());
+        for (bound, span) in bounds {
+            values.push(self.coerce(bound, ty.into(), CastContext::Implicit, span)?);
+        }
+        Ok(Bound::new(Expr::Array { element, values }, of_type))
+    }
+
+    /// `array[1]`, `(record).field`
+    fn access(&mut self, root: &ast::Expr, chain: &[ast::AccessExpr], span: Span) -> Result<Bound> {
+        // `alias.column[1]` comes as `alias` with a chain behind it.
+        let (mut value, mut chain) = match (root, chain) {
+            (ast::Expr::Identifier(table), [ast::AccessExpr::Dot(ast::Expr::Identifier(column)), rest @ ..]) => {
+                (self.column(Some((None, fold(table))), column)?, rest)
+            }
+            _ => (self.expr(root)?, chain),
+        };
+        while let Some((first, rest)) = chain.split_first() {
+            let mut args = vec![];
+            value = match first {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(field)) => {
+                    chain = rest;
+                    let name = format!(".{}", fold(field));
+                    if value.ty.ty != Type::Record || crate::functions::named(&name).is_empty() {
+                        let message = format!("column \"{}\" not found in data type {}", fold(field), value.ty.ty);
+                        return Err(self.place(span, Error::new(SqlState::NO_SUCH_COLUMN, message)));
+                    }
+                    args.push(value);
+                    self.call(&name, args, span)?
+                }
+                ast::AccessExpr::Subscript(_) => {
+                    let end = chain.iter().position(|access| !matches!(access, ast::AccessExpr::Subscript(_)));
+                    let (subscripts, rest) = chain.split_at(end.unwrap_or(chain.len()));
+                    chain = rest;
+                    if value.ty.ty.element().is_none() {
+                        let message =
+                            format!("cannot subscript type {} because it does not support subscripting", value.ty.ty);
+                        return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+                    }
+                    args.push(value);
+                    for access in subscripts {
+                        let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
+                            return Err(self.place(span, Error::unsupported("a slice of an array")));
+                        };
+                        let index_span = index.span();
+                        let index = self.expr(index)?;
+                        let context = CastContext::Assignment;
+                        args.push(Bound::new(self.coerce(index, Type::Int4.into(), context, index_span)?, Type::Int4));
+                    }
+                    self.call("[]", args, span)?
+                }
+                ast::AccessExpr::Dot(other) => {
+                    return Err(self.place(span, Error::unsupported(format_args!("the field {other}"))));
+                }
+            };
+        }
+        Ok(value)
+    }
+
+    /// An operator beside an array: what it does not take as an array is taken for a value.
+    fn array_operator(&mut self, symbol: &'static str, left: Bound, right: Bound, span: Span) -> Result<Bound> {
+        let name = match (symbol, left.ty.ty.is_array(), right.ty.ty.is_array()) {
+            ("||", true, true) => "array_cat",
+            ("||", true, false)
+                if matches!(right.expr, Expr::Const(Datum::Text(_))) && right.ty.ty == Type::Unknown =>
+            {
+                "array_cat"
+            }
+            ("||", false, true) if matches!(left.expr, Expr::Const(Datum::Text(_))) && left.ty.ty == Type::Unknown => {
+                "array_cat"
+            }
+            ("||", true, false) => "array_append",
+            ("||", false, true) => "array_prepend",
+            _ => symbol,
+        };
+        self.call(name, vec![left, right], span)
     }
 
     fn any_all_list(&mut self, left: &ast::Expr, op: CompareOp, list: &[ast::Expr], all: bool) -> Result<Bound> {
@@ -746,13 +909,20 @@ impl Binder<'_> {
     }
 
     /// A query inside an expression, as a fragment of its own.
-    fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
+    pub(super) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
         let mut bound = self.subquery_query(query)?;
         if !matches!(kind, SubqueryKind::Exists) {
             let types: Vec<Type> = bound.0.columns.iter().map(|column| known(column.ty.ty)).collect();
             self.retype(&mut bound.0, &types)?;
         }
         let columns = bound.0.columns.clone();
+        let kind = match kind {
+            SubqueryKind::Array(_) => {
+                let ty = columns.first().map_or(Type::Text, |column| column.ty.ty);
+                SubqueryKind::Array(ty.element().unwrap_or(ty))
+            }
+            kind => kind,
+        };
         Ok((self.finish_subquery(bound, kind)?, columns))
     }
 
@@ -842,12 +1012,31 @@ impl Binder<'_> {
             let value = self.at(value.span, text_io::parse(to.ty, Modifier::NONE, text, self.env))?;
             return Ok(Bound { expr: Expr::Const(value), ty: to });
         }
+        if let (ast::Expr::Array(array), Some(element)) = (input, to.ty.element()) {
+            return self.array_as(&array.elem, to, element);
+        }
         let mut bound = self.expr(input)?;
         if to.ty == Type::Bytea && cast::cast_context(bound.ty.ty, to.ty).is_some() {
             bound = super::functions::with_blanks(bound);
         }
         let expr = self.coerce(bound, to, CastContext::Explicit, input.span())?;
         Ok(Bound { expr, ty: to })
+    }
+
+    /// `ARRAY[…]::type[]`: each value in the type.
+    fn array_as(&mut self, elements: &[ast::Expr], to: ColumnType, element: Type) -> Result<Bound> {
+        let mut values = Vec::with_capacity(elements.len());
+        for value in elements {
+            values.push(match value {
+                ast::Expr::Array(inner) => self.array_as(&inner.elem, to, element)?.expr,
+                value => {
+                    let bound = self.expr(value)?;
+                    let target = if bound.ty.ty.is_array() { to.ty } else { element };
+                    self.coerce(bound, target.into(), CastContext::Explicit, value.span())?
+                }
+            });
+        }
+        Ok(Bound { expr: Expr::Array { element, values }, ty: to })
     }
 
     /// Casts to a type, if the context allows it. Literals are read, parameters get the type.
@@ -886,6 +1075,12 @@ impl Binder<'_> {
                 }
                 let input = Box::new(Expr::Const(value));
                 Ok(Expr::Cast { input, from: to.ty, to, context })
+            }
+            (Type::Unknown, Expr::Array { .. }) => {
+                let message = "cannot determine type of empty array";
+                let error = Error::new(SqlState::INDETERMINATE_TYPE, message)
+                    .hint("Explicitly cast to the desired type, for example ARRAY[]::integer[].");
+                Err(self.place(span, error))
             }
             (_, expr) if from == to.ty => {
                 if to.modifier == Modifier::NONE || to.modifier == bound.ty.modifier {
@@ -976,6 +1171,7 @@ impl Binder<'_> {
             from: Some(logical::From::Relation(0)),
             filter: Vec::new(),
             group: None,
+            extras: Vec::new(),
             output,
             distinct: logical::Distinct::No,
         }));
@@ -1002,7 +1198,7 @@ fn unequal_rows() -> Error {
     Error::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions")
 }
 
-fn too_many_columns() -> Error {
+pub(super) fn too_many_columns() -> Error {
     Error::new(SqlState::SYNTAX_ERROR, "subquery must return only one column")
 }
 

@@ -12,10 +12,13 @@ use super::logical::{Column, From, Join, Query, Relation, Source};
 use super::{Binder, Merged, Scope, ScopeTable, With, fold, name_parts, name_span, no_such_relation, qualified};
 use crate::cast::CastContext;
 use crate::catalog::{Relation as Object, Table, View};
+use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::Series;
+use crate::system::{self, SystemTable};
 use crate::types::{ColumnType, Type};
+use crate::value::Datum;
 
 /// Relations that a query joins at most.
 const RELATIONS_MAX: usize = 100;
@@ -219,14 +222,20 @@ impl Binder<'_> {
             ast::TableFactor::Table { name, sample: Some(_), .. } => {
                 Err(self.place(name_span(name), Error::unsupported("TABLESAMPLE")))
             }
-            ast::TableFactor::Table { with_ordinality: true, .. } => {
-                Err(self.place(factor.span(), Error::unsupported("WITH ORDINALITY")))
-            }
             ast::TableFactor::Table { name, alias, args: None, .. } => self.named(name, alias.as_ref(), relations),
-            ast::TableFactor::Table { name, alias, args: Some(args), .. } => {
-                self.series(name, &args.args, alias.as_ref(), relations)
+            ast::TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
+                self.series(name, &args.args, alias.as_ref(), *with_ordinality, relations)
             }
-            ast::TableFactor::Function { name, args, alias, .. } => self.series(name, args, alias.as_ref(), relations),
+            ast::TableFactor::Function { name, args, alias, with_ordinality, .. } => {
+                self.series(name, args, alias.as_ref(), *with_ordinality, relations)
+            }
+            // The parser takes this one apart from other functions.
+            ast::TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
+                let name = ast::ObjectName::from(vec![ast::Ident::new("unnest")]);
+                let arg = |expr: &ast::Expr| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr.clone()));
+                let args: Vec<ast::FunctionArg> = array_exprs.iter().map(arg).collect();
+                self.series(&name, &args, alias.as_ref(), *with_ordinality, relations)
+            }
             ast::TableFactor::Derived { lateral, subquery, alias, .. } => {
                 if *lateral {
                     return Err(self.place(factor.span(), Error::unsupported("LATERAL")));
@@ -296,6 +305,7 @@ impl Binder<'_> {
                 columns: vec![Column { name: name.clone(), ..column }],
                 hidden: vec![false],
                 visible: true,
+                oid: None,
             });
             if !matches!(expr, Expr::Column(column) if column == place) {
                 scope.merged.push(Merged { name, expr, ty: ty.ty, parts: vec![place] });
@@ -323,16 +333,21 @@ impl Binder<'_> {
             }
             return self.add(visible_as, None, columns, &[], source, alias, relations);
         }
+        if let Some(table) = self.system_table(name)? {
+            return self.system(table, name, alias, relations);
+        }
         match self.relation(name)? {
             Some(Object::Table(table)) => {
                 let table = Arc::clone(table);
                 self.used.push(table.id);
+                self.need(table.id, &table.schema, Privileges::SELECT);
                 let (columns, hidden) = table_columns(&table);
                 let schema = if alias.is_some() { None } else { Some(table.schema.clone()) };
                 self.add(visible_as, schema, columns, &hidden, Source::Table(table), alias, relations)
             }
             Some(Object::View(view)) => {
                 let view = Arc::clone(view);
+                self.need(view.id, &view.schema, Privileges::SELECT);
                 let query = self.view(&view)?;
                 let columns = query.columns.clone();
                 let schema = if alias.is_some() { None } else { Some(view.schema.clone()) };
@@ -350,6 +365,44 @@ impl Binder<'_> {
         }
     }
 
+    /// The system's table of a name: those of `pg_catalog` are found first, wherever names are looked up.
+    pub(crate) fn system_table(&self, name: &ast::ObjectName) -> Result<Option<&'static SystemTable>> {
+        let (schema, relation) = qualified(name)?;
+        Ok(match schema {
+            Some(schema) => system::table(&schema, &relation),
+            None => system::table("pg_catalog", &relation)
+                .or_else(|| self.search_path.iter().find_map(|schema| system::table(schema, &relation))),
+        })
+    }
+
+    fn system(
+        &mut self,
+        table: &'static SystemTable,
+        name: &ast::ObjectName,
+        alias: Option<&ast::TableAlias>,
+        relations: &mut Vec<Relation>,
+    ) -> Result<From> {
+        let (_, relation) = qualified(name)?;
+        let visible_as = alias.map_or(relation, |alias| fold(&alias.name));
+        let schema = if alias.is_some() { None } else { Some(table.schema.into()) };
+        let column = |(at, (name, ty)): (usize, &(&'static str, Type))| Column {
+            name: CompactString::const_new(name),
+            ty: (*ty).into(),
+            origin: Some((table.oid, at as i16 + 1)),
+        };
+        let columns = table.columns.iter().enumerate().map(column).collect();
+        // However often it is named, its rows are made once.
+        let id = match self.system.iter().find(|(known, _)| *known == table.name) {
+            Some((_, id)) => *id,
+            None => {
+                let id = self.new_id();
+                self.system.push((table.name, id));
+                id
+            }
+        };
+        self.add(visible_as, schema, columns, &[], Source::System { id, table }, alias, relations)
+    }
+
     /// A view's query, bound as if it stood here.
     fn view(&mut self, view: &View) -> Result<Query> {
         self.used.push(view.id);
@@ -357,7 +410,9 @@ impl Binder<'_> {
         let with = std::mem::take(&mut self.with);
         let frames = std::mem::replace(&mut self.frames, vec![super::Frame::default()]);
         let text = std::mem::take(&mut self.text);
+        let by = self.by.replace(view.owner);
         let bound = self.deeper(|binder| binder.query(&statement));
+        self.by = by;
         self.text = text;
         self.frames = frames;
         self.with = with;
@@ -378,11 +433,15 @@ impl Binder<'_> {
         name: &ast::ObjectName,
         args: &[ast::FunctionArg],
         alias: Option<&ast::TableAlias>,
+        numbered: bool,
         relations: &mut Vec<Relation>,
     ) -> Result<From> {
         let (_, function) = qualified(name)?;
         let span = name_span(name);
-        if function != "generate_series" {
+        if let Some(table) = system::function(&function).filter(|_| args.is_empty()) {
+            return self.system(table, name, alias, relations);
+        }
+        if !gives_rows(&function) {
             return Err(self.place(span, Error::unsupported(format_args!("{function} in FROM"))));
         }
         let mut bounds = Vec::with_capacity(args.len());
@@ -397,6 +456,64 @@ impl Binder<'_> {
             self.frame().scopes = beside;
             bounds.push((bound?, expr.span()));
         }
+        let (series, exprs, ty) = self.rows_of(&function, bounds, span)?;
+        let visible_as = alias.map_or(function, |alias| fold(&alias.name));
+        let mut columns = vec![Column { name: visible_as.clone(), ty: ColumnType::from(ty), origin: None }];
+        if numbered {
+            columns.push(Column { name: "ordinality".into(), ty: Type::Int8.into(), origin: None });
+        }
+        self.add(visible_as, None, columns, &[], Source::Series(series, exprs, numbered), alias, relations)
+    }
+
+    /// A call of a function that gives rows: its arguments in the types that it takes, and the type of what it gives.
+    pub(super) fn rows_of(
+        &mut self,
+        function: &str,
+        bounds: Vec<(Bound, Span)>,
+        span: Span,
+    ) -> Result<(Series, Vec<Expr>, Type)> {
+        match function {
+            "generate_series" => self.series_of(bounds, span),
+            "pg_partition_ancestors" => {
+                let [(bound, at)] = <[_; 1]>::try_from(bounds).map_err(|_| self.place(span, wrong_call(function)))?;
+                let arg = self.coerce(bound, Type::RegClass.into(), CastContext::Implicit, at)?;
+                Ok((Series::Nothing, vec![arg], Type::RegClass))
+            }
+            _ => self.rows_of_array(function, bounds, span),
+        }
+    }
+
+    fn rows_of_array(
+        &mut self,
+        function: &str,
+        bounds: Vec<(Bound, Span)>,
+        span: Span,
+    ) -> Result<(Series, Vec<Expr>, Type)> {
+        let mut bounds = bounds.into_iter();
+        let Some((array, _)) = bounds.next() else { return Err(self.place(span, wrong_call(function))) };
+        let Some(element) = array.ty.ty.element() else {
+            let message = format!("function {function}({}) does not exist", array.ty.ty);
+            return Err(self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
+        };
+        let mut args = vec![array.expr];
+        let (series, ty, rest): (_, _, &[Type]) = match function {
+            "unnest" => (Series::Unnest, element, &[]),
+            "_pg_expandarray" if element.is_integer() => (Series::Expanded, Type::Record, &[]),
+            "_pg_expandarray" => {
+                return Err(self.place(span, Error::unsupported("_pg_expandarray of anything but integers")));
+            }
+            _ => (Series::Subscripts, Type::Int4, &[Type::Int4, Type::Bool]),
+        };
+        for (&ty, (bound, at)) in rest.iter().zip(&mut bounds) {
+            args.push(self.coerce(bound, ty.into(), CastContext::Implicit, at)?);
+        }
+        if bounds.next().is_some() || (series == Series::Subscripts && args.len() < 2) {
+            return Err(self.place(span, wrong_call(function)));
+        }
+        Ok((series, args, ty))
+    }
+
+    fn series_of(&mut self, bounds: Vec<(Bound, Span)>, span: Span) -> Result<(Series, Vec<Expr>, Type)> {
         if !(2..=3).contains(&bounds.len()) {
             let error = Error::new(SqlState::NO_SUCH_FUNCTION, "function generate_series takes two or three arguments");
             return Err(self.place(span, error));
@@ -427,9 +544,7 @@ impl Binder<'_> {
             let ty = if index == 2 { step } else { ty };
             exprs.push(self.coerce(bound, ty.into(), CastContext::Implicit, span)?);
         }
-        let visible_as = alias.map_or(function.clone(), |alias| fold(&alias.name));
-        let column = Column { name: visible_as.clone(), ty: ColumnType::from(ty), origin: None };
-        self.add(visible_as, None, vec![column], &[], Source::Series(series, exprs), alias, relations)
+        Ok((series, exprs, ty))
     }
 
     #[expect(clippy::too_many_arguments, reason = "all that a relation in FROM consists of")]
@@ -466,7 +581,12 @@ impl Binder<'_> {
         }
         let (base, width) = (scope.width, columns.len());
         scope.width += width;
-        scope.tables.push(ScopeTable { name: name.clone(), schema, base, columns, hidden, visible: true });
+        let oid = match &source {
+            Source::Table(table) => Some(table.id),
+            Source::System { table, .. } => Some(table.oid),
+            _ => None,
+        };
+        scope.tables.push(ScopeTable { name: name.clone(), schema, base, columns, hidden, visible: true, oid });
         relations.push(Relation { base, width, source, name });
         Ok(From::Relation(relations.len() - 1))
     }
@@ -547,6 +667,15 @@ impl Binder<'_> {
     }
 }
 
+/// Whether a function gives rows.
+pub(super) fn gives_rows(name: &str) -> bool {
+    matches!(name, "generate_series" | "unnest" | "generate_subscripts" | "_pg_expandarray" | "pg_partition_ancestors")
+}
+
+fn wrong_call(function: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_FUNCTION, format!("function {function} does not take these arguments"))
+}
+
 /// Where in the scope the two sides of a join are.
 struct Sides {
     first: usize,
@@ -610,6 +739,10 @@ impl Scope {
                     return Err(ambiguous(name));
                 }
                 found = Some(Bound { expr: Expr::Column(place), ty: column.ty });
+            }
+            // The one system column that there is: which table a row is of.
+            if let (None, "tableoid", Some(oid), Some(_)) = (&found, name, candidate.oid, table) {
+                found = Some(Bound::new(Expr::Const(Datum::Int(oid.into())), Type::Oid));
             }
         }
         Ok(found)

@@ -8,11 +8,11 @@ use sqlparser::tokenizer::Span;
 
 use super::expr::Bound;
 use super::query::sort_key_options;
-use super::{AGGREGATES, Binder, fold, logical, name_parts, rewrite};
+use super::{AGGREGATES, Binder, EXTRAS, fold, logical, name_parts, rewrite};
 use crate::cast::CastContext;
 use crate::catalog::Relation;
 use crate::error::{Error, Result, SqlState};
-use crate::expr::{Expr, SessionFunction};
+use crate::expr::{Expr, SessionFunction, SubqueryKind};
 use crate::functions::Volatility;
 use crate::plan::SortKey;
 use crate::resolve;
@@ -28,7 +28,6 @@ const SESSION_FUNCTIONS: &[(&str, &[Type], usize, Type, bool)] = &[
     ("setval", &[Type::Text, Type::Int8, Type::Bool], 2, Type::Int8, true),
     ("current_setting", &[Type::Text, Type::Bool], 1, Type::Text, false),
     ("set_config", &[Type::Text, Type::Text, Type::Bool], 3, Type::Text, true),
-    ("pg_backend_pid", &[], 0, Type::Int4, false),
     ("pg_get_serial_sequence", &[Type::Text, Type::Text], 2, Type::Text, false),
     ("txid_current", &[], 0, Type::Int8, false),
     ("pg_current_xact_id", &[], 0, Type::Int8, false),
@@ -85,15 +84,18 @@ impl Binder<'_> {
     pub(super) fn function(&mut self, function: &ast::Function, span: Span) -> Result<Bound> {
         let name = match name_parts(&function.name)?[..] {
             [name] => fold(name),
-            [schema, name] if fold(schema) == "pg_catalog" => fold(name),
+            [schema, name] if crate::system::is_system_schema(&fold(schema)) => fold(name),
             [schema, _] if self.catalog.schema(&fold(schema)).is_none() => {
                 let message = format!("schema \"{}\" does not exist", fold(schema));
                 return Err(self.place(span, Error::new(SqlState::NO_SUCH_SCHEMA, message)));
             }
             _ => return Err(self.place(span, no_such_function(&function.name.to_string()))),
         };
-        if function.over.is_some() {
-            return Err(self.place(span, Error::unsupported(format_args!("{name} as a window function"))));
+        if let Some(over) = &function.over {
+            return self.window(&name, function, over, span);
+        }
+        if let ("array", ast::FunctionArguments::Subquery(query)) = (name.as_str(), &function.args) {
+            return self.array_of_query(query, span);
         }
         if !function.within_group.is_empty() {
             return Err(self.place(span, Error::unsupported(format_args!("WITHIN GROUP of {name}"))));
@@ -124,6 +126,10 @@ impl Binder<'_> {
             types.push(bound.ty.ty);
             bounds.push(bound);
         }
+        if super::from::gives_rows(&name) {
+            let spans = args.exprs.iter().map(|expr| expr.span());
+            return self.rows_in_list(&name, bounds.into_iter().zip(spans).collect(), span);
+        }
         if let Some(found) = SESSION_FUNCTIONS.iter().find(|found| found.0 == name) {
             return self.session_function(found, bounds, span);
         }
@@ -149,6 +155,9 @@ impl Binder<'_> {
         if function.volatility == Volatility::Volatile {
             self.has_side_effects = true;
         }
+        if function.args.iter().chain([&function.result]).any(|ty| matches!(ty, Type::AnyArray | Type::AnyElement)) {
+            return self.polymorphic(function, args, span);
+        }
         let takes_text_rather = matches!(function.name, "quote_literal" | "quote_nullable");
         let keeps_blanks = (function.takes_any_as_text() && !takes_text_rather) || function.name == "octet_length";
         let mut typed = Vec::with_capacity(args.len());
@@ -165,6 +174,154 @@ impl Binder<'_> {
             typed.push(self.argument(arg, function.arg_type(index), span)?);
         }
         Ok(Bound::new(Expr::Call { function, args: typed }, function.result))
+    }
+
+    /// A call of a function of `anyarray`: all of its arguments and what it gives go by the array at hand.
+    fn polymorphic(
+        &mut self,
+        function: &'static crate::functions::Function,
+        args: Vec<Bound>,
+        span: Span,
+    ) -> Result<Bound> {
+        let declared = |at: usize| function.arg_type(at);
+        let of_array = args.iter().enumerate().find_map(|(at, arg)| {
+            let is_array = declared(at) == Type::AnyArray;
+            if is_array { arg.ty.ty.element().map(|element| (element, arg.ty.ty)) } else { None }
+        });
+        let of_element = || {
+            let known = |(at, arg): (usize, &Bound)| {
+                (declared(at) == Type::AnyElement && arg.ty.ty != Type::Unknown).then_some(arg.ty.ty)
+            };
+            let element = args.iter().enumerate().find_map(known)?;
+            Some((element, element.array()?))
+        };
+        let Some((element, array)) = of_array.or_else(of_element) else {
+            let message = "could not determine polymorphic type because input has type unknown";
+            return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+        };
+        let plain = element.array().unwrap_or(array);
+        let mut typed = Vec::with_capacity(args.len());
+        for (at, arg) in args.into_iter().enumerate() {
+            let ty = match declared(at) {
+                Type::AnyArray if arg.ty.ty == array => array,
+                Type::AnyArray => plain,
+                Type::AnyElement => element,
+                other => other,
+            };
+            typed.push(self.coerce(arg, ty.into(), CastContext::Implicit, span)?);
+        }
+        let call = Expr::Call { function, args: typed };
+        Ok(match function.result {
+            // What is made of no array at all knows its type only from here.
+            Type::AnyArray => {
+                let to = plain.into();
+                Bound::new(
+                    Expr::Cast { input: Box::new(call), from: Type::AnyArray, to, context: CastContext::Implicit },
+                    plain,
+                )
+            }
+            Type::AnyElement => Bound::new(call, element),
+            other => Bound::new(call, other),
+        })
+    }
+
+    /// `json_build_object`: numbers and truth values are JSON as they are written, everything else is quoted.
+    fn json_object(&mut self, exprs: &[&ast::Expr], span: Span) -> Result<Bound> {
+        if exprs.is_empty() || exprs.len() % 2 != 0 {
+            let message = "argument list must have even number of elements";
+            let error = Error::new(SqlState::BAD_PARAMETER, message)
+                .hint("The arguments of json_build_object() must consist of alternating keys and values.");
+            return Err(self.place(span, error));
+        }
+        let mut args = Vec::with_capacity(exprs.len());
+        for (index, expr) in exprs.iter().enumerate() {
+            let bound = self.expr(expr)?;
+            let ty = bound.ty.ty;
+            let plain = matches!(ty.category(), Category::Number | Category::Boolean) && !ty.is_reg();
+            let as_text = self.coerce(bound, Type::Text.into(), CastContext::Explicit, expr.span())?;
+            let is_key = index % 2 == 0;
+            args.push(if is_key || plain || ty == Type::Json {
+                as_text
+            } else {
+                self.call("to_json", vec![Bound::new(as_text, Type::Text)], span)?.expr
+            });
+        }
+        let types = vec![Type::Text; args.len()];
+        let function = self.at(span, resolve::resolve_function("json_build_object", &types))?;
+        Ok(Bound::new(Expr::Call { function, args }, Type::Json))
+    }
+
+    /// `ARRAY(SELECT …)`
+    fn array_of_query(&mut self, query: &ast::Query, span: Span) -> Result<Bound> {
+        let (expr, columns) = self.subquery(query, SubqueryKind::Array(Type::Text))?;
+        let [column] = &columns[..] else { return Err(self.place(span, super::expr::too_many_columns())) };
+        let ty = column.ty.ty;
+        match ty.element().unwrap_or(ty).array() {
+            Some(array) => Ok(Bound::new(expr, array)),
+            None => Err(self.place(span, Error::unsupported(format_args!("an array of {ty}")))),
+        }
+    }
+
+    /// A function that gives rows, in a SELECT list.
+    fn rows_in_list(&mut self, name: &str, bounds: Vec<(Bound, Span)>, span: Span) -> Result<Bound> {
+        let (series, args, ty) = self.rows_of(name, bounds, span)?;
+        if args.iter().any(|arg| rewrite::any(arg, &|expr| matches!(expr, Expr::Column(column) if *column >= EXTRAS))) {
+            return Err(self.place(span, Error::unsupported("a function that gives rows inside another one")));
+        }
+        self.extra(logical::Extra::Rows(series, args), ty.into(), "set-returning functions", span)
+    }
+
+    fn extra(&mut self, extra: logical::Extra, ty: ColumnType, what: &str, span: Span) -> Result<Bound> {
+        let no_scope = self.frames.last().is_none_or(|frame| frame.scopes.is_empty());
+        let place = if no_scope { "here" } else { self.scope().no_calls };
+        match self.frames.last_mut().and_then(|frame| frame.scopes.last_mut()).and_then(|scope| scope.extras.as_mut()) {
+            Some(extras) => {
+                extras.push(extra);
+                Ok(Bound::new(Expr::Column(EXTRAS + extras.len() - 1), ty))
+            }
+            None => {
+                let message = format!("{what} are not allowed in {place}");
+                Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)))
+            }
+        }
+    }
+
+    /// `row_number() OVER (…)`
+    fn window(&mut self, name: &str, function: &ast::Function, over: &ast::WindowType, span: Span) -> Result<Bound> {
+        let ast::WindowType::WindowSpec(window) = over else {
+            return Err(self.place(span, Error::unsupported("a window with a name")));
+        };
+        let no_args = matches!(&function.args, ast::FunctionArguments::List(list) if list.args.is_empty());
+        if name != "row_number" || !no_args || window.window_frame.is_some() || window.window_name.is_some() {
+            return Err(self.place(span, Error::unsupported(format_args!("{name} as a window function"))));
+        }
+        let extras = self.scope().extras.take();
+        if extras.is_none() {
+            let message = format!("window functions are not allowed in {}", self.scope().no_calls);
+            return Err(self.place(span, Error::new(SqlState("42P20"), message)));
+        }
+        let keys = self.window_keys(window);
+        self.scope().extras = extras;
+        let (partition, order) = keys?;
+        self.extra(logical::Extra::RowNumber { partition, order }, Type::Int8.into(), "window functions", span)
+    }
+
+    fn window_keys(&mut self, window: &ast::WindowSpec) -> Result<(Vec<Expr>, Vec<SortKey>)> {
+        let mut partition = Vec::with_capacity(window.partition_by.len());
+        for expr in &window.partition_by {
+            let bound = self.expr(expr)?;
+            let ty = super::expr::known(bound.ty.ty);
+            partition.push(self.coerce(bound, ty.into(), CastContext::Implicit, expr.span())?);
+        }
+        let mut order = Vec::with_capacity(window.order_by.len());
+        for key in &window.order_by {
+            let bound = self.expr(&key.expr)?;
+            let ty = super::expr::known(bound.ty.ty);
+            let expr = self.coerce(bound, ty.into(), CastContext::Implicit, key.expr.span())?;
+            let (descending, nulls_first) = sort_key_options(&key.options)?;
+            order.push(SortKey { expr, descending, nulls_first });
+        }
+        Ok((partition, order))
     }
 
     /// An argument in the type that a function takes; `Void` stands for any.
@@ -224,9 +381,10 @@ impl Binder<'_> {
                     _ => bound,
                 }
             }
+            "json_build_object" => self.json_object(&args.exprs, span)?,
             "pg_typeof" if args.exprs.len() == 1 => {
                 let ty = self.expr(args.exprs[0])?.ty.ty;
-                Bound::new(Expr::Const(Datum::text(ty.sql_name())), Type::Text)
+                Bound::new(Expr::Const(Datum::Int(ty.oid().into())), Type::RegType)
             }
             // These have a syntax of their own, which the parser takes for a call if it does not match.
             "cast" | "extract" | "position" => {
@@ -235,9 +393,6 @@ impl Binder<'_> {
                 );
             }
             "current_time" => return Err(self.place(span, Error::unsupported("type time with time zone"))),
-            "generate_series" => {
-                return Err(self.place(span, Error::unsupported("generate_series outside FROM and the SELECT list")));
-            }
             "row" => return Err(self.place(span, Error::unsupported("a row as a value"))),
             "grouping" => return Err(self.place(span, Error::unsupported("GROUPING"))),
             _ => match session_value(name) {
@@ -286,6 +441,7 @@ impl Binder<'_> {
             return Err(self.place(span, no_such_function(name)));
         }
         self.has_side_effects |= changes;
+        let args: Vec<Bound> = args.into_iter().map(|arg| self.sequence_name(arg)).collect::<Result<_>>()?;
         // The usual case: the sequence is known now.
         if let ("nextval", [Bound { expr: Expr::Const(Datum::Text(sequence)), .. }]) = (name, &args[..])
             && let Some(sequence) = self.sequence_by_text(sequence)
@@ -306,12 +462,39 @@ impl Binder<'_> {
         Ok(Bound::new(Expr::Session { function: SessionFunction::Named(name), args: typed }, result))
     }
 
+    /// A relation's number as the text that it is written as.
+    fn sequence_name(&self, arg: Bound) -> Result<Bound> {
+        if arg.ty.ty != Type::RegClass {
+            return Ok(arg);
+        }
+        let to = ColumnType::from(Type::Text);
+        Ok(match arg.expr {
+            Expr::Const(Datum::Int(number)) => match self.catalog.sequence(number as u32) {
+                Some(sequence) => {
+                    let name = format!(
+                        "\"{}\".\"{}\"",
+                        sequence.schema.replace('"', "\"\""),
+                        sequence.name.replace('"', "\"\"")
+                    );
+                    Bound::new(Expr::Const(Datum::text(&name)), to)
+                }
+                None => Bound::new(Expr::Const(Datum::text(&number.to_string())), to),
+            },
+            expr => {
+                let context = CastContext::Explicit;
+                Bound::new(Expr::Cast { input: Box::new(expr), from: Type::RegClass, to, context }, to)
+            }
+        })
+    }
+
     fn sequence_by_text(&mut self, text: &str) -> Option<Arc<crate::catalog::Sequence>> {
         let name = crate::catalog::parse_name(text)?;
         match self.catalog.find(&name, self.search_path)? {
             Relation::Sequence(sequence) => {
+                let sequence = Arc::clone(sequence);
                 self.used.push(sequence.id);
-                Some(Arc::clone(sequence))
+                self.need_sequence(sequence.id);
+                Some(sequence)
             }
             _ => None,
         }
@@ -334,7 +517,7 @@ impl Binder<'_> {
         scope.in_call = true;
         let bound = self.aggregate_call(name, args, filter, span);
         self.scope().in_call = false;
-        let call = bound?;
+        let (call, element) = bound?;
         let mut result = ColumnType::from(call.aggregate.result);
         if let (Type::Char, "min" | "max", Some(arg)) = (result.ty, name, args.exprs.first()) {
             // Its blanks are told by the length.
@@ -349,7 +532,20 @@ impl Binder<'_> {
             calls.push(call);
             calls.len() - 1
         });
-        Ok(Bound::new(Expr::Column(AGGREGATES + index), result))
+        let value = Expr::Column(AGGREGATES + index);
+        if result.ty == Type::AnyArray {
+            let Some(to) = element.and_then(Type::array) else {
+                return Err(self.place(span, Error::unsupported("array_agg of arrays")));
+            };
+            let cast = Expr::Cast {
+                input: Box::new(value),
+                from: Type::AnyArray,
+                to: to.into(),
+                context: CastContext::Implicit,
+            };
+            return Ok(Bound::new(cast, to));
+        }
+        Ok(Bound::new(value, result))
     }
 
     fn aggregate_call(
@@ -358,7 +554,7 @@ impl Binder<'_> {
         args: &Args<'_>,
         filter: Option<&ast::Expr>,
         span: Span,
-    ) -> Result<logical::Call> {
+    ) -> Result<(logical::Call, Option<Type>)> {
         if args.star && args.distinct {
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\"")));
         }
@@ -384,6 +580,7 @@ impl Binder<'_> {
             return Err(self.place(span, no_such_function(name)));
         };
         let aggregate = self.at(span, found)?;
+        let first = types.first().map(|&ty| super::expr::known(ty));
         let mut typed = Vec::with_capacity(bounds.len());
         for (bound, &ty) in bounds.into_iter().zip(aggregate.args) {
             // An argument of any type keeps its own.
@@ -407,7 +604,7 @@ impl Binder<'_> {
             let (descending, nulls_first) = sort_key_options(&key.options)?;
             order.push(SortKey { expr, descending, nulls_first });
         }
-        Ok(logical::Call { aggregate, args: typed, distinct: args.distinct, filter, order })
+        Ok((logical::Call { aggregate, args: typed, distinct: args.distinct, filter, order }, first))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::aggregates::Aggregate;
 use crate::catalog::Table;
 use crate::expr::Expr;
 use crate::plan::{IfRowLocked, RowLock, Series, SortKey};
+use crate::system::SystemTable;
 use crate::types::ColumnType;
 
 /// A query.
@@ -63,9 +64,40 @@ pub(crate) struct Select {
     /// Conditions that all have to be true, over the wide row.
     pub(crate) filter: Vec<Expr>,
     pub(crate) group: Option<Group>,
+    /// Over the wide row, or the group's, as `output` is: columns behind them, from [`super::EXTRAS`] on.
+    pub(crate) extras: Vec<Extra>,
     /// Over the wide row, or the group's.
     pub(crate) output: Vec<Expr>,
     pub(crate) distinct: Distinct,
+}
+
+/// What the SELECT list computes of more than one row, or gives more than one row of.
+#[derive(Debug, Clone)]
+pub(crate) enum Extra {
+    /// A function that gives rows.
+    Rows(Series, Vec<Expr>),
+    /// `row_number() OVER (PARTITION BY … ORDER BY …)`
+    RowNumber { partition: Vec<Expr>, order: Vec<SortKey> },
+}
+
+impl Extra {
+    /// The expressions in it.
+    pub(crate) fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Self::Rows(_, args) => args.iter_mut().collect(),
+            Self::RowNumber { partition, order } => {
+                partition.iter_mut().chain(order.iter_mut().map(|key| &mut key.expr)).collect()
+            }
+        }
+    }
+
+    /// The expressions in it.
+    pub(crate) fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Self::Rows(_, args) => args.iter().collect(),
+            Self::RowNumber { partition, order } => partition.iter().chain(order.iter().map(|key| &key.expr)).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +150,13 @@ pub(crate) enum Source {
         id: usize,
         query: Arc<Query>,
     },
-    Series(Series, Vec<Expr>),
+    /// A function that gives rows; whether their numbers come behind.
+    Series(Series, Vec<Expr>, bool),
+    /// Read once per statement under this number.
+    System {
+        id: usize,
+        table: &'static SystemTable,
+    },
 }
 
 /// How relations are joined.

@@ -24,6 +24,7 @@ use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
 use crate::catalog::{Catalog, NAME_BYTES_MAX, Relation, Table};
+use crate::cluster::{Acl, Authority, ObjectKind, Privileges, RoleId};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
@@ -41,6 +42,9 @@ const DEPTH_MAX: usize = 200;
 
 /// While a SELECT is bound, its aggregates stand at these places of the row; then they become columns of the group.
 pub(super) const AGGREGATES: usize = 1 << 32;
+
+/// While a SELECT is bound, what its list gives more than one row of, or computes of several rows, stands at these places.
+pub(crate) const EXTRAS: usize = 1 << 40;
 
 /// What names and types are looked up in.
 pub(crate) struct Binder<'a> {
@@ -64,10 +68,67 @@ pub(crate) struct Binder<'a> {
     links: usize,
     /// Numbers subqueries and shared queries.
     next_id: Cell<usize>,
+    /// System tables read so far, with the numbers under which their rows are kept.
+    system: Vec<(&'static str, usize)>,
     /// Tables and views that the statement uses.
     pub(crate) used: Vec<u32>,
+    /// What whoever runs the statement needs to be allowed.
+    pub(crate) needs: Vec<Need>,
+    /// Whose privileges count instead of the user's: a view's owner's, while its query is bound.
+    by: Option<RoleId>,
     /// Whether a session function that changes something, or a volatile one, is called.
     pub(crate) has_side_effects: bool,
+}
+
+/// A privilege that a statement needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Need {
+    on: NeedOn,
+    privileges: Privileges,
+    /// Whether one of the privileges is enough.
+    any: bool,
+    /// Who needs it, if not the user.
+    pub(crate) by: Option<RoleId>,
+}
+
+#[derive(Debug, Clone)]
+enum NeedOn {
+    Relation(u32),
+    Schema(CompactString),
+}
+
+impl Need {
+    /// Refuses whoever has it not.
+    pub(crate) fn check(&self, catalog: &Catalog, authority: &Authority) -> Result<()> {
+        let has = |kind, owner, acl: Option<&Acl>| {
+            let missing = self.privileges.without(authority.privileges(kind, owner, acl));
+            if self.any { missing != self.privileges } else { missing.is_empty() }
+        };
+        match &self.on {
+            NeedOn::Schema(name) => match catalog.schema(name) {
+                Some(schema) if !has(ObjectKind::Schema, schema.owner, schema.acl.as_ref()) => {
+                    Err(Error::denied("schema", name))
+                }
+                _ => Ok(()),
+            },
+            NeedOn::Relation(id) => {
+                if let Some(table) = catalog.table(*id) {
+                    if !has(ObjectKind::Table, table.owner, table.acl.as_ref()) {
+                        return Err(Error::denied("table", &table.name));
+                    }
+                } else if let Some(view) = catalog.view(*id) {
+                    if !has(ObjectKind::Table, view.owner, view.acl.as_ref()) {
+                        return Err(Error::denied("view", &view.name));
+                    }
+                } else if let Some(sequence) = catalog.sequence(*id)
+                    && !has(ObjectKind::Sequence, sequence.owner, sequence.acl.as_ref())
+                {
+                    return Err(Error::denied("sequence", &sequence.name));
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A query that is run on its own, with the queries that are part of it.
@@ -88,6 +149,8 @@ struct Scope {
     width: usize,
     /// Aggregates found in the expressions being bound; `None` where there may be none.
     calls: Option<Vec<logical::Call>>,
+    /// What was found of functions that give rows, and of window functions; `None` where there may be none.
+    extras: Option<Vec<logical::Extra>>,
     /// Why there may be no aggregates here.
     no_calls: &'static str,
     /// Inside an aggregate's arguments.
@@ -104,6 +167,8 @@ struct ScopeTable {
     hidden: Vec<bool>,
     /// An alias of a join hides the names inside.
     visible: bool,
+    /// Its number in the catalogue, which is its `tableoid`.
+    oid: Option<u32>,
 }
 
 /// A column that stands for several.
@@ -139,7 +204,7 @@ pub(crate) fn fold(ident: &ast::Ident) -> CompactString {
 }
 
 /// Words that PostgreSQL keeps for itself, in order: none is a name unless it is quoted.
-const RESERVED: &[&str] = &[
+pub(crate) const RESERVED: &[&str] = &[
     "all",
     "analyse",
     "analyze",
@@ -291,7 +356,10 @@ impl<'a> Binder<'a> {
             depth: 0,
             links: 0,
             next_id: Cell::new(0),
+            system: Vec::new(),
             used: Vec::new(),
+            needs: Vec::new(),
+            by: None,
             has_side_effects: false,
         }
     }
@@ -351,6 +419,19 @@ impl<'a> Binder<'a> {
         let table = self.at(name_span(name), result)?;
         self.used.push(table.id);
         Ok(table)
+    }
+
+    /// The statement needs privileges on a relation, and the use of its schema.
+    pub(crate) fn need(&mut self, id: u32, schema: &CompactString, privileges: Privileges) {
+        let by = self.by;
+        self.needs.push(Need { on: NeedOn::Schema(schema.clone()), privileges: Privileges::USAGE, any: false, by });
+        self.needs.push(Need { on: NeedOn::Relation(id), privileges, any: false, by });
+    }
+
+    /// The statement takes values from a sequence.
+    pub(super) fn need_sequence(&mut self, id: u32) {
+        let privileges = Privileges::USAGE.with(Privileges::UPDATE);
+        self.needs.push(Need { on: NeedOn::Relation(id), privileges, any: true, by: self.by });
     }
 
     fn frame(&mut self) -> &mut Frame {

@@ -6,9 +6,10 @@ use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
 use super::expr::{Bound, known};
-use super::logical::{Body, Column, Distinct, Group, Lock, Query, Select, SetOperation};
+use super::logical::{Body, Column, Distinct, Extra, Group, Lock, Query, Select, SetOperation};
 use super::{AGGREGATES, Binder, Scope, fold, qualified, rewrite};
 use crate::cast::CastContext;
+use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::{IfRowLocked, RowLock, SortKey};
@@ -64,6 +65,11 @@ fn name_if_any(expr: &ast::Expr) -> Option<CompactString> {
                 .or(Some("case".into()));
         }
         E::Exists { .. } => "exists".into(),
+        E::Array(_) => "array".into(),
+        E::CompoundFieldAccess { root, access_chain } => match access_chain.last()? {
+            ast::AccessExpr::Dot(E::Identifier(field)) => fold(field),
+            _ => return name_if_any(root),
+        },
         E::Extract { .. } => "extract".into(),
         E::Ceil { .. } => "ceil".into(),
         E::Floor { .. } => "floor".into(),
@@ -99,25 +105,7 @@ fn name_if_any(expr: &ast::Expr) -> Option<CompactString> {
 /// What PostgreSQL calls a type inside, which is how a cast without another name is named.
 fn type_name(data_type: &ast::DataType) -> Option<CompactString> {
     let ty = super::bind_type(data_type).ok()?.ty;
-    Some(internal_name(ty).into())
-}
-
-/// PostgreSQL's inner name of a type.
-pub(crate) fn internal_name(ty: Type) -> &'static str {
-    match ty {
-        Type::Bool => "bool",
-        Type::Int2 => "int2",
-        Type::Int4 => "int4",
-        Type::Int8 => "int8",
-        Type::Float4 => "float4",
-        Type::Float8 => "float8",
-        Type::Char => "bpchar",
-        Type::Varchar => "varchar",
-        Type::Time => "time",
-        Type::Timestamp => "timestamp",
-        Type::TimestampTz => "timestamptz",
-        other => other.sql_name(),
-    }
+    Some(ty.inner_name().into())
 }
 
 impl Binder<'_> {
@@ -177,8 +165,20 @@ impl Binder<'_> {
         }
         if !bound.locks.is_empty() {
             self.check_locks(&bound)?;
+            self.need_locks(&bound);
         }
         Ok(bound)
+    }
+
+    /// Locking rows is the beginning of changing them.
+    fn need_locks(&mut self, query: &Query) {
+        let Body::Select(select) = &query.body else { return };
+        for relation in &select.relations {
+            let locked = query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name));
+            if let (super::logical::Source::Table(table), true) = (&relation.source, locked) {
+                self.need(table.id, &table.schema, Privileges::UPDATE);
+            }
+        }
     }
 
     fn check_locks(&self, query: &Query) -> Result<()> {
@@ -421,47 +421,10 @@ impl Binder<'_> {
         {
             return Err(Error::unsupported("this clause of SELECT"));
         }
-        let with_series = self.series_in_list(select)?;
-        let select = with_series.as_ref().unwrap_or(select);
         self.frame().scopes.push(Scope { no_calls: "FROM", ..Scope::default() });
         let bound = self.select_in_scope(select, order);
         self.frame().scopes.pop();
         bound
-    }
-
-    /// `SELECT generate_series(1, 3)` is read as `SELECT generate_series FROM generate_series(1, 3)`.
-    fn series_in_list(&self, select: &ast::Select) -> Result<Option<ast::Select>> {
-        let mut calls = Vec::new();
-        for item in &select.projection {
-            if let ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } = item {
-                series_calls(expr, &mut calls);
-            }
-        }
-        let Some(&call) = calls.first() else { return Ok(None) };
-        let grouped = select.having.is_some()
-            || !matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.is_empty());
-        if calls.len() > 1 || grouped || !select.from.is_empty() {
-            let error = Error::unsupported("generate_series in a SELECT list beside FROM or another one");
-            return Err(self.place(call.span(), error));
-        }
-        let ast::Expr::Function(function) = call else { return Ok(None) };
-        let ast::FunctionArguments::List(list) = &function.args else { return Ok(None) };
-        let arguments = list.args.clone();
-        let mut template = crate::statement::parse_query("SELECT 1 FROM generate_series(0, 0)")?;
-        let ast::SetExpr::Select(from) = &mut *template.body else { return Ok(None) };
-        if let Some(ast::TableWithJoins { relation: ast::TableFactor::Table { args: Some(args), .. }, .. }) =
-            from.from.first_mut()
-        {
-            args.args = arguments;
-        }
-        let mut rewritten = select.clone();
-        rewritten.from = std::mem::take(&mut from.from);
-        for item in &mut rewritten.projection {
-            if let ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. } = item {
-                name_series(expr);
-            }
-        }
-        Ok(Some(rewritten))
     }
 
     /// Columns of a table whose primary key is among the keys depend on it: they become keys too, which changes no group.
@@ -495,6 +458,7 @@ impl Binder<'_> {
             None => Vec::new(),
         };
         self.scope().calls = Some(Vec::new());
+        self.scope().extras = Some(Vec::new());
         let mut items = self.items(&select.projection)?;
         let width = items.len();
         if width > OUTPUT_MAX {
@@ -518,6 +482,7 @@ impl Binder<'_> {
             order = order_for_distinct_on(order, &on)?;
         }
         let calls = self.scope().calls.take().unwrap_or_default();
+        let mut extras = self.scope().extras.take().unwrap_or_default();
         let mut output = Vec::with_capacity(items.len());
         let mut columns = Vec::with_capacity(width);
         for (index, item) in items.into_iter().enumerate() {
@@ -530,11 +495,12 @@ impl Binder<'_> {
         let group = if grouped {
             let mut keys = keys.unwrap_or_default();
             if !keys.is_empty() {
-                let exprs: Vec<&Expr> = output.iter().chain(&having).collect();
+                let of_extras = extras.iter().flat_map(Extra::exprs);
+                let exprs: Vec<&Expr> = output.iter().chain(&having).chain(of_extras).collect();
                 self.add_dependent_keys(&mut keys, &relations, &exprs);
             }
             let rewriter = rewrite::Grouping { keys: &keys, binder: self };
-            for expr in &mut output {
+            for expr in output.iter_mut().chain(extras.iter_mut().flat_map(Extra::exprs_mut)) {
                 rewriter.rewrite(expr)?;
             }
             let mut having = having;
@@ -550,7 +516,7 @@ impl Binder<'_> {
             Some(ast::Distinct::On(_)) => Distinct::On(on),
             _ => Distinct::No,
         };
-        let select = Select { relations, from, filter, group, output, distinct };
+        let select = Select { relations, from, filter, group, extras, output, distinct };
         let mut query = plain(Body::Select(Box::new(select)), columns);
         query.order = order;
         Ok(query)
@@ -611,9 +577,11 @@ impl Binder<'_> {
             return Ok(None);
         }
         let calls = self.scope().calls.take();
+        let extras = self.scope().extras.take();
         self.scope().no_calls = "GROUP BY";
         let keys = self.group_keys_inner(exprs, items);
         self.scope().calls = calls;
+        self.scope().extras = extras;
         keys.map(Some)
     }
 
@@ -771,6 +739,7 @@ pub(super) fn enclose(inner: Query) -> Query {
         from: Some(super::logical::From::Relation(0)),
         filter: Vec::new(),
         group: None,
+        extras: Vec::new(),
         output: (0..width).map(Expr::Column).collect(),
         distinct: Distinct::No,
     };
@@ -795,58 +764,6 @@ fn order_for_distinct_on(order: Vec<SortKey>, on: &[usize]) -> Result<Vec<SortKe
         }
     }
     Ok(keys)
-}
-
-/// The calls of generate_series in an item of a SELECT list.
-fn series_calls<'e>(expr: &'e ast::Expr, calls: &mut Vec<&'e ast::Expr>) {
-    match expr {
-        ast::Expr::Function(function) if is_series(function) => calls.push(expr),
-        ast::Expr::Function(function) => {
-            if let ast::FunctionArguments::List(list) = &function.args {
-                for arg in &list.args {
-                    if let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg {
-                        series_calls(expr, calls);
-                    }
-                }
-            }
-        }
-        ast::Expr::BinaryOp { left, right, .. } => {
-            series_calls(left, calls);
-            series_calls(right, calls);
-        }
-        ast::Expr::Nested(expr) | ast::Expr::UnaryOp { expr, .. } | ast::Expr::Cast { expr, .. } => {
-            series_calls(expr, calls);
-        }
-        _ => {}
-    }
-}
-
-fn is_series(function: &ast::Function) -> bool {
-    function.name.to_string().eq_ignore_ascii_case("generate_series")
-}
-
-/// Puts the column's name in the place of the call.
-fn name_series(expr: &mut ast::Expr) {
-    match expr {
-        ast::Expr::Function(function) if is_series(function) => {
-            *expr = ast::Expr::Identifier(ast::Ident::new("generate_series"));
-        }
-        ast::Expr::Function(function) => {
-            if let ast::FunctionArguments::List(list) = &mut function.args {
-                for arg in &mut list.args {
-                    if let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg {
-                        name_series(expr);
-                    }
-                }
-            }
-        }
-        ast::Expr::BinaryOp { left, right, .. } => {
-            name_series(left);
-            name_series(right);
-        }
-        ast::Expr::Nested(expr) | ast::Expr::UnaryOp { expr, .. } | ast::Expr::Cast { expr, .. } => name_series(expr),
-        _ => {}
-    }
 }
 
 /// Whether a key of ORDER BY or GROUP BY is a constant that is no number of a column.

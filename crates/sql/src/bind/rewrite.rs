@@ -1,7 +1,7 @@
 //! Walking and comparing expressions.
 
 use super::logical::{Body, Call, Query, Source};
-use super::{AGGREGATES, Binder};
+use super::{AGGREGATES, Binder, EXTRAS};
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{Expr, SessionFunction, SubqueryKind};
 use crate::plan::SortKey;
@@ -13,8 +13,13 @@ pub(crate) fn for_each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)
         Expr::Call { args, .. } | Expr::Session { args, .. } | Expr::Extreme { args, .. } => {
             args.iter().for_each(visit);
         }
-        Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) => all.iter().for_each(visit),
-        Expr::Compare { left, right, .. } | Expr::Distinct { left, right, .. } | Expr::NullIf { left, right, .. } => {
+        Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Array { values: all, .. } => {
+            all.iter().for_each(visit)
+        }
+        Expr::Compare { left, right, .. }
+        | Expr::Distinct { left, right, .. }
+        | Expr::NullIf { left, right, .. }
+        | Expr::AnyOf { left, array: right, .. } => {
             visit(left);
             visit(right);
         }
@@ -49,8 +54,13 @@ pub(crate) fn for_each_child_mut(expr: &mut Expr, visit: &mut dyn FnMut(&mut Exp
         Expr::Call { args, .. } | Expr::Session { args, .. } | Expr::Extreme { args, .. } => {
             args.iter_mut().for_each(visit);
         }
-        Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) => all.iter_mut().for_each(visit),
-        Expr::Compare { left, right, .. } | Expr::Distinct { left, right, .. } | Expr::NullIf { left, right, .. } => {
+        Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Array { values: all, .. } => {
+            all.iter_mut().for_each(visit);
+        }
+        Expr::Compare { left, right, .. }
+        | Expr::Distinct { left, right, .. }
+        | Expr::NullIf { left, right, .. }
+        | Expr::AnyOf { left, array: right, .. } => {
             visit(left);
             visit(right);
         }
@@ -130,7 +140,7 @@ pub(crate) fn conjunction(mut all: Vec<Expr>) -> Option<Expr> {
 }
 
 pub(crate) fn has_aggregates(expr: &Expr) -> bool {
-    any(expr, &|expr| matches!(expr, Expr::Column(column) if *column >= AGGREGATES))
+    any(expr, &|expr| matches!(expr, Expr::Column(column) if (AGGREGATES..EXTRAS).contains(column)))
 }
 
 /// Whether nothing but the row, parameters and slots matter: no query, nothing that the session has to do.
@@ -171,6 +181,9 @@ pub(crate) fn same(a: &Expr, b: &Expr) -> bool {
             Expr::Distinct { left: b_left, right: b_right, negated: b },
         ) => a == b && same(a_left, b_left) && same(a_right, b_right),
         (Expr::And(a), Expr::And(b)) | (Expr::Or(a), Expr::Or(b)) | (Expr::Coalesce(a), Expr::Coalesce(b)) => all(a, b),
+        (Expr::Array { element: a, values: a_values }, Expr::Array { element: b, values: b_values }) => {
+            a == b && all(a_values, b_values)
+        }
         (Expr::Not(a), Expr::Not(b)) => same(a, b),
         (Expr::IsNull { input: a, negated: a_not }, Expr::IsNull { input: b, negated: b_not }) => {
             a_not == b_not && same(a, b)
@@ -240,6 +253,7 @@ impl Grouping<'_, '_> {
             return Ok(());
         }
         match expr {
+            Expr::Column(column) if *column >= EXTRAS => Ok(()),
             Expr::Column(column) if *column >= AGGREGATES => {
                 *column = self.keys.len() + (*column - AGGREGATES);
                 Ok(())
@@ -289,12 +303,13 @@ pub(crate) fn query_uses_args(query: &Query) -> bool {
             });
             group
                 || select.filter.iter().chain(&select.output).any(uses)
+                || select.extras.iter().any(|extra| extra.exprs().into_iter().any(uses))
                 || select.from.iter().any(|from| from_uses(from, &uses))
                 || select.relations.iter().any(|relation| match &relation.source {
                     Source::Query(query) => query_uses_args(query),
                     Source::Shared { query, .. } => query_uses_args(query),
-                    Source::Series(_, args) => args.iter().any(uses),
-                    Source::Table(_) => false,
+                    Source::Series(_, args, _) => args.iter().any(uses),
+                    Source::Table(_) | Source::System { .. } => false,
                 })
         }
     };

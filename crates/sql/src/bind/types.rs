@@ -102,14 +102,28 @@ pub(crate) fn bind_type(data_type: &DataType) -> Result<ColumnType> {
         DataType::Interval { fields: Some(_), .. } => Err(Error::unsupported("an interval of some fields only")),
         DataType::Interval { precision, .. } => with(Type::Interval, fraction(*precision)),
         DataType::Uuid => plain(Type::Uuid),
+        DataType::Regclass => plain(Type::RegClass),
+        DataType::JSON => plain(Type::Json),
+        DataType::Array(
+            ast::ArrayElemTypeDef::SquareBracket(element, _) | ast::ArrayElemTypeDef::Qualified(element, _),
+        ) => {
+            let element = bind_type(element)?;
+            // More brackets say nothing more: any array may have any dimensions.
+            match element.ty {
+                Type::Array(_) => Ok(element),
+                ty => match ty.array() {
+                    Some(array) => with(array, element.modifier),
+                    None => Err(Error::unsupported(format_args!("an array of {ty}"))),
+                },
+            }
+        }
         DataType::Custom(name, arguments) => custom(name, arguments),
         other => Err(unknown(&other.to_string())),
     }
 }
 
 fn unknown(name: &str) -> Error {
-    let known_elsewhere =
-        ["json", "jsonb", "xml", "inet", "cidr", "money", "bit", "point", "regclass", "timetz", "time"];
+    let known_elsewhere = ["jsonb", "xml", "inet", "cidr", "money", "bit", "point", "timetz", "time"];
     let lower = name.to_ascii_lowercase();
     if lower.ends_with("[]") || known_elsewhere.iter().any(|known| lower.starts_with(known)) {
         return Error::unsupported(format_args!("type {lower}"));
@@ -123,7 +137,11 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
             super::check_name("", name)?;
             fold(name)
         }
-        [schema, name] if fold(schema) == "pg_catalog" => fold(name),
+        [schema, name] if fold(schema) == "pg_catalog" => match (fold(name), name.quote_style) {
+            // In the catalogue, and in quotes, this is another type than without.
+            (name, Some(_)) if name == "char" => return Ok(Type::InternalChar.into()),
+            (name, _) => name,
+        },
         _ => return Err(unknown(&name.to_string())),
     };
     let number = |text: &String| text.parse::<u64>().map_err(|_| unknown(&name));
@@ -158,8 +176,28 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("interval", []) => Type::Interval,
         ("uuid", []) => Type::Uuid,
         ("oid", []) => Type::Oid,
+        ("char", []) => Type::InternalChar,
+        ("json", []) => Type::Json,
+        ("xid", []) => Type::Xid,
+        ("regclass", []) => Type::RegClass,
+        ("regtype", []) => Type::RegType,
+        ("regproc", []) => Type::RegProc,
+        ("regprocedure", []) => Type::RegProcedure,
+        ("regnamespace", []) => Type::RegNamespace,
+        ("regrole", []) => Type::RegRole,
+        ("int2vector", []) => Type::Int2Vector,
+        ("oidvector", []) => Type::OidVector,
+        ("aclitem", []) => Type::AclItem,
+        ("pg_node_tree", []) => Type::NodeTree,
         ("serial" | "bigserial" | "smallserial", [_, ..]) => {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\""));
+        }
+        // An array by the name that the catalogue has for it.
+        (name, []) if name.starts_with('_') => {
+            match Type::all().find(|ty| matches!(ty, Type::Array(_)) && ty.inner_name() == name) {
+                Some(array) => array,
+                None => return Err(unknown(name)),
+            }
         }
         _ => return Err(unknown(&name)),
     };

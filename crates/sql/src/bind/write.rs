@@ -12,6 +12,7 @@ use super::logical::{Body, Column, Query, Relation, Source};
 use super::{Binder, Scope, ScopeTable, fold, logical, name_parts, rewrite};
 use crate::cast::CastContext;
 use crate::catalog::{Identity, Index, Table};
+use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::{Arbiter, ConflictAction, OnConflict};
@@ -73,7 +74,11 @@ impl Binder<'_> {
         let Some(text) = &table.columns[column].default else {
             return Ok(Expr::Const(crate::Datum::Null));
         };
-        self.stored_expr(text, None, table.columns[column].ty)
+        // An identity's sequence is the table's own.
+        let by = if table.columns[column].identity.is_some() { self.by.replace(table.owner) } else { self.by };
+        let bound = self.stored_expr(text, None, table.columns[column].ty);
+        self.by = by;
+        bound
     }
 
     /// An expression that the catalogue holds as text, over a row of all the table's columns if a table is given.
@@ -157,6 +162,7 @@ impl Binder<'_> {
             columns,
             hidden,
             visible: !hidden_name,
+            oid: Some(table.id),
         });
     }
 
@@ -203,6 +209,10 @@ impl Binder<'_> {
             return Err(Error::unsupported("this form of INSERT"));
         }
         let table = self.written_table(name, "insert into")?;
+        self.need(table.id, &table.schema, Privileges::INSERT);
+        if insert.returning.is_some() {
+            self.need(table.id, &table.schema, Privileges::SELECT);
+        }
         let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.alias));
         let mut targets: Vec<usize> = Vec::new();
         for column in &insert.columns {
@@ -405,6 +415,7 @@ impl Binder<'_> {
         let action = match &clause.action {
             ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
             ast::OnConflictAction::DoUpdate(update) => {
+                self.need(table.id, &table.schema, Privileges::UPDATE.with(Privileges::SELECT));
                 if arbiters.is_empty() {
                     let message = "ON CONFLICT DO UPDATE requires inference specification or constraint name";
                     return Err(
@@ -436,6 +447,7 @@ impl Binder<'_> {
             hidden: hidden[..columns.len()].to_vec(),
             columns,
             visible: true,
+            oid: None,
         });
         scope.width = base * 2;
     }
@@ -576,6 +588,9 @@ impl Binder<'_> {
     fn update_in_scope(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
         let mut relations = Vec::new();
         let (table, target) = self.target(&update.table.relation, &mut relations)?;
+        let reads = update.selection.is_some() || update.from.is_some() || update.returning.is_some();
+        let also = if reads { Privileges::SELECT } else { Privileges::NONE };
+        self.need(table.id, &table.schema, Privileges::UPDATE.with(also));
         let others: &[ast::TableWithJoins] = match &update.from {
             None => &[],
             Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => from,
@@ -632,6 +647,9 @@ impl Binder<'_> {
         }
         let mut relations = Vec::new();
         let (table, target) = self.target(&table.relation, &mut relations)?;
+        let reads = delete.selection.is_some() || delete.using.is_some() || delete.returning.is_some();
+        let also = if reads { Privileges::SELECT } else { Privileges::NONE };
+        self.need(table.id, &table.schema, Privileges::DELETE.with(also));
         let from = self.beside(target, delete.using.as_deref().unwrap_or_default(), &mut relations)?;
         let filter = match &delete.selection {
             Some(condition) => rewrite::conjuncts(self.condition(condition, "WHERE")?),

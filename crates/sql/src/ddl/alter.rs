@@ -48,6 +48,7 @@ impl Session {
     fn rename_relation(&mut self, name: &ast::ObjectName, to: &ast::ObjectName) -> Result<()> {
         let (_, to) = bind::qualified(to)?;
         let found = self.find_relation(name)?.ok_or_else(|| bind::no_such_relation(name))?;
+        self.expect_owner_of(&found)?;
         let free = |session: &Self, schema: &str| session.expect_free(schema, &to);
         match found {
             Relation::Table(table) => {

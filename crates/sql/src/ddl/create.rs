@@ -14,6 +14,7 @@ use crate::catalog::{
     COLUMNS_MAX, Change, Check, Column, ForeignKey, Identity, Index, IndexColumn, ObjectId, PrimaryKey, Relation,
     Schema, Sequence, Table, View,
 };
+use crate::cluster::{ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
 use crate::plan::ReferenceAction;
@@ -87,6 +88,8 @@ impl Session {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             generations: Vec::new(),
+            owner: self.role(),
+            acl: None,
             layout: None,
         };
         let mut draft = Draft { table, sequences: Vec::new(), names: vec![name] };
@@ -176,6 +179,8 @@ impl Session {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             generations: Vec::new(),
+            owner: self.role(),
+            acl: None,
             layout: None,
         };
         table.renew_generation();
@@ -210,6 +215,10 @@ impl Session {
             Some(ty) => ty.into(),
             None => bind_type(&definition.data_type)?,
         };
+        if !ty.ty.is_storable() {
+            let message = format!("column \"{name}\" has pseudo-type {ty}");
+            return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+        }
         let mut column = new_column(name, ty);
         let place = draft.table.columns.len();
         if let Some(ty) = serial {
@@ -296,7 +305,8 @@ impl Session {
         let table = &draft.table;
         let name = self.free_name(&table.schema, &[&table.name, &column.name], "seq", &draft.names);
         let id = self.new_id()?;
-        let sequence = new_sequence(id, table.schema.clone(), name.clone(), ty, options, Some((table.id, place)))?;
+        let sequence =
+            new_sequence(id, table.schema.clone(), name.clone(), ty, options, Some((table.id, place)), table.owner)?;
         column.default = Some(format!("nextval('{}')", quoted_name(&sequence.schema, &sequence.name)));
         draft.names.push(name);
         draft.sequences.push(sequence);
@@ -328,6 +338,7 @@ impl Session {
             }
             places.push(place);
         }
+        refuse_unindexable(table, &places)?;
         if places.len() > KEY_COLUMNS_MAX {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
@@ -453,6 +464,11 @@ impl Session {
             Arc::new(draft.table.clone())
         } else {
             let target = self.with_binder("", |binder| binder.table(&key.foreign_table))?;
+            let may =
+                self.authority().may(Privileges::REFERENCES, ObjectKind::Table, target.owner, target.acl.as_ref());
+            if !may {
+                return Err(Error::denied("table", &target.name));
+            }
             if target.id != draft.table.id {
                 self.lock_table(&target)?;
             }
@@ -555,6 +571,8 @@ impl Session {
             names.push(name.to_string());
             columns.push(IndexColumn { column: place, descending, nulls_first });
         }
+        let places: Vec<usize> = columns.iter().map(|part: &IndexColumn| part.column).collect();
+        refuse_unindexable(&table, &places)?;
         if columns.len() > KEY_COLUMNS_MAX {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
@@ -617,7 +635,7 @@ impl Session {
             _ => None,
         };
         let id = self.new_id()?;
-        let sequence = new_sequence(id, schema, name, ty, options, owned_by)?;
+        let sequence = new_sequence(id, schema, name, ty, options, owned_by, self.role())?;
         self.change(vec![Change::PutSequence(sequence)])
     }
 
@@ -640,8 +658,12 @@ impl Session {
                 Error::new(SqlState("42939"), message).detail("The prefix \"pg_\" is reserved for system schemas.")
             );
         }
+        let database = self.own_database_info();
+        if !self.authority().may(Privileges::CREATE, ObjectKind::Database, database.owner, database.acl.as_ref()) {
+            return Err(Error::denied("database", &database.name));
+        }
         let id = self.new_id()?;
-        self.change(vec![Change::PutSchema(Schema { id, name })])
+        self.change(vec![Change::PutSchema(Schema::new(id, name, self.role()))])
     }
 
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {
@@ -652,7 +674,10 @@ impl Session {
         let existing = self.catalog().relation(&schema, &name).cloned();
         let old = match existing {
             None => None,
-            Some(Relation::View(view)) if create.or_replace => Some(view),
+            Some(Relation::View(view)) if create.or_replace => {
+                self.expect_owner(view.owner, "view", &view.name)?;
+                Some(view)
+            }
             Some(_) if create.if_not_exists => return Ok(()),
             Some(_) => {
                 return Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
@@ -713,7 +738,12 @@ impl Session {
         let mut reads: Vec<ObjectId> = reads;
         reads.sort_unstable();
         reads.dedup();
-        let view = View { id, schema, name, columns: names, query: create.query.to_string(), reads };
+        let (owner, acl) = match &old {
+            Some(old) => (old.owner, old.acl.clone()),
+            None => (self.role(), None),
+        };
+        let query = create.query.to_string();
+        let view = View { id, schema, name, columns: names, query, reads, owner, acl };
         self.change(vec![Change::PutView(view)])
     }
 }
@@ -761,6 +791,14 @@ fn new_column(name: CompactString, ty: ColumnType) -> Column {
     Column { name, ty, not_null: false, default: None, missing: None, identity: None, dropped: false }
 }
 
+/// Refuses columns of types that keys cannot have.
+fn refuse_unindexable(table: &Table, places: &[usize]) -> Result<()> {
+    match places.iter().map(|&place| table.columns[place].ty.ty).find(|&ty| !crate::key::is_indexable(ty)) {
+        Some(ty) => Err(Error::unsupported(format_args!("a key or an index on a column of type {ty}"))),
+        None => Ok(()),
+    }
+}
+
 pub(super) fn duplicate_column(name: &str) -> Error {
     Error::new(SqlState::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"))
 }
@@ -792,6 +830,7 @@ fn new_sequence(
     ty: Type,
     options: &[ast::SequenceOptions],
     owned_by: Option<(ObjectId, usize)>,
+    owner: RoleId,
 ) -> Result<Sequence> {
     let bad = |message: String| Error::new(SqlState::BAD_PARAMETER, message);
     let (type_min, type_max) = match ty {
@@ -833,5 +872,5 @@ fn new_sequence(
     if start > max {
         return Err(bad(format!("START value ({start}) cannot be greater than MAXVALUE ({max})")));
     }
-    Ok(Sequence { id, schema, name, type_oid: ty.oid(), start, increment, min, max, cycle, owned_by })
+    Ok(Sequence { id, schema, name, type_oid: ty.oid(), start, increment, min, max, cycle, owned_by, owner, acl: None })
 }

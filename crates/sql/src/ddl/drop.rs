@@ -9,6 +9,7 @@ use sqlparser::ast::{self, ObjectType};
 use super::{Session, no_such};
 use crate::bind::{fold, name_parts};
 use crate::catalog::{Change, Relation, Table, View};
+use crate::cluster::{ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
 
 fn depended_on(what: &str, details: &[String]) -> Error {
@@ -55,7 +56,10 @@ impl Session {
                     );
                     return Err(error.hint(hint));
                 }
-                Some(relation) => found.push(relation),
+                Some(relation) => {
+                    self.expect_owner_of(&relation)?;
+                    found.push(relation);
+                }
             }
         }
         // Objects dropped together may depend on each other.
@@ -238,6 +242,9 @@ impl Session {
         if self.catalog().schema(&folded).is_none() {
             return if if_exists { Ok(()) } else { Err(no_such("schema", name)) };
         }
+        if let Some(schema) = self.catalog().schema(&folded) {
+            self.expect_owner(schema.owner, "schema", &folded)?;
+        }
         let relations: Vec<Relation> =
             self.catalog().relations(&folded).map(|(_, relation)| relation.clone()).collect();
         if !cascade && !relations.is_empty() {
@@ -271,10 +278,20 @@ impl Session {
         self.change(vec![Change::DropSchema(folded)])
     }
 
+    /// A table whose rows somebody may take away all together.
+    fn truncated_table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
+        let table = self.with_binder("", |binder| binder.table(name))?;
+        if !self.authority().may(Privileges::TRUNCATE, ObjectKind::Table, table.owner, table.acl.as_ref()) {
+            return Err(Error::denied("table", &table.name));
+        }
+        self.lock_table(&table)?;
+        Ok(table)
+    }
+
     pub(super) fn truncate(&mut self, truncate: &ast::Truncate) -> Result<()> {
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for target in &truncate.table_names {
-            let table = self.find_table(&target.name)?;
+            let table = self.truncated_table(&target.name)?;
             if tables.iter().all(|known| known.id != table.id) {
                 tables.push(table);
             }

@@ -89,7 +89,8 @@ impl Session {
     }
 
     /// Makes changes of the catalogue, for this transaction.
-    fn change(&mut self, changes: Vec<Change>) -> Result<()> {
+    pub(crate) fn change(&mut self, changes: Vec<Change>) -> Result<()> {
+        self.forget_surroundings();
         let (catalog, txn) = self.catalog_and_txn()?;
         Arc::make_mut(catalog).apply(txn, changes)?;
         self.catalog_changed();
@@ -130,6 +131,10 @@ impl Session {
                 .cloned()
                 .ok_or_else(|| Error::new(SqlState::NO_SUCH_SCHEMA, "no schema has been selected to create in"))?,
         };
+        if crate::system::is_system_schema(&schema) {
+            return Err(Error::denied("schema", &schema));
+        }
+        self.expect_may_create_in(&schema)?;
         Ok((schema, name))
     }
 
@@ -155,6 +160,7 @@ impl Session {
     /// A table that a statement is about.
     fn find_table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
         let table = self.with_binder("", |binder| binder.table(name))?;
+        self.expect_owner(table.owner, "table", &table.name)?;
         self.lock_table(&table)?;
         Ok(table)
     }

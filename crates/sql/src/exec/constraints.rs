@@ -216,12 +216,17 @@ fn each_part(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
         Expr::Call { args, .. } | Expr::Extreme { args, .. } | Expr::Session { args, .. } => {
             args.iter().for_each(visit)
         }
-        Expr::Compare { left, right, .. } | Expr::Distinct { left, right, .. } | Expr::NullIf { left, right, .. } => {
+        Expr::Compare { left, right, .. }
+        | Expr::Distinct { left, right, .. }
+        | Expr::NullIf { left, right, .. }
+        | Expr::AnyOf { left, array: right, .. } => {
             visit(left);
             visit(right);
         }
         Expr::CompareRows { left, right, .. } => left.iter().chain(right).for_each(visit),
-        Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) => parts.iter().for_each(visit),
+        Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) | Expr::Array { values: parts, .. } => {
+            parts.iter().for_each(visit);
+        }
         Expr::Not(input) | Expr::IsNull { input, .. } | Expr::IsBool { input, .. } | Expr::Cast { input, .. } => {
             visit(input);
         }
@@ -271,6 +276,11 @@ pub(super) fn reads_table(node: &Node, table: &Table) -> bool {
     match node {
         Node::Values { rows } => rows.len() > 1 && rows.iter().flatten().any(reads_anything),
         Node::Series { args, .. } => args.iter().any(reads_anything),
+        Node::System { .. } => false,
+        Node::Expand { input, calls } => {
+            calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads_table(input, table)
+        }
+        Node::RowNumber { input, partition } => partition.iter().any(reads_anything) || reads_table(input, table),
         Node::Scan(scan) => scan.table.id == table.id,
         Node::CountRange { table: counted, .. } => counted.id == table.id,
         Node::Filter { input, condition } => reads_anything(condition) || reads_table(input, table),

@@ -15,10 +15,11 @@ use colibri_txn::Transaction;
 use smallvec::SmallVec;
 
 use super::{Context, Exec, Statement, subquery};
+use crate::array::Array;
 use crate::cast;
 use crate::env::Env;
 use crate::error::{Error, Result};
-use crate::expr::{CompareOp, Expr, SessionFunction};
+use crate::expr::{CompareOp, Expr, SessionFunction, Test};
 use crate::functions::Function;
 use crate::operators;
 use crate::types::Type;
@@ -258,6 +259,7 @@ impl Expr {
             Self::Distinct { left, right, negated } => distinct(left, right, *negated, scope, row),
             Self::CompareRows { op, left, right } => compare_expr_rows(*op, left, right, scope, row),
             Self::InList { input, list, negated } => in_list(input, list, *negated, scope, row),
+            Self::AnyOf { test, left, array, all } => any_of(*test, left, array, *all, scope, row),
             Self::Column(column) => Ok(to_truth(&row[*column])),
             _ => Ok(to_truth(&self.eval_owned(scope, row)?)),
         }
@@ -274,7 +276,9 @@ impl Expr {
             | Self::Not(_)
             | Self::IsNull { .. }
             | Self::IsBool { .. }
+            | Self::AnyOf { .. }
             | Self::InList { .. } => Ok(from_truth(self.truth(scope, row)?)),
+            Self::Array { element, values } => make_array(*element, values, scope, row),
             Self::Call { function, args } => match args.as_slice() {
                 [left, right] => call_two(function, left, right, scope, row),
                 [arg] => call_one(function, arg, scope, row),
@@ -337,6 +341,40 @@ impl Expr {
             Self::Session { function, args } => call_session(function, args, scope, row),
         }
     }
+}
+
+#[inline(never)]
+fn make_array(element: Type, values: &[Expr], scope: &mut Scope<'_>, row: &[Datum]) -> Result<Datum> {
+    let values = values.iter().map(|value| value.eval_owned(scope, row)).collect::<Result<Vec<_>>>()?;
+    Ok(Datum::Array(std::sync::Arc::new(Array::of_values(element, values)?)))
+}
+
+/// Tries a value with each of an array's.
+#[inline(never)]
+fn any_of(
+    test: Test,
+    left: &Expr,
+    array: &Expr,
+    all: bool,
+    scope: &mut Scope<'_>,
+    row: &[Datum],
+) -> Result<Option<bool>> {
+    let (mut left_scratch, mut array_scratch) = (Datum::Null, Datum::Null);
+    let left = left.eval(scope, row, &mut left_scratch)?;
+    let Datum::Array(array) = array.eval(scope, row, &mut array_scratch)? else { return Ok(None) };
+    let mut unknown = false;
+    for value in array.values() {
+        let truth = match test {
+            Test::Compare(op) => compare_values(op, left, value),
+            Test::Call(function) => to_truth(&function.call(&[left, value], scope.env)?),
+        };
+        match truth {
+            Some(truth) if truth != all => return Ok(Some(truth)),
+            Some(_) => {}
+            None => unknown = true,
+        }
+    }
+    Ok(if unknown { None } else { Some(all) })
 }
 
 #[inline(never)]

@@ -192,6 +192,7 @@ fn datum_bytes(value: &Datum) -> usize {
     let heap = match value {
         Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
         Datum::Bytes(bytes) => bytes.len(),
+        Datum::Array(array) => 64 + row_bytes(array.values()),
         Datum::Numeric(_) => 16,
         _ => 0,
     };
@@ -212,6 +213,9 @@ fn row_bytes(row: &[Datum]) -> usize {
 pub(crate) enum Run {
     Values(series::ValuesRun),
     Series(series::SeriesRun),
+    System(series::SystemRun),
+    Expand(Box<series::ExpandRun>),
+    RowNumber(Box<series::RowNumberRun>),
     Scan(Box<scan::ScanRun>),
     CountRange(scan::CountRun),
     Filter(Box<limit::FilterRun>),
@@ -237,6 +241,9 @@ impl Run {
         match node {
             Node::Values { .. } => Self::Values(series::ValuesRun::default()),
             Node::Series { .. } => Self::Series(series::SeriesRun::default()),
+            Node::System { .. } => Self::System(series::SystemRun::default()),
+            Node::Expand { input, .. } => Self::Expand(Box::new(series::ExpandRun::new(input))),
+            Node::RowNumber { input, .. } => Self::RowNumber(Box::new(series::RowNumberRun::new(input))),
             Node::Scan(scan) => Self::Scan(Box::new(scan::ScanRun::new(scan))),
             Node::CountRange { .. } => Self::CountRange(scan::CountRun::default()),
             Node::Filter { input, .. } => Self::Filter(Box::new(limit::FilterRun::new(input))),
@@ -287,7 +294,10 @@ impl Run {
         out.reset(0);
         let step = match (self, node) {
             (Self::Values(run), Node::Values { rows }) => run.step(rows, ex, out),
-            (Self::Series(run), Node::Series { series, args }) => run.step(*series, args, ex, out),
+            (Self::Series(run), Node::Series { series, args, numbered }) => run.step(*series, args, *numbered, ex, out),
+            (Self::System(run), Node::System { table }) => run.step(table, ex, out),
+            (Self::Expand(run), Node::Expand { input, calls }) => run.step(input, calls, ex, out),
+            (Self::RowNumber(run), Node::RowNumber { input, partition }) => run.step(input, partition, ex, out),
             (Self::Scan(run), Node::Scan(scan)) => run.step(scan, ex, out),
             (Self::CountRange(run), Node::CountRange { table, access }) => run.step(table, access, ex, out),
             (Self::Filter(run), Node::Filter { input, condition }) => run.step(input, condition, ex, out),
@@ -347,6 +357,7 @@ impl Run {
         match self {
             Self::Values(_)
             | Self::Series(_)
+            | Self::System(_)
             | Self::Scan(_)
             | Self::CountRange(_)
             | Self::Insert(_)
@@ -354,6 +365,8 @@ impl Run {
             | Self::Delete(_) => {}
             Self::Filter(run) => run.input.give_back(ex),
             Self::Project(run) => run.input.give_back(ex),
+            Self::Expand(run) => run.input.give_back(ex),
+            Self::RowNumber(run) => run.input.give_back(ex),
             Self::NestedLoop(run) => run.give_back(ex),
             Self::HashJoin(run) => run.give_back(ex),
             Self::Aggregate(run) => run.give_back(ex),

@@ -90,6 +90,15 @@ impl Needs {
         match node {
             Node::Values { rows } => self.exprs(rows.iter().flatten(), filled),
             Node::Series { args, .. } => self.exprs(args, filled),
+            Node::System { .. } => {}
+            Node::Expand { input, calls } => {
+                self.exprs(calls.iter().flat_map(|(_, args)| args), filled);
+                self.node(input, filled);
+            }
+            Node::RowNumber { input, partition } => {
+                self.exprs(partition, filled);
+                self.node(input, filled);
+            }
             Node::Scan(scan) => {
                 self.access(&scan.access, filled);
                 self.exprs(&scan.filter, filled);
@@ -173,10 +182,12 @@ impl Expr {
             | Self::Or(args)
             | Self::Coalesce(args)
             | Self::Extreme { args, .. }
+            | Self::Array { values: args, .. }
             | Self::Session { args, .. } => args.iter().for_each(visit),
             Self::Compare { left, right, .. }
             | Self::Distinct { left, right, .. }
-            | Self::NullIf { left, right, .. } => {
+            | Self::NullIf { left, right, .. }
+            | Self::AnyOf { left, array: right, .. } => {
                 visit(left);
                 visit(right);
             }

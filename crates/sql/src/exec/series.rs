@@ -1,15 +1,20 @@
-//! Rows out of nothing: VALUES and `generate_series`.
+//! Rows out of nothing: VALUES, functions that give rows, system tables; and rows with such rows, or numbers, behind them.
 //!
 //! Invariants: a series whose start, stop or step is NULL is empty; one that would leave its type's range ends there.
 
-use super::{Batch, Exec, Step};
+use std::sync::Arc;
+
+use super::{Batch, Exec, Run, Scope, Step};
+use crate::array::Array;
+use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::functions::Function;
 use crate::numeric::Numeric;
 use crate::operators;
-use crate::plan::Series;
+use crate::plan::{Node, Series};
 use crate::resolve;
+use crate::system::SystemTable;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -42,6 +47,8 @@ impl ValuesRun {
 #[derive(Default)]
 pub(crate) struct SeriesRun {
     state: Option<State>,
+    /// Rows so far.
+    count: i64,
 }
 
 enum State {
@@ -58,6 +65,16 @@ enum State {
         rising: bool,
         add: &'static Function,
     },
+    /// An array's values.
+    Values {
+        array: Arc<Array>,
+        next: usize,
+    },
+    /// An array's values with their places.
+    Expanded {
+        array: Arc<Array>,
+        next: usize,
+    },
     Empty,
 }
 
@@ -65,15 +82,20 @@ fn zero_step() -> Error {
     Error::new(SqlState::BAD_PARAMETER, "step size cannot equal zero")
 }
 
+/// The values of a call's arguments.
+fn arguments(args: &[Expr], scope: &mut Scope<'_>, row: &[Datum]) -> Result<Vec<Datum>> {
+    args.iter().map(|arg| arg.eval_owned(scope, row)).collect()
+}
+
 impl State {
-    fn new(series: Series, args: &[Expr], ex: &mut Exec<'_, '_>) -> Result<Self> {
-        let mut scope = ex.scope();
-        let mut values = Vec::with_capacity(3);
-        for arg in args {
-            values.push(arg.eval_owned(&mut scope, &[])?);
-        }
+    fn new(series: Series, values: Vec<Datum>) -> Result<Self> {
         if values.iter().any(Datum::is_null) {
             return Ok(Self::Empty);
+        }
+        if let (Series::Unnest | Series::Subscripts | Series::Expanded | Series::Nothing, [first, rest @ ..]) =
+            (series, &values[..])
+        {
+            return Self::of_array(series, first, rest);
         }
         let mut values = values.into_iter();
         let (Some(start), Some(stop)) = (values.next(), values.next()) else {
@@ -98,6 +120,7 @@ impl State {
                 let ty = if series == Series::Timestamps { Type::Timestamp } else { Type::TimestampTz };
                 (ty, Type::Interval, step, Datum::Interval(crate::interval::Interval::default()))
             }
+            _ => return Err(Error::internal("a series of what is none")),
         };
         let order = operators::compare(&step, &zero);
         if order.is_eq() {
@@ -106,6 +129,61 @@ impl State {
         let add = resolve::resolve_operator("+", Some(ty), step_ty)?;
         Ok(Self::Added { next: Some(start), stop, step, rising: order.is_gt(), add })
     }
+
+    fn of_array(series: Series, array: &Datum, rest: &[Datum]) -> Result<Self> {
+        let Datum::Array(array) = array else { return Ok(Self::Empty) };
+        Ok(match series {
+            Series::Unnest => Self::Values { array: Arc::clone(array), next: 0 },
+            Series::Expanded => Self::Expanded { array: Arc::clone(array), next: 0 },
+            Series::Subscripts => {
+                let (Some(Datum::Int(dimension)), reverse) = (rest.first(), rest.get(1)) else {
+                    return Ok(Self::Empty);
+                };
+                let at = usize::try_from(dimension - 1).ok();
+                let Some(found) = at.and_then(|at| array.dimensions().get(at)) else { return Ok(Self::Empty) };
+                let (low, high) = (i64::from(found.lower), found.upper());
+                if reverse == Some(&Datum::Bool(true)) {
+                    Self::Ints { next: Some(high), stop: low, step: -1 }
+                } else {
+                    Self::Ints { next: Some(low), stop: high, step: 1 }
+                }
+            }
+            _ => Self::Empty,
+        })
+    }
+
+    fn next(&mut self, env: &Env) -> Option<Datum> {
+        match self {
+            Self::Empty => None,
+            Self::Ints { next, stop, step } => {
+                let value = (*next)?;
+                let inside = if *step > 0 { value <= *stop } else { value >= *stop };
+                *next = if inside { value.checked_add(*step) } else { None };
+                inside.then_some(Datum::Int(value))
+            }
+            Self::Added { next, stop, step, rising, add } => {
+                let value = next.take()?;
+                let order = operators::compare(&value, stop);
+                if if *rising { order.is_gt() } else { order.is_lt() } {
+                    return None;
+                }
+                // What lies beyond the type's range lies beyond the stop.
+                *next = (add.eval)(&[&value, step], env).ok();
+                Some(value)
+            }
+            Self::Values { array, next } => {
+                let value = array.values().get(*next)?.clone();
+                *next += 1;
+                Some(value)
+            }
+            Self::Expanded { array, next } => {
+                let value = array.values().get(*next)?.clone();
+                *next += 1;
+                let pair = vec![value, Datum::Int(*next as i64)];
+                Some(Datum::Array(Arc::new(Array::new(Type::Int4, pair))))
+            }
+        }
+    }
 }
 
 impl SeriesRun {
@@ -113,6 +191,7 @@ impl SeriesRun {
         &mut self,
         series: Series,
         args: &[Expr],
+        numbered: bool,
         ex: &mut Exec<'_, '_>,
         out: &mut Batch,
     ) -> Result<Step> {
@@ -121,37 +200,164 @@ impl SeriesRun {
         }
         let state = match &mut self.state {
             Some(state) => state,
-            none => none.insert(State::new(series, args, ex)?),
-        };
-        out.reset(1);
-        let rows_max = out.rows_max().min(ex.cx.budget_rows as usize);
-        match state {
-            State::Empty => {}
-            State::Ints { next, stop, step } => {
-                while out.rows() < rows_max
-                    && let Some(value) = *next
-                    && (if *step > 0 { value <= *stop } else { value >= *stop })
-                {
-                    out.push()[0] = Datum::Int(value);
-                    *next = value.checked_add(*step);
-                }
+            none => {
+                let values = arguments(args, &mut ex.scope(), &[])?;
+                none.insert(State::new(series, values)?)
             }
-            State::Added { next, stop, step, rising, add } => {
-                while out.rows() < rows_max
-                    && let Some(value) = next.take()
-                    && (if *rising {
-                        operators::compare(&value, stop).is_le()
-                    } else {
-                        operators::compare(&value, stop).is_ge()
-                    })
-                {
-                    // What lies beyond the type's range lies beyond the stop.
-                    *next = (add.eval)(&[&value, step], ex.cx.env).ok();
-                    out.push()[0] = value;
-                }
+        };
+        out.reset(1 + usize::from(numbered));
+        let rows_max = out.rows_max().min(ex.cx.budget_rows as usize);
+        while out.rows() < rows_max
+            && let Some(value) = state.next(ex.cx.env)
+        {
+            self.count += 1;
+            let row = out.push();
+            row[0] = value;
+            if numbered {
+                row[1] = Datum::Int(self.count);
             }
         }
         ex.spend(out.rows());
         Ok(if out.is_empty() { Step::Done } else { Step::Rows })
+    }
+}
+
+/// A system table at work.
+#[derive(Default)]
+pub(crate) struct SystemRun {
+    cells: Option<Vec<Datum>>,
+    at: usize,
+}
+
+impl SystemRun {
+    pub(super) fn step(&mut self, table: &SystemTable, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        if ex.is_used_up() {
+            return Ok(Step::Yield);
+        }
+        let cells = match &mut self.cells {
+            Some(cells) => cells,
+            none => none.insert(table.cells(ex.cx.env)?),
+        };
+        let width = table.columns.len();
+        out.reset(width);
+        while self.at < cells.len() && !out.is_full() {
+            out.push_taken(&mut cells[self.at..self.at + width]);
+            self.at += width;
+        }
+        ex.spend(out.rows());
+        Ok(if out.is_empty() { Step::Done } else { Step::Rows })
+    }
+}
+
+/// Rows with what functions give behind them, at work.
+pub(crate) struct ExpandRun {
+    pub(super) input: Run,
+    rows: Batch,
+    /// The row at hand, and how far its calls are.
+    at: usize,
+    states: Vec<State>,
+}
+
+impl ExpandRun {
+    pub(super) fn new(input: &Node) -> Self {
+        Self { input: Run::new(input), rows: Batch::new(), at: 0, states: Vec::new() }
+    }
+
+    pub(super) fn step(
+        &mut self,
+        input: &Node,
+        calls: &[(Series, Vec<Expr>)],
+        ex: &mut Exec<'_, '_>,
+        out: &mut Batch,
+    ) -> Result<Step> {
+        loop {
+            if ex.is_used_up() {
+                return Ok(Step::Yield);
+            }
+            let width = self.rows.width();
+            out.reset(width + calls.len());
+            while self.at < self.rows.rows() && !out.is_full() {
+                if self.states.is_empty() {
+                    let mut scope = ex.scope();
+                    for (series, args) in calls {
+                        let values = arguments(args, &mut scope, self.rows.row(self.at))?;
+                        self.states.push(State::new(*series, values)?);
+                    }
+                }
+                let mut any = false;
+                let row = out.push();
+                for (value, state) in row[width..].iter_mut().zip(&mut self.states) {
+                    let next = state.next(ex.cx.env);
+                    any |= next.is_some();
+                    *value = next.unwrap_or_default();
+                }
+                if any {
+                    row[..width].clone_from_slice(self.rows.row(self.at));
+                } else {
+                    out.pop();
+                    self.states.clear();
+                    self.at += 1;
+                }
+            }
+            ex.spend(out.rows());
+            if !out.is_empty() {
+                return Ok(Step::Rows);
+            }
+            self.at = 0;
+            match self.input.step(input, ex, &mut self.rows)? {
+                Step::Rows => {}
+                other => {
+                    self.rows.reset(width);
+                    return Ok(other);
+                }
+            }
+        }
+    }
+}
+
+/// `row_number()` at work.
+pub(crate) struct RowNumberRun {
+    pub(super) input: Run,
+    rows: Batch,
+    /// What the last row is in the columns that numbers begin anew for.
+    partition: Vec<Datum>,
+    number: i64,
+}
+
+impl RowNumberRun {
+    pub(super) fn new(input: &Node) -> Self {
+        Self { input: Run::new(input), rows: Batch::new(), partition: Vec::new(), number: 0 }
+    }
+
+    pub(super) fn step(
+        &mut self,
+        input: &Node,
+        partition: &[Expr],
+        ex: &mut Exec<'_, '_>,
+        out: &mut Batch,
+    ) -> Result<Step> {
+        self.rows.want(out.rows_max());
+        match self.input.step(input, ex, &mut self.rows)? {
+            Step::Rows => {}
+            other => return Ok(other),
+        }
+        let width = self.rows.width();
+        out.reset(width + 1);
+        let mut scope = ex.scope();
+        for index in 0..self.rows.rows() {
+            let row = self.rows.row(index);
+            let keys = arguments(partition, &mut scope, row)?;
+            let same = |(a, b): (&Datum, &Datum)| match (a.is_null(), b.is_null()) {
+                (false, false) => operators::equal(a, b),
+                (a, b) => a == b,
+            };
+            let goes_on = self.number > 0 && keys.iter().zip(&self.partition).all(same);
+            self.number = if goes_on { self.number + 1 } else { 1 };
+            self.partition = keys;
+            let new = out.push();
+            new[..width].clone_from_slice(row);
+            new[width] = Datum::Int(self.number);
+        }
+        Ok(Step::Rows)
     }
 }

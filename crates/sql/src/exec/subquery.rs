@@ -12,10 +12,12 @@ use super::eval::{compare_rows, compare_values};
 use super::group::{Groups, hash_values};
 use super::needs::Needs;
 use super::{Batch, Run, Scope, Step, row_bytes};
+use crate::array::Array;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Subquery, SubqueryKind};
 use crate::operators;
 use crate::plan::Fragment;
+use crate::types::Type;
 use crate::value::Datum;
 
 /// How many outer rows' results are remembered.
@@ -108,6 +110,17 @@ impl Memo {
             }
         }
         Ok(value)
+    }
+
+    /// All values of the first column.
+    fn array(&mut self, fragment: &Fragment, element: Type, scope: &mut Scope<'_>) -> Result<Datum> {
+        let mut values = Vec::new();
+        while self.next(fragment, super::batch::BATCH_ROWS_MAX, scope)? {
+            for index in 0..self.rows.rows() {
+                values.push(std::mem::take(&mut self.rows.row_mut(index)[0]));
+            }
+        }
+        Ok(Datum::Array(std::sync::Arc::new(Array::of_values(element, values)?)))
     }
 
     /// Compares with row after row, as far as it takes.
@@ -299,6 +312,7 @@ fn evaluate_once(subquery: &Subquery, memo: &mut Memo, left: &[Datum], scope: &m
             let once = match &subquery.kind {
                 SubqueryKind::Exists => Once::Value(memo.exists(fragment, scope)?),
                 SubqueryKind::Scalar => Once::Value(memo.scalar(fragment, scope)?),
+                SubqueryKind::Array(element) => Once::Value(memo.array(fragment, *element, scope)?),
                 SubqueryKind::Quantified { left, .. } => Once::Set(Box::new(memo.set(fragment, left.len(), scope)?)),
             };
             let run = &mut memo.run;
@@ -336,6 +350,7 @@ fn evaluate_anew(subquery: &Subquery, memo: &mut Memo, values: Args, scope: &mut
     let value = match &subquery.kind {
         SubqueryKind::Exists => memo.exists(fragment, scope)?,
         SubqueryKind::Scalar => memo.scalar(fragment, scope)?,
+        SubqueryKind::Array(element) => memo.array(fragment, *element, scope)?,
         SubqueryKind::Quantified { op, all, .. } => memo.quantified(fragment, (left, *op, *all), scope)?,
     };
     if let Some(place) = place {

@@ -216,6 +216,8 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         generations: Vec::new(),
+        owner: crate::cluster::BOOTSTRAP_ROLE,
+        acl: None,
         layout: None,
     };
     table.renew_generation();

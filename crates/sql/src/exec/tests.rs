@@ -93,7 +93,11 @@ fn limits_that_are_null_or_negative() {
 
 #[test]
 fn series_step_both_ways_and_end_at_the_edge_of_their_type() {
-    let series = |args: &[i64]| Node::Series { series: Series::Ints, args: args.iter().map(|&n| int(n)).collect() };
+    let series = |args: &[i64]| Node::Series {
+        series: Series::Ints,
+        args: args.iter().map(|&n| int(n)).collect(),
+        numbered: false,
+    };
     assert_eq!(rows_of(series(&[1, 3]), 1), [[1], [2], [3]]);
     assert_eq!(rows_of(series(&[3, 0, -2]), 1), [[3], [1]]);
     assert_eq!(rows_of(series(&[i64::MAX - 1, i64::MAX]), 1), [[i64::MAX - 1], [i64::MAX]]);
@@ -134,7 +138,7 @@ fn sorting_is_stable_and_puts_nulls_where_asked() {
 
 #[test]
 fn many_rows_are_sorted_in_pieces() {
-    let series = Node::Series { series: Series::Ints, args: vec![int(0), int(99_999)] };
+    let series = Node::Series { series: Series::Ints, args: vec![int(0), int(99_999)], numbered: false };
     let function = resolve::resolve_operator("%", Some(Type::Int8), Type::Int8).unwrap();
     let expr = Expr::Call { function, args: vec![Expr::Column(0), int(1009)] };
     let sort = Node::Sort {
@@ -206,7 +210,7 @@ fn a_scalar_query_of_two_rows_is_an_error() {
 
 #[test]
 fn a_canceled_statement_ends() {
-    let series = Node::Series { series: Series::Ints, args: vec![int(0), int(i64::MAX)] };
+    let series = Node::Series { series: Series::Ints, args: vec![int(0), int(i64::MAX)], numbered: false };
     let count =
         Node::Aggregate { input: Box::new(series), keys: Vec::new(), calls: vec![call("count", Vec::new(), false)] };
     let cancel = AtomicBool::new(true);
@@ -217,7 +221,8 @@ fn a_canceled_statement_ends() {
 
 #[test]
 fn what_keeps_too_many_rows_runs_out_of_memory() {
-    let series = || Box::new(Node::Series { series: Series::Ints, args: vec![int(0), int(1_000_000)] });
+    let series =
+        || Box::new(Node::Series { series: Series::Ints, args: vec![int(0), int(1_000_000)], numbered: false });
     let small = || Box::new(values(&[&[1]]));
     let column = || vec![Expr::Column(0)];
     let how = How { memory_bytes_max: 1 << 20, ..How::default() };

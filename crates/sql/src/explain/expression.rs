@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use crate::env::Env;
-use crate::expr::{Expr, SessionFunction, Subquery, SubqueryKind};
+use crate::expr::{Expr, SessionFunction, Subquery, SubqueryKind, Test};
 use crate::text_io;
 use crate::types::Type;
 use crate::value::Datum;
@@ -76,6 +76,14 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
         Expr::InList { input, list, negated } => {
             format!("({} {}IN ({}))", text(input), not(*negated), joined(list, ", "))
         }
+        Expr::Array { values, .. } => format!("ARRAY[{}]", joined(values, ", ")),
+        Expr::AnyOf { test, left, array, all } => {
+            let symbol = match test {
+                Test::Compare(op) => op.symbol(),
+                Test::Call(function) => function.name,
+            };
+            format!("({} {symbol} {} ({}))", text(left), if *all { "ALL" } else { "ANY" }, text(array))
+        }
         Expr::Subquery(subquery) => subquery_text(subquery, names),
         Expr::Session { function, args } => match function {
             SessionFunction::NextVal(sequence) => format!("nextval('{}'::regclass)", sequence.name),
@@ -99,6 +107,7 @@ fn subquery_text(subquery: &Subquery, names: Names<'_>) -> String {
     match &subquery.kind {
         SubqueryKind::Exists => format!("EXISTS({plan})"),
         SubqueryKind::Scalar => format!("({plan})"),
+        SubqueryKind::Array(_) => format!("ARRAY({plan})"),
         SubqueryKind::Quantified { left, op, all } => {
             let left = match left.as_slice() {
                 [single] => expr_text(single, names),
@@ -123,6 +132,7 @@ fn constant(value: &Datum) -> String {
         Datum::Timestamp(_) => Type::Timestamp,
         Datum::Interval(_) => Type::Interval,
         Datum::Uuid(_) => Type::Uuid,
+        Datum::Array(array) => array.element().array().unwrap_or(Type::Record),
     };
     let mut text = String::new();
     text_io::write(ty, value, &Env::default(), &mut text);

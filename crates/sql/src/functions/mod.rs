@@ -16,14 +16,19 @@ use crate::types::Type;
 use crate::value::Datum;
 
 mod arithmetic;
+mod arrays;
 mod bytes;
+mod catalog;
 mod datetime;
 mod format;
+mod json;
 mod math;
 mod number_picture;
 mod regular;
 mod session;
 mod strings;
+
+pub(crate) use format::quote_identifier;
 
 /// How a function's result depends on more than its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,11 +119,16 @@ struct Registry {
 }
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    let tables: [&[Function]; 8] = [
+    let tables: [&[Function]; 13] = [
         arithmetic::TABLE,
+        arrays::TABLE,
         bytes::TABLE,
+        catalog::COLUMN_PRIVILEGES,
+        catalog::PRIVILEGES,
+        catalog::TABLE,
         datetime::TABLE,
         format::TABLE,
+        json::TABLE,
         math::TABLE,
         regular::TABLE,
         session::TABLE,
@@ -253,13 +263,19 @@ mod tests {
                         | (Datum::Int(_), Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid)
                         | (Datum::Float(_), Type::Float4 | Type::Float8)
                         | (Datum::Numeric(_), Type::Numeric)
-                        | (Datum::Text(_), Type::Text | Type::Name | Type::Varchar | Type::Char)
+                        | (Datum::Text(_), Type::Text | Type::Name | Type::Varchar | Type::Char | Type::Json)
                         | (Datum::Bytes(_), Type::Bytea)
                         | (Datum::Date(_), Type::Date)
                         | (Datum::Time(_), Type::Time)
                         | (Datum::Timestamp(_), Type::Timestamp | Type::TimestampTz)
                         | (Datum::Interval(_), Type::Interval)
                         | (Datum::Uuid(_), Type::Uuid)
+                        | (Datum::Array(_), Type::Array(_) | Type::AnyArray)
+                        | (_, Type::AnyElement)
+                        | (
+                            Datum::Int(_),
+                            Type::RegClass | Type::RegType | Type::RegProc | Type::RegNamespace | Type::RegRole
+                        )
                 );
                 assert!(fits, "{}({values:?}) = {result:?}", function.name);
             }

@@ -131,6 +131,9 @@ fn is_constant(condition: &Expr) -> bool {
     !rewrite::any(condition, &|part| matches!(part, Expr::Column(_) | Expr::Subquery(_) | Expr::Session { .. }))
 }
 
+/// About how many rows a system table has.
+const SYSTEM_ROWS: f64 = 500.0;
+
 impl Planner<'_> {
     /// Plans FROM with the conditions of WHERE.
     pub(super) fn from(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
@@ -243,6 +246,7 @@ impl Planner<'_> {
                 (path.rows * 0.3f64.powi(left.min(3) as i32)).max(1.0)
             }
             Source::Series(..) => 100.0,
+            Source::System { .. } => SYSTEM_ROWS,
             Source::Query(query) if matches!(query.body, crate::bind::logical::Body::Values(_)) => 10.0,
             Source::Query(_) | Source::Shared { .. } => 1_000.0,
         }
@@ -568,7 +572,13 @@ impl Planner<'_> {
                     (Node::Shared { id: *id, input: Arc::new(node) }, 1_000.0)
                 }
             }
-            Source::Series(series, args) => (Node::Series { series: *series, args: args.clone() }, 100.0),
+            Source::Series(series, args, numbered) => {
+                (Node::Series { series: *series, args: args.clone(), numbered: *numbered }, 100.0)
+            }
+            // Made once for the statement, however often it is read.
+            Source::System { id, table } => {
+                (Node::Shared { id: *id, input: Arc::new(Node::System { table }) }, SYSTEM_ROWS)
+            }
         };
         let node = self.cut(node, relation.width, &relation.source);
         let layout = all();

@@ -5,7 +5,8 @@ use colibri_txn::Direction;
 use super::access::{Path, Wanted, satisfies};
 use super::joins::{Tables, add_needed};
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::logical::{Body, Distinct, Group, Query, Relation, Select, SetOperation, Source};
+use crate::bind::EXTRAS;
+use crate::bind::logical::{Body, Distinct, Extra, Group, Query, Relation, Select, SetOperation, Source};
 use crate::bind::rewrite;
 use crate::error::Result;
 use crate::expr::Expr;
@@ -141,14 +142,16 @@ impl Planner<'_> {
                 }
                 None => one,
             };
-            let node = Node::Project { input: Box::new(node), exprs: select.output.clone() };
+            let (node, exprs) = with_extras(node, select, None);
+            let node = Node::Project { input: Box::new(node), exprs };
             return Ok((distinct(node, &select.distinct), false));
         };
         if let Some(group) = &select.group
             && let Some(node) = self.shortcut(select, group)
         {
             let node = filtered(node, group.having.iter().cloned().collect());
-            let node = Node::Project { input: Box::new(node), exprs: select.output.clone() };
+            let (node, exprs) = with_extras(node, select, None);
+            let node = Node::Project { input: Box::new(node), exprs };
             return Ok((distinct(node, &select.distinct), false));
         }
         // What is needed above FROM.
@@ -157,7 +160,7 @@ impl Planner<'_> {
             rewrite::for_each_column(expr, &mut |place| add_needed(&select.relations, &mut needed, place));
         };
         match &select.group {
-            None => select.output.iter().for_each(&mut need),
+            None => select.output.iter().chain(select.extras.iter().flat_map(Extra::exprs)).for_each(&mut need),
             Some(group) => {
                 group.keys.iter().for_each(&mut need);
                 for call in &group.calls {
@@ -179,12 +182,16 @@ impl Planner<'_> {
         let sorted = wanted.is_some_and(|wanted| self.is_ordered(&planned, &wanted, select));
         if let Some(group) = &select.group {
             let node = self.group(group, planned);
-            let node = Node::Project { input: Box::new(node), exprs: select.output.clone() };
+            let (node, exprs) = with_extras(node, select, None);
+            let node = Node::Project { input: Box::new(node), exprs };
             return Ok((distinct(node, &select.distinct), false));
         }
-        let mut exprs: Vec<Expr> = select.output.iter().map(|expr| planned.layout.bind(expr.clone())).collect();
+        let sorted = sorted && !select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. }));
+        let (node, mut exprs) = with_extras(planned.node, select, Some(&planned.layout));
+        let planned = Planned { node, ..planned };
         exprs.extend(locked.iter().flatten().map(|&place| planned.layout.bind(Expr::Column(place))));
-        let same = exprs.len() == planned.layout.0.len()
+        let same = select.extras.is_empty()
+            && exprs.len() == planned.layout.0.len()
             && exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
         let node = if same { planned.node } else { Node::Project { input: Box::new(planned.node), exprs } };
         let sorted = sorted && !matches!(select.distinct, Distinct::All(_));
@@ -305,6 +312,54 @@ impl Planner<'_> {
             _ => None,
         }
     }
+}
+
+/// What the SELECT list has of several rows, as columns behind a node's: the node, and the list's expressions over its row.
+/// Without a layout they are over the node's row already.
+fn with_extras(node: Node, select: &Select, layout: Option<&Layout>) -> (Node, Vec<Expr>) {
+    let width = match (layout, &select.group) {
+        (Some(layout), _) => layout.0.len(),
+        (None, Some(group)) => group.keys.len() + group.calls.len(),
+        (None, None) => 0,
+    };
+    // Windows are computed first, and so come first.
+    let is_window = |extra: &Extra| matches!(extra, Extra::RowNumber { .. });
+    let windows = (0..select.extras.len()).filter(|&at| is_window(&select.extras[at]));
+    let rows = (0..select.extras.len()).filter(|&at| !is_window(&select.extras[at]));
+    let places: Vec<usize> = windows.chain(rows).collect();
+    let bind = |expr: &Expr| {
+        let mut expr = expr.clone();
+        rewrite::map_columns(&mut expr, &|column| match column.checked_sub(EXTRAS) {
+            Some(extra) => width + places.iter().position(|&at| at == extra).expect("every extra has a place"),
+            None => match layout {
+                Some(layout) => layout.place(column).expect("the planner asks for every column that is needed above"),
+                None => column,
+            },
+        });
+        expr
+    };
+    let mut node = node;
+    let mut calls = Vec::new();
+    for &at in &places {
+        match &select.extras[at] {
+            Extra::RowNumber { partition, order } => {
+                let partition: Vec<Expr> = partition.iter().map(bind).collect();
+                let together = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
+                let mut keys: Vec<SortKey> = partition.iter().map(together).collect();
+                keys.extend(order.iter().map(|key| SortKey { expr: bind(&key.expr), ..key.clone() }));
+                if !keys.is_empty() {
+                    node = Node::Sort { input: Box::new(node), keys, top: None };
+                }
+                node = Node::RowNumber { input: Box::new(node), partition };
+            }
+            Extra::Rows(series, args) => calls.push((*series, args.iter().map(bind).collect())),
+        }
+    }
+    if !calls.is_empty() {
+        node = Node::Expand { input: Box::new(node), calls };
+    }
+    let exprs = select.output.iter().map(bind).collect();
+    (node, exprs)
 }
 
 fn distinct(node: Node, distinct: &Distinct) -> Node {

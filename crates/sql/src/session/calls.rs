@@ -6,9 +6,11 @@ use std::sync::Arc;
 use colibri_txn::Transaction;
 use compact_str::CompactString;
 
+use super::activity::Presence;
 use super::engine::Engine;
 use super::settings::Settings;
 use crate::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
+use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::SessionCalls;
 use crate::value::Datum;
@@ -17,7 +19,21 @@ use crate::value::Datum;
 pub(super) struct Own {
     pub(super) engine: Arc<Engine>,
     pub(super) number: i32,
+    pub(super) presence: Arc<Presence>,
+    /// The server around; without one the user is a superuser, alone.
+    pub(super) cluster: Option<Arc<dyn Cluster>>,
+    /// As whom the session is.
+    pub(super) session_user: RoleId,
+    /// The same, by name.
+    pub(super) session_name: CompactString,
+    /// Who it was that logged in, whatever SET SESSION AUTHORIZATION says.
+    pub(super) login_role: RoleId,
+    pub(super) login: CompactString,
+    /// As whom statements run, by name: the same unless SET ROLE says otherwise.
     pub(super) user: CompactString,
+    /// What the user may do, as of this version of the cluster.
+    pub(super) authority: Arc<Authority>,
+    pub(super) cluster_version: u64,
     pub(super) settings: Settings,
     /// The catalogue as the transaction at hand sees it, or the last one saw it.
     pub(super) catalog: Arc<Catalog>,
@@ -58,6 +74,12 @@ impl Restarted {
 }
 
 impl Own {
+    /// Refuses whoever has none of some privileges on a sequence.
+    fn expect_any(&self, sequence: &Sequence, any: Privileges) -> Result<()> {
+        let has = self.authority.privileges(ObjectKind::Sequence, sequence.owner, sequence.acl.as_ref());
+        if has.common(any).is_empty() { Err(Error::denied("sequence", &sequence.name)) } else { Ok(()) }
+    }
+
     fn sequence(&self, name: &Datum) -> Result<Arc<Sequence>> {
         let Datum::Text(text) = name else { return Err(Error::internal("a sequence's name is not text")) };
         let found = parse_name(text).and_then(|name| self.catalog.find(&name, &self.search_path).cloned());
@@ -95,10 +117,12 @@ impl SessionCalls for Own {
         Ok(match name {
             "nextval" => {
                 let sequence = self.sequence(&args[0])?;
+                self.expect_any(&sequence, Privileges::USAGE.with(Privileges::UPDATE))?;
                 Datum::Int(self.next_value(&sequence)?)
             }
             "currval" => {
                 let sequence = self.sequence(&args[0])?;
+                self.expect_any(&sequence, Privileges::USAGE.with(Privileges::SELECT))?;
                 let value = self.current.get(&sequence.id).copied().ok_or_else(|| {
                     let message =
                         format!("currval of sequence \"{}\" is not yet defined in this session", sequence.name);
@@ -117,6 +141,7 @@ impl SessionCalls for Own {
                 let (Datum::Int(value), called) = (&args[1], !matches!(args.get(2), Some(Datum::Bool(false)))) else {
                     return Ok(Datum::Null);
                 };
+                self.expect_any(&sequence, Privileges::UPDATE)?;
                 self.engine.set_value(&sequence, *value, called)?;
                 if called {
                     self.current.insert(sequence.id, *value);
@@ -124,7 +149,8 @@ impl SessionCalls for Own {
                 }
                 Datum::Int(*value)
             }
-            "current_user" | "session_user" => Datum::Text(self.user.clone()),
+            "current_user" => Datum::Text(self.user.clone()),
+            "session_user" => Datum::Text(self.session_name.clone()),
             "current_database" => Datum::text(self.engine.name()),
             "current_schema" => match self.search_path.iter().find(|schema| self.catalog.schema(schema).is_some()) {
                 Some(schema) => Datum::Text(schema.clone()),

@@ -6,7 +6,7 @@ use colibri_txn::{Isolation, Transaction};
 use sqlparser::ast::{self, Statement};
 
 use super::{
-    Answer, Completion, NamedSavepoint, Prepared, ResultColumn, Rows, Session, TransactionState, isolation_of,
+    Answer, Completion, NamedSavepoint, Prepared, ResultColumn, Rows, Session, Severity, TransactionState, isolation_of,
 };
 use crate::bind::{fold, name_parts};
 use crate::cast::CastContext;
@@ -42,9 +42,6 @@ pub(super) fn is_utility(statement: &Statement) -> bool {
             | Statement::ShowVariable { .. }
             | Statement::Prepare { .. }
             | Statement::Execute { .. }
-            | Statement::Vacuum(_)
-            | Statement::Analyze(_)
-            | Statement::Comment { .. }
     ) || ddl::is_ddl(statement)
 }
 
@@ -79,10 +76,6 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
         Statement::ShowVariable { .. } => "SHOW",
         Statement::Prepare { .. } => "PREPARE",
         Statement::Execute { .. } => "EXECUTE",
-        Statement::Vacuum(vacuum) if vacuum.reindex => "REINDEX",
-        Statement::Vacuum(_) => "VACUUM",
-        Statement::Analyze(_) => "ANALYZE",
-        Statement::Comment { .. } => "COMMENT",
         other => ddl::tag(other),
     }
 }
@@ -119,6 +112,9 @@ impl Session {
             Statement::Rollback { chain, savepoint: None } => {
                 let (isolation, read_only) = (self.block.isolation, self.block.read_only);
                 let was_open = self.state != TransactionState::Idle;
+                if !was_open {
+                    self.warn_of_no_block();
+                }
                 let ticket = self.abort_txn();
                 self.end_block(false);
                 if *chain && was_open {
@@ -131,7 +127,7 @@ impl Session {
                 Ok(done("ROLLBACK"))
             }
             Statement::Savepoint { name } => {
-                if self.state != TransactionState::Open {
+                if self.state != TransactionState::Open || self.block.implicit {
                     return Err(only_in_block("SAVEPOINT"));
                 }
                 self.ensure_block_txn()?;
@@ -184,8 +180,9 @@ impl Session {
                 }
                 self.named.clear();
                 self.own.settings.reset_all();
-                self.own.current.clear();
-                self.own.last = None;
+                self.discard_sequences();
+                self.discard_plans();
+                self.become_session(None)?;
                 self.settings_set();
                 Ok(done("DISCARD ALL"))
             }
@@ -193,16 +190,25 @@ impl Session {
         }
     }
 
-    fn open_block(&mut self, isolation: Isolation, read_only: bool) {
+    pub(super) fn open_block(&mut self, isolation: Isolation, read_only: bool) {
         self.block.isolation = isolation;
         self.block.read_only = read_only;
         self.block.settings_before = Some(self.own.settings.clone());
         self.state = TransactionState::Open;
     }
 
+    fn warn_of_no_block(&mut self) {
+        let message = "there is no transaction in progress";
+        self.notice(Severity::Warning, SqlState::NO_ACTIVE_TRANSACTION, message);
+    }
+
     fn begin(&mut self, modes: &[ast::TransactionMode]) -> Result<()> {
         if self.state != TransactionState::Idle {
-            // PostgreSQL warns; the block goes on.
+            if std::mem::take(&mut self.block.implicit) {
+                return self.modes(modes);
+            }
+            let message = "there is already a transaction in progress";
+            self.notice(Severity::Warning, SqlState::ACTIVE_TRANSACTION, message);
             return Ok(());
         }
         let read_only = self.own.settings.is_on("default_transaction_read_only");
@@ -247,9 +253,12 @@ impl Session {
         self.ensure_txn(begin)
     }
 
-    fn commit(&mut self, chain: bool) -> Result<Completion> {
+    pub(super) fn commit(&mut self, chain: bool) -> Result<Completion> {
         match self.state {
-            TransactionState::Idle => Ok(done("COMMIT")),
+            TransactionState::Idle => {
+                self.warn_of_no_block();
+                Ok(done("COMMIT"))
+            }
             TransactionState::Failed => {
                 let ticket = self.abort_txn();
                 self.end_block(false);
@@ -335,7 +344,6 @@ impl Session {
                 // Outside a block PostgreSQL warns, and nothing happens.
                 if self.state == TransactionState::Open { self.modes(modes) } else { Ok(()) }
             }
-            ast::Set::SetRole { .. } | ast::Set::SetSessionAuthorization(_) => Ok(()),
             other => Err(Error::unsupported(format_args!("{other}"))),
         }
     }
@@ -466,10 +474,6 @@ impl Session {
                 let prepared = self.named_statement(name)?;
                 let exprs: Vec<&ast::Expr> = parameters.iter().chain(using.iter().map(|using| &using.expr)).collect();
                 self.execute_named(&prepared, &exprs)
-            }
-            // Nothing is ever left over to clean, and sizes are exact.
-            Statement::Vacuum(_) | Statement::Analyze(_) | Statement::Comment { .. } => {
-                Ok((Rows::default(), tag(statement).to_owned()))
             }
             ddl => {
                 let tag = self.ddl(ddl)?;

@@ -14,6 +14,7 @@ use sqlparser::ast;
 use super::{Completion, Progress, Rows, Running, Session, TransactionState, in_failed_block, wait_now};
 use crate::bind::{Binder, fold, name_parts};
 use crate::catalog::{self, Table, catalog_space, table_key};
+use crate::cluster::Privileges;
 use crate::copy::{CopyColumn, CopyFormat, CopyIn, CopyOptions, CopyOut, Header};
 use crate::error::{Error, Pause, Result, SqlState};
 use crate::expr::Expr;
@@ -62,6 +63,12 @@ impl CopyFrom {
 }
 
 impl CopyTo {
+    /// Whether the rows that it has just given may be told only once it is done and its ticket is due.
+    #[must_use]
+    pub fn holds_rows(&self) -> bool {
+        self.running.holds_rows()
+    }
+
     /// How many columns the data have.
     #[must_use]
     pub fn columns(&self) -> usize {
@@ -351,23 +358,52 @@ impl Session {
     /// # Errors
     /// Those of the query.
     pub fn copy_step(&mut self, copy: &mut CopyTo, out: &mut Vec<u8>, budget_rows: i64) -> Result<Progress> {
+        self.copy_rows(copy, out, &mut Vec::new(), budget_rows)
+    }
+
+    /// As [`Session::copy_step`]; adds to `ends` where in `out` each row ends, for a protocol that sends rows one by one. What
+    /// the binary format begins with belongs to the row behind it, what it ends with is by itself.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub fn copy_rows(
+        &mut self,
+        copy: &mut CopyTo,
+        out: &mut Vec<u8>,
+        ends: &mut Vec<usize>,
+        budget_rows: i64,
+    ) -> Result<Progress> {
         let progress = self.step(&mut copy.running, &mut copy.rows, budget_rows)?;
         if !copy.started && !matches!(progress, Progress::Wait(_)) {
             copy.started = true;
+            let before = out.len();
             copy.out.start(out);
+            if !copy.binary && out.len() > before {
+                ends.push(out.len());
+            }
         }
         for row in copy.rows.iter() {
             copy.out.write_row(row, &self.env, out);
+            ends.push(out.len());
         }
         copy.count += copy.rows.len() as u64;
         copy.rows.clear();
         Ok(match progress {
             Progress::Done(Completion { ticket, .. }) => {
+                let before = out.len();
                 copy.out.finish(out);
+                if out.len() > before {
+                    ends.push(out.len());
+                }
                 Progress::Done(Completion { tag: format!("COPY {}", copy.count), ticket })
             }
             other => other,
         })
+    }
+
+    /// Ends a COPY TO with an error that is not its own, as [`Session::fail`] does.
+    pub fn fail_copy(&mut self, copy: &mut CopyTo) {
+        self.fail(&mut copy.running);
     }
 
     /// Runs a COPY TO to its end, handing on bytes as they come.
@@ -439,6 +475,7 @@ type BoundCopy = (Arc<Table>, Arc<TableRules>, Vec<usize>, Vec<(usize, Expr)>, V
 fn bind_copy_from(binder: &mut Binder<'_>, name: &ast::ObjectName, columns: &[ast::Ident]) -> Result<BoundCopy> {
     _ = name_parts(name)?;
     let table = binder.table(name).map_err(Error::without_position)?;
+    binder.need(table.id, &table.schema, Privileges::INSERT);
     let mut places: Vec<usize> = Vec::new();
     for ident in columns {
         let name = fold(ident);

@@ -16,6 +16,7 @@ use crate::catalog::{Catalog, ObjectId, Sequence, Table, catalog_space, sequence
 use crate::error::{Error, Result, SqlState};
 use crate::exec::check_table;
 use crate::record;
+use crate::session::activity::Activity;
 use crate::value::Datum;
 
 /// Values of a sequence that one write sets aside.
@@ -31,6 +32,7 @@ pub struct Engine {
     row_numbers: Mutex<HashMap<u32, i64>>,
     next_session: AtomicI32,
     name: String,
+    activity: Activity,
 }
 
 /// A sequence's counter.
@@ -68,6 +70,7 @@ impl Engine {
             row_numbers: Mutex::default(),
             next_session: AtomicI32::new(1),
             name,
+            activity: Activity::default(),
         }))
     }
 
@@ -95,6 +98,23 @@ impl Engine {
             findings.extend(check_table(&mut txn, table)?);
         }
         Ok(findings)
+    }
+
+    /// What happened here.
+    pub(crate) fn activity(&self) -> &Activity {
+        &self.activity
+    }
+
+    /// The session that a transaction belongs to.
+    pub(crate) fn session_of(&self, owner: colibri_txn::OwnerId) -> Option<i32> {
+        self.activity.session_of(owner)
+    }
+
+    /// What a sequence gave last; `None` if it has given nothing yet.
+    pub(crate) fn last_value(&self, sequence: &Sequence) -> Result<Option<i64>> {
+        let mut counters = self.sequences.lock();
+        let counter = self.counter(&mut counters, sequence)?;
+        Ok(counter.called.then_some(counter.value))
     }
 
     pub(crate) fn new_session_number(&self) -> i32 {

@@ -12,6 +12,7 @@
 //! Invariants: after an error in a block every statement but its end is refused (25P02); rows leave a statement that
 //! changed something, or saw what is not durable, only together with a ticket that says when they may be told.
 
+pub(crate) mod activity;
 mod calls;
 mod control;
 mod copy;
@@ -19,6 +20,7 @@ mod cursor;
 mod engine;
 mod plans;
 mod rows;
+mod serve;
 mod settings;
 
 use std::collections::HashMap;
@@ -33,6 +35,7 @@ use colibri_txn::{
 use compact_str::CompactString;
 
 use crate::catalog::{self, Catalog, catalog_space, table_key};
+use crate::cluster::{self, Authority, Cluster, RoleId};
 use crate::env::{self, Env};
 use crate::error::{Error, Pause, Result, SqlState};
 use crate::exec::{Batch, Context, Execution, Step};
@@ -46,6 +49,8 @@ pub use engine::Engine;
 use plans::{Command, Plans};
 pub use plans::{Lifting, Prepared, ResultColumn};
 pub use rows::Rows;
+pub use serve::{Notice, Severity};
+pub(crate) use settings::{Settings, for_catalog as settings_for_catalog};
 
 /// The version that clients are told: that of the PostgreSQL whose SQL this follows.
 pub(crate) const SERVER_VERSION: &str = "15.0";
@@ -79,10 +84,14 @@ pub struct Session {
     cancel: Arc<AtomicBool>,
     /// The newest state that this session's transactions saw or made: later ones see at least that.
     seen: TxnId,
+    notices: Vec<Notice>,
+    settings_version: u32,
 }
 
 /// What belongs to a transaction block.
 struct Block {
+    /// It was begun by the protocol, which ends it as well.
+    implicit: bool,
     isolation: Isolation,
     read_only: bool,
     savepoints: Vec<NamedSavepoint>,
@@ -92,6 +101,8 @@ struct Block {
     local: Vec<CompactString>,
     /// The catalogue was changed by the block.
     catalog_changed: bool,
+    /// As whom statements ran before the block changed that, and whether it goes back at its end anyway.
+    role_before: Option<(RoleId, bool)>,
     /// Something was read or written already: the isolation can no more be chosen.
     used: bool,
 }
@@ -135,6 +146,8 @@ pub struct Running {
     keeps: bool,
     kept: Rows,
     rows: u64,
+    /// When it began, if it is timed.
+    begun: Option<Instant>,
     batch: Batch,
     /// The catalogue as the statement found it, and whether the block had changed it: for taking back a statement that
     /// changes it.
@@ -175,13 +188,54 @@ pub struct Answer {
 }
 
 impl Session {
-    /// A session of a user.
+    /// A session of a user on a database by itself: without a server around it, where whoever is there may do everything.
     #[must_use]
     pub fn new(engine: &Arc<Engine>, user: &str) -> Self {
+        Self::with_number(engine, user, engine.new_session_number())
+    }
+
+    /// A session on a database of a cluster, of a user whose name is proven. `pid` is the number by which it is cancelled.
+    ///
+    /// # Errors
+    /// As [`cluster::admit`].
+    pub fn in_cluster(engine: &Arc<Engine>, cluster: &Arc<dyn Cluster>, user: &str, pid: i32) -> Result<Self> {
+        let (role, _) = cluster::admit(&**cluster, user, engine.name())?;
+        let mut session = Self::with_number(engine, user, pid);
+        session.own.cluster = Some(Arc::clone(cluster));
+        session.own.session_user = role;
+        session.own.login_role = role;
+        session.renew_authority(role);
+        Ok(session)
+    }
+
+    /// Looks up again what a role may do.
+    fn renew_authority(&mut self, role: RoleId) {
+        let Some(cluster) = &self.own.cluster else { return };
+        // Before looking: what changes meanwhile is looked up once more.
+        let version = cluster.version();
+        let owner = cluster.databases().into_iter().find(|known| known.name == self.own.engine.name());
+        let owner = owner.map_or(cluster::BOOTSTRAP_ROLE, |database| database.owner);
+        let roles = cluster.roles();
+        self.own.authority = Arc::new(Authority::of(&roles, role, owner));
+        self.own.user = roles.name_of(role);
+        self.own.cluster_version = version;
+        self.env.user = self.own.user.clone();
+        self.env.surroundings = None;
+    }
+
+    fn with_number(engine: &Arc<Engine>, user: &str, number: i32) -> Self {
         let settings = settings::Settings::default();
         let own = Own {
-            number: engine.new_session_number(),
+            number,
+            presence: engine.activity().enter(number),
+            cluster: None,
+            session_user: cluster::BOOTSTRAP_ROLE,
+            session_name: user.into(),
+            login_role: cluster::BOOTSTRAP_ROLE,
+            login: user.into(),
             user: user.into(),
+            authority: Arc::new(Authority::superuser()),
+            cluster_version: 0,
             search_path: settings.search_path(user),
             settings,
             catalog: Arc::default(),
@@ -201,6 +255,8 @@ impl Session {
             named: HashMap::new(),
             cancel: Arc::default(),
             seen: TxnId(0),
+            notices: Vec::new(),
+            settings_version: 0,
         };
         session.settings_set();
         session
@@ -257,10 +313,35 @@ impl Session {
         }
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
         self.own.search_path = settings.search_path(&self.own.user);
+        self.env.surroundings = None;
         if let Some(schema) = self.own.search_path.iter().find(|schema| self.own.catalog.schema(schema).is_some()) {
             self.env.schema = schema.clone();
         }
         self.own.settings_changed = false;
+        self.settings_version = self.settings_version.wrapping_add(1);
+    }
+
+    /// Tells functions of the catalogue and the server, if what they know is not of now.
+    pub(super) fn surround(&mut self) {
+        if let Some(known) = &self.env.surroundings
+            && Arc::ptr_eq(&known.catalog, &self.own.catalog)
+        {
+            return;
+        }
+        let roles = match &self.own.cluster {
+            Some(_) => None,
+            None => Some(Arc::new(cluster::Roles::new(&self.own.user))),
+        };
+        self.env.surroundings = Some(Arc::new(env::Surroundings {
+            catalog: Arc::clone(&self.own.catalog),
+            search_path: self.own.search_path.clone(),
+            engine: Some(Arc::clone(&self.own.engine)),
+            cluster: self.own.cluster.clone(),
+            roles,
+            authority: Some(Arc::clone(&self.own.authority)),
+            settings: self.own.settings.clone(),
+            pid: self.own.number,
+        }));
     }
 
     // ---- transactions ----
@@ -273,7 +354,11 @@ impl Session {
     fn ensure_txn(&mut self, begin: Begin) -> Result<()> {
         if self.txn.is_none() {
             self.env.transaction_us = env::clock_us();
-            self.txn = Some(self.own.engine.store.begin_after(begin, self.seen)?);
+            let txn = self.own.engine.store.begin_after(begin, self.seen)?;
+            if !begin.read_only {
+                self.own.presence.works_as(Some(txn.id()));
+            }
+            self.txn = Some(txn);
         }
         self.see_catalog()
     }
@@ -322,6 +407,7 @@ impl Session {
     /// Takes the transaction back. What it saw may have been told: the ticket says when that is durable.
     fn abort_txn(&mut self) -> Option<CommitTicket> {
         let txn = self.txn.take()?;
+        self.own.engine.activity().roll_back();
         let ticket = txn.ticket_of_reads();
         drop(txn);
         self.forget_catalog();
@@ -338,6 +424,11 @@ impl Session {
 
     /// Ends a block: what was set for it alone is taken back, all if it did not commit.
     fn end_block(&mut self, committed: bool) {
+        if let Some((role, local)) = self.block.role_before.take()
+            && (local || !committed)
+        {
+            self.renew_authority(role);
+        }
         if let Some(before) = self.block.settings_before.take() {
             if committed {
                 for name in std::mem::take(&mut self.block.local) {
@@ -364,6 +455,90 @@ impl Session {
 
     pub(crate) fn catalog_changed(&mut self) {
         self.block.catalog_changed = true;
+        self.surround();
+    }
+
+    /// Makes functions forget the catalogue: it is about to change, and need not be copied for their sake.
+    pub(crate) fn forget_surroundings(&mut self) {
+        self.env.surroundings = None;
+    }
+
+    /// As whom statements run.
+    pub(crate) fn role(&self) -> RoleId {
+        self.own.authority.role
+    }
+
+    /// What the user may do.
+    pub(crate) fn authority(&self) -> Arc<Authority> {
+        Arc::clone(&self.own.authority)
+    }
+
+    /// As whom the session is.
+    pub(crate) fn session_role(&self) -> RoleId {
+        self.own.session_user
+    }
+
+    /// The server around.
+    pub(crate) fn cluster(&self) -> Option<Arc<dyn Cluster>> {
+        self.own.cluster.clone()
+    }
+
+    /// The roles there are; without a server, the user alone.
+    pub(crate) fn all_roles(&self) -> Arc<cluster::Roles> {
+        match &self.own.cluster {
+            Some(cluster) => cluster.roles(),
+            None => Arc::new(cluster::Roles::new(&self.own.login)),
+        }
+    }
+
+    /// The database at hand, as the server knows it.
+    pub(crate) fn own_database_info(&self) -> cluster::DatabaseInfo {
+        let all = self.own.cluster.as_ref().map(|cluster| cluster.databases()).unwrap_or_default();
+        let name = self.own.engine.name();
+        all.into_iter().find(|database| database.name == name).unwrap_or_else(|| cluster::DatabaseInfo {
+            oid: 5,
+            name: name.into(),
+            owner: cluster::BOOTSTRAP_ROLE,
+            allow_connections: true,
+            connection_limit: -1,
+            acl: None,
+        })
+    }
+
+    /// Whether whoever logged in is a superuser.
+    pub(crate) fn logged_in_as_superuser(&self) -> bool {
+        let roles = self.all_roles();
+        self.own.cluster.is_none() || roles.get(self.own.login_role).is_some_and(|role| role.superuser)
+    }
+
+    /// Runs statements as another role from now on, `local`: until the block ends.
+    pub(crate) fn become_role(&mut self, role: RoleId, local: bool) -> Result<()> {
+        if local && self.state == TransactionState::Idle {
+            return Ok(());
+        }
+        if self.state != TransactionState::Idle {
+            let before = self.block.role_before.map_or(self.role(), |(role, _)| role);
+            self.block.role_before = Some((before, local));
+        }
+        self.renew_authority(role);
+        self.settings_set();
+        Ok(())
+    }
+
+    /// Makes the session one of another role; `None`: of whoever logged in.
+    pub(crate) fn become_session(&mut self, user: Option<(RoleId, &str)>) -> Result<()> {
+        self.own.session_user = user.map_or(self.own.login_role, |(role, _)| role);
+        self.own.session_name = user.map_or_else(|| self.own.login.clone(), |(_, name)| name.into());
+        self.become_role(self.own.session_user, false)
+    }
+
+    pub(crate) fn discard_plans(&mut self) {
+        self.plans.clear();
+    }
+
+    pub(crate) fn discard_sequences(&mut self) {
+        self.own.current.clear();
+        self.own.last = None;
     }
 
     pub(crate) fn search_path(&self) -> &[CompactString] {
@@ -401,6 +576,9 @@ impl Session {
     /// Syntax, names, types: whatever can be said of a statement before it runs.
     pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         if self.state == TransactionState::Failed {
+            if crate::admin::parse(text)?.is_some() {
+                return Err(in_failed_block());
+            }
             let ends = match crate::statement::scan(text)? {
                 scanned if scanned.is_deep() => false,
                 scanned => scanned.parse()?.iter().all(control::ends_block),
@@ -431,6 +609,11 @@ impl Session {
     /// If a failed block has to be ended first, or the parameters do not fit.
     pub fn start(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Running> {
         self.cancel.store(false, Ordering::Relaxed);
+        if let Some(cluster) = &self.own.cluster
+            && cluster.version() != self.own.cluster_version
+        {
+            self.renew_authority(self.own.authority.role);
+        }
         if self.state == TransactionState::Failed && !prepared.ends_block() {
             return Err(in_failed_block());
         }
@@ -454,6 +637,7 @@ impl Session {
             keeps: false,
             kept: Rows::default(),
             rows: 0,
+            begun: prepared.counter.as_ref().and_then(|counter| counter.begin()),
             batch: Batch::default(),
             catalog_before: None,
         })
@@ -551,6 +735,9 @@ impl Session {
         running.kept.clear();
         running.rows = 0;
         running.stage = Stage::Restart(savepoint);
+        if let Some(counter) = &running.prepared.counter {
+            counter.conflicted();
+        }
         if self.cancel.load(Ordering::Relaxed) {
             return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
         }
@@ -608,6 +795,7 @@ impl Session {
 
     fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Begun> {
         running.stage = Stage::Restart(savepoint);
+        self.surround();
         running.prepared = self.renewed(&running.prepared)?;
         let prepared = Arc::clone(&running.prepared);
         match self.begin_command(running, &prepared, savepoint) {
@@ -632,6 +820,13 @@ impl Session {
                 running.kept = rows;
                 running.rows = 0;
                 let ticket = self.finish_implicit(running)?;
+                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                Ok(())
+            }
+            Command::Admin(statement) => {
+                self.administer(statement)?;
+                let ticket = self.finish_implicit(running)?;
+                let tag = statement.tag().to_owned();
                 running.stage = Stage::Giving(Some(Completion { tag, ticket }));
                 Ok(())
             }
@@ -698,6 +893,9 @@ impl Session {
             Step::Done => {
                 let affected = execution.affected().unwrap_or(running.rows);
                 let tag = running.prepared.completed(affected);
+                if let Some(counter) = &running.prepared.counter {
+                    counter.end(running.begun.take(), affected);
+                }
                 if self.own.settings_changed {
                     self.settings_set();
                 }
@@ -714,6 +912,9 @@ impl Session {
                         running.kept.clear();
                         running.rows = 0;
                         running.stage = Stage::Begin;
+                        if let Some(counter) = &running.prepared.counter {
+                            counter.conflicted();
+                        }
                         Ok(None)
                     }
                     Err(error) => Err(error),
@@ -841,12 +1042,14 @@ fn in_failed_block() -> Error {
 impl Default for Block {
     fn default() -> Self {
         Self {
+            implicit: false,
             isolation: Isolation::Serializable,
             read_only: false,
             savepoints: Vec::new(),
             settings_before: None,
             local: Vec::new(),
             catalog_changed: false,
+            role_before: None,
             used: false,
         }
     }

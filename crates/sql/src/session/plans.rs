@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use colibri_txn::{Begin, Isolation, LocalTransaction, Transaction};
 use sqlparser::ast;
 
+use super::activity::Counter;
 use super::{Session, TransactionState, control};
-use crate::bind::Binder;
+use crate::admin;
+use crate::bind::{Binder, Need};
 use crate::catalog::Table;
+use crate::cluster::Authority;
 use crate::error::{Error, Result, SqlState};
 use crate::lift::Lifted;
 use crate::plan::{Fragment, Node};
@@ -59,10 +62,14 @@ pub struct Prepared {
     pub(super) locks: bool,
     version: u64,
     search_path: Vec<compact_str::CompactString>,
+    /// Whose privileges it was found to be within.
+    authority: Arc<Authority>,
     /// Sizes of tables that the plan was made for.
     sizes: Vec<(Arc<Table>, f64)>,
     runs: AtomicU32,
     param_hints: Vec<Option<Type>>,
+    /// What its runs did and cost.
+    pub(super) counter: Option<Arc<Counter>>,
 }
 
 pub(super) enum Command {
@@ -74,6 +81,8 @@ pub(super) enum Command {
     },
     /// Runs within a transaction.
     Utility(Box<ast::Statement>),
+    /// About roles, databases, privileges; within a transaction.
+    Admin(Box<admin::Statement>),
     /// Begins or ends a transaction, or needs none.
     Control(Box<ast::Statement>),
 }
@@ -120,6 +129,13 @@ struct TxnSizes<'t> {
     txn: &'t LocalTransaction,
     asked: RefCell<Vec<(Arc<Table>, f64)>>,
     tables: &'t crate::catalog::Catalog,
+}
+
+impl Plans {
+    pub(super) fn clear(&mut self) {
+        self.by_text.clear();
+        self.shapes.clear();
+    }
 }
 
 impl Sizes for TxnSizes<'_> {
@@ -193,6 +209,7 @@ impl Prepared {
                 Kind::Delete => "DELETE",
             },
             Command::Utility(statement) | Command::Control(statement) => control::tag(statement),
+            Command::Admin(statement) => statement.tag(),
         }
     }
 
@@ -289,6 +306,13 @@ impl Session {
         if let Some(prepared) = self.plans.by_text.get(&key).filter(|prepared| self.is_current(prepared)) {
             return Ok(Arc::clone(prepared));
         }
+        self.surround();
+        if let Some(statement) = admin::parse(text)? {
+            let mut prepared = self.bare(text, Command::Empty);
+            prepared.writes = statement.writes();
+            prepared.command = Command::Admin(Box::new(statement));
+            return Ok(Arc::new(prepared));
+        }
         let scanned = crate::statement::scan(text)?;
         let prepared = if scanned.is_deep() {
             crate::statement::on_deep_stack(|| self.prepare_scanned(text, scanned, types))?
@@ -297,8 +321,8 @@ impl Session {
         };
         let prepared = Arc::new(prepared);
         // What a block's own changes of the catalogue led to is right for nobody else.
-        let is_plan = matches!(prepared.command, Command::Plan { .. });
-        if is_plan && !self.block.catalog_changed {
+        let is_kept = matches!(prepared.command, Command::Plan { .. } | Command::Control(_));
+        if is_kept && !self.block.catalog_changed {
             if self.plans.by_text.len() >= PLANS_MAX {
                 self.plans.by_text.clear();
             }
@@ -337,9 +361,11 @@ impl Session {
             // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },
             search_path: self.own.search_path.clone(),
+            authority: Arc::clone(&self.own.authority),
             sizes: Vec::new(),
             runs: AtomicU32::new(0),
             param_hints: Vec::new(),
+            counter: None,
         }
     }
 
@@ -347,6 +373,7 @@ impl Session {
         prepared.version == self.own.catalog.version
             && !self.block.catalog_changed
             && prepared.search_path == self.own.search_path
+            && Arc::ptr_eq(&prepared.authority, &self.own.authority)
     }
 
     /// A plan that is right for the catalogue that the transaction sees, and for the sizes of tables.
@@ -406,6 +433,8 @@ impl Session {
         }
         let params: Vec<Type> = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         let (mut used, side_effects) = (std::mem::take(&mut binder.used), binder.has_side_effects);
+        let needs = std::mem::take(&mut binder.needs);
+        self.check_needs(&needs)?;
         used.sort_unstable();
         used.dedup();
         let columns = fragment
@@ -425,6 +454,9 @@ impl Session {
         prepared.target = target;
         prepared.sizes = sizes.asked.into_inner();
         prepared.param_hints = types.to_vec();
+        let counter = self.own.engine.activity().counter(&self.own.user, text);
+        counter.planned();
+        prepared.counter = Some(counter);
         Ok(prepared)
     }
 
@@ -439,6 +471,7 @@ impl Session {
         let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, ..) = plan(&mut binder, statement)?;
+        self.check_needs(&binder.needs)?;
         let params = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         Ok((fragment, params))
     }
@@ -448,7 +481,29 @@ impl Session {
         let Some(txn) = &self.txn else { return Err(Error::internal("names are looked up within a transaction")) };
         let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, Vec::new());
-        bind(&mut binder)
+        let bound = bind(&mut binder)?;
+        self.check_needs(&binder.needs)?;
+        Ok(bound)
+    }
+
+    /// Refuses what the user has no privileges for.
+    fn check_needs(&self, needs: &[Need]) -> Result<()> {
+        let mine = &self.own.authority;
+        for need in needs {
+            let others;
+            let authority = match need.by {
+                None => mine,
+                Some(role) if role == mine.role => mine,
+                Some(role) => {
+                    others = Arc::new(Authority::of(&self.all_roles(), role, self.own_database_info().owner));
+                    &others
+                }
+            };
+            if !authority.is_superuser() {
+                need.check(&self.own.catalog, authority)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings of a session: SET, SHOW, RESET.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use compact_str::CompactString;
@@ -30,18 +31,27 @@ enum Kind {
     Fixed,
 }
 
+/// Settings that only a server has.
+const SERVER: &[&str] = &["data_directory", "listen_addresses", "port", "unix_socket_directories"];
+
 const ISOLATIONS: &[&str] = &["serializable", "repeatable read", "read committed", "read uncommitted"];
 
 const KNOWN: &[Known] = &[
     Known { name: "application_name", default: "", kind: Kind::Text },
     Known { name: "bytea_output", default: "hex", kind: Kind::OneOf(&["hex"]) },
+    Known { name: "check_function_bodies", default: "on", kind: Kind::Bool },
     Known {
         name: "client_encoding",
         default: "UTF8",
         kind: Kind::OneOf(&["UTF8", "UTF-8", "utf8", "unicode", "SQL_ASCII"]),
     },
     Known { name: "client_min_messages", default: "notice", kind: Kind::Text },
+    // When a statement that takes long goes on in the pool for work that nobody waits for; 0 for never. Heeded by servers.
+    Known { name: "colibri.batch_after", default: "100", kind: Kind::Duration },
+    Known { name: "colibri.priority", default: "user", kind: Kind::OneOf(&["user", "batch"]) },
     Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Dates },
+    Known { name: "default_table_access_method", default: "heap", kind: Kind::OneOf(&["heap"]) },
+    Known { name: "default_tablespace", default: "", kind: Kind::Text },
     Known { name: "default_transaction_deferrable", default: "off", kind: Kind::Bool },
     Known { name: "default_transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
     Known { name: "default_transaction_read_only", default: "off", kind: Kind::Bool },
@@ -58,14 +68,21 @@ const KNOWN: &[Known] = &[
     Known { name: "enable_sort", default: "on", kind: Kind::Bool },
     Known { name: "extra_float_digits", default: "1", kind: Kind::Integer(-15, 3) },
     Known { name: "idle_in_transaction_session_timeout", default: "0", kind: Kind::Duration },
+    Known { name: "in_hot_standby", default: "off", kind: Kind::Fixed },
     Known { name: "integer_datetimes", default: "on", kind: Kind::Fixed },
     Known { name: "intervalstyle", default: "postgres", kind: Kind::OneOf(&["postgres"]) },
     Known { name: "is_superuser", default: "on", kind: Kind::Fixed },
+    Known { name: "jit", default: "off", kind: Kind::Bool },
     Known { name: "lc_collate", default: "C", kind: Kind::Fixed },
     Known { name: "lc_ctype", default: "C.UTF-8", kind: Kind::Fixed },
+    Known { name: "lc_messages", default: "C", kind: Kind::Text },
+    Known { name: "lc_monetary", default: "C", kind: Kind::Text },
+    Known { name: "lc_numeric", default: "C", kind: Kind::Text },
+    Known { name: "lc_time", default: "C", kind: Kind::Text },
     Known { name: "lock_timeout", default: "0", kind: Kind::Duration },
     Known { name: "max_connections", default: "100", kind: Kind::Fixed },
     Known { name: "max_identifier_length", default: "63", kind: Kind::Fixed },
+    Known { name: "max_index_keys", default: "32", kind: Kind::Fixed },
     Known { name: "row_security", default: "on", kind: Kind::Bool },
     Known { name: "search_path", default: "\"$user\", public", kind: Kind::Text },
     Known { name: "server_encoding", default: "UTF8", kind: Kind::Fixed },
@@ -79,12 +96,15 @@ const KNOWN: &[Known] = &[
     Known { name: "transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
     Known { name: "transaction_read_only", default: "off", kind: Kind::Bool },
     Known { name: "work_mem", default: "262144", kind: Kind::Memory },
+    Known { name: "xmloption", default: "content", kind: Kind::Text },
 ];
 
 /// The values of all settings that are not at their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     values: BTreeMap<CompactString, String>,
+    /// Defaults of this session: what RESET goes back to.
+    defaults: Option<Arc<BTreeMap<CompactString, String>>>,
 }
 
 fn known(name: &str) -> Option<&'static Known> {
@@ -157,9 +177,59 @@ fn show_size(kilobytes: i64) -> String {
     }
 }
 
+/// Checks a value, and brings it into its usual form.
+fn usual(name: &str, value: &str) -> Result<String> {
+    let Some(known) = known(name) else {
+        // A name with a dot is a program's own.
+        return if name.contains('.') { Ok(value.to_owned()) } else { Err(no_such(name)) };
+    };
+    Ok(match &known.kind {
+        Kind::Text => value.to_owned(),
+        Kind::Bool => match parse_bool(value) {
+            Some(true) => "on".to_owned(),
+            Some(false) => "off".to_owned(),
+            None => {
+                let message = format!("parameter \"{}\" requires a Boolean value", known.name);
+                return Err(Error::new(SqlState::BAD_PARAMETER, message));
+            }
+        },
+        Kind::Duration => parse_with_unit(value, TIMES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
+        Kind::Memory => parse_with_unit(value, SIZES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
+        Kind::Integer(min, max) => {
+            let number: i64 = value.trim().parse().map_err(|_| invalid(known.name, value))?;
+            if !(*min..=*max).contains(&number) {
+                let message = format!(
+                    "{number} is outside the valid range for parameter \"{}\" ({min} .. {max})",
+                    known.name
+                );
+                return Err(Error::new(SqlState::BAD_PARAMETER, message));
+            }
+            number.to_string()
+        }
+        Kind::OneOf(_) if known.name == "bytea_output" && value.eq_ignore_ascii_case("escape") => {
+            return Err(Error::unsupported("bytea_output escape"));
+        }
+        Kind::OneOf(choices) => choices
+            .iter()
+            .find(|choice| choice.eq_ignore_ascii_case(value))
+            .map(|choice| if known.name == "client_encoding" { "UTF8".to_owned() } else { (*choice).to_owned() })
+            .ok_or_else(|| invalid(known.name, value))?,
+        Kind::Dates => date_style(value)?,
+        Kind::Zone => {
+            crate::datetime::Zone::parse(value).map_err(|_| invalid("TimeZone", value))?;
+            value.to_owned()
+        }
+        Kind::Fixed => {
+            let message = format!("parameter \"{}\" cannot be changed", known.name);
+            return Err(Error::new(SqlState("55P02"), message));
+        }
+    })
+}
+
 impl Settings {
     fn raw(&self, name: &str) -> Option<&str> {
-        match self.values.get(name) {
+        let given = self.values.get(name).or_else(|| self.defaults.as_ref()?.get(name));
+        match given {
             Some(value) => Some(value),
             None => known(name).map(|known| known.default),
         }
@@ -188,63 +258,22 @@ impl Settings {
     /// Sets a value; `None` for the default.
     pub(crate) fn set(&mut self, name: &str, value: Option<&str>) -> Result<()> {
         let name = name.to_ascii_lowercase();
-        let Some(known) = known(&name) else {
-            // A name with a dot is a program's own.
-            if !name.contains('.') {
-                return Err(no_such(&name));
+        match value {
+            Some(value) => {
+                let usual = usual(&name, value)?;
+                self.values.insert(name.into(), usual);
             }
-            match value {
-                Some(value) => _ = self.values.insert(name.into(), value.to_owned()),
-                None => _ = self.values.remove(name.as_str()),
-            }
-            return Ok(());
-        };
-        let Some(value) = value else {
-            self.values.remove(known.name);
-            return Ok(());
-        };
-        let usual = match &known.kind {
-            Kind::Text => value.to_owned(),
-            Kind::Bool => match parse_bool(value) {
-                Some(true) => "on".to_owned(),
-                Some(false) => "off".to_owned(),
-                None => {
-                    let message = format!("parameter \"{}\" requires a Boolean value", known.name);
-                    return Err(Error::new(SqlState::BAD_PARAMETER, message));
-                }
-            },
-            Kind::Duration => parse_with_unit(value, TIMES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
-            Kind::Memory => parse_with_unit(value, SIZES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
-            Kind::Integer(min, max) => {
-                let number: i64 = value.trim().parse().map_err(|_| invalid(known.name, value))?;
-                if !(*min..=*max).contains(&number) {
-                    let message = format!(
-                        "{number} is outside the valid range for parameter \"{}\" ({min} .. {max})",
-                        known.name
-                    );
-                    return Err(Error::new(SqlState::BAD_PARAMETER, message));
-                }
-                number.to_string()
-            }
-            Kind::OneOf(_) if known.name == "bytea_output" && value.eq_ignore_ascii_case("escape") => {
-                return Err(Error::unsupported("bytea_output escape"));
-            }
-            Kind::OneOf(choices) => choices
-                .iter()
-                .find(|choice| choice.eq_ignore_ascii_case(value))
-                .map(|choice| if known.name == "client_encoding" { "UTF8".to_owned() } else { (*choice).to_owned() })
-                .ok_or_else(|| invalid(known.name, value))?,
-            Kind::Dates => date_style(value)?,
-            Kind::Zone => {
-                crate::datetime::Zone::parse(value).map_err(|_| invalid("TimeZone", value))?;
-                value.to_owned()
-            }
-            Kind::Fixed => {
-                let message = format!("parameter \"{}\" cannot be changed", known.name);
-                return Err(Error::new(SqlState("55P02"), message));
-            }
-        };
-        self.values.insert(known.name.into(), usual);
+            None if known(&name).is_none() && !name.contains('.') => return Err(no_such(&name)),
+            None => _ = self.values.remove(name.as_str()),
+        }
+        Ok(())
+    }
+
+    /// Sets what RESET goes back to.
+    pub(crate) fn set_default(&mut self, name: &str, value: &str) -> Result<()> {
+        let name = name.to_ascii_lowercase();
+        let usual = usual(&name, value)?;
+        Arc::make_mut(self.defaults.get_or_insert_default()).insert(name.into(), usual);
         Ok(())
     }
 
@@ -298,6 +327,49 @@ impl Settings {
         }
         path
     }
+}
+
+/// A setting as `pg_settings` lists it.
+pub(crate) struct Listed {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) default: String,
+    pub(crate) unit: Option<&'static str>,
+    /// `bool`, `integer`, `enum` or `string`
+    pub(crate) kind: &'static str,
+    /// It cannot be set.
+    pub(crate) fixed: bool,
+}
+
+/// All settings of the session around, for `pg_settings`.
+pub(crate) fn for_catalog(env: &crate::env::Env) -> Vec<Listed> {
+    let names = env.names();
+    let of_server = |name: &str| names.cluster.as_ref().and_then(|cluster| cluster.setting(name));
+    let mut all: Vec<Listed> = KNOWN
+        .iter()
+        .map(|known| {
+            let (kind, unit) = match known.kind {
+                Kind::Bool => ("bool", None),
+                Kind::Duration => ("integer", Some("ms")),
+                Kind::Memory => ("integer", Some("kB")),
+                Kind::Integer(..) => ("integer", None),
+                Kind::OneOf(_) => ("enum", None),
+                _ => ("string", None),
+            };
+            let default = of_server(known.name).unwrap_or_else(|| known.default.to_owned());
+            let value = names.settings.values.get(known.name).cloned().unwrap_or_else(|| default.clone());
+            let fixed = matches!(known.kind, Kind::Fixed);
+            Listed { name: known.name.to_owned(), value, default, unit, kind, fixed }
+        })
+        .collect();
+    for name in SERVER {
+        if let Some(value) = of_server(name) {
+            let default = value.clone();
+            all.push(Listed { name: (*name).to_owned(), value, default, unit: None, kind: "string", fixed: true });
+        }
+    }
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
 }
 
 #[cfg(test)]

@@ -163,6 +163,8 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         generations: Vec::new(),
+        owner: crate::cluster::BOOTSTRAP_ROLE,
+        acl: None,
         layout: None,
     };
     for &column in key.unwrap_or_default() {

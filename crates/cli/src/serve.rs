@@ -1,0 +1,127 @@
+//! `colibri serve`: a server for PostgreSQL's clients.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use colibri_runtime::Cpus;
+use colibri_server::{Auth, LogFormat, Options};
+
+use crate::failure::Result;
+
+/// Serve databases to PostgreSQL's clients
+///
+/// The directory holds all databases of the server, each in databases/NAME, and is made if it is not there, with the
+/// database `postgres` and the superusers `postgres` and whoever runs this. Nothing is done while nobody asks for
+/// anything. SIGTERM ends the server when transactions are over, SIGINT at once, SIGHUP has it read certificates again.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  colibri serve birds\n  psql -h 127.0.0.1 -U postgres\n\n  \
+                        colibri serve birds --listen 127.0.0.1:5433 --socket /tmp --metrics 127.0.0.1:9187\n  \
+                        colibri serve birds --listen 0.0.0.0:5432 --auth scram-sha-256 --password-file secret \\\n    \
+                        --tls-cert server.crt --tls-key server.key\n  \
+                        colibri serve birds --tiny --idle-exit 5m")]
+pub(crate) struct ServeArgs {
+    /// Directory of the server
+    #[arg(default_value = "colibri-data")]
+    dir: PathBuf,
+    /// Where to listen, HOST:PORT; may be given more than once; `none` for nowhere
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5432")]
+    listen: Vec<String>,
+    /// Directory to make a Unix socket in
+    #[arg(long, value_name = "DIR")]
+    socket: Option<PathBuf>,
+    /// Sessions at the same time, at most
+    #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    max_connections: u32,
+    /// CPUs to use, such as 2 or 0.5 [default: all that this process may use]
+    #[arg(long, value_name = "CPUS")]
+    cpus: Option<Cpus>,
+    /// One thread, and small caches
+    #[arg(long)]
+    tiny: bool,
+    /// End when nobody has been connected for so long, such as 5m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    idle_exit: Option<Duration>,
+    /// Where to serve metrics and a dashboard, by HTTP
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<String>,
+    /// Certificate of the server, with those of its issuers behind it (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Refuse clients from other machines that do not ask for TLS
+    #[arg(long, requires = "tls_cert")]
+    tls_only: bool,
+    /// How clients log in: trust or scram-sha-256 [default: trust, if nobody can connect from elsewhere]
+    #[arg(long, value_name = "HOW")]
+    auth: Option<Auth>,
+    /// File whose first line becomes the password of the superuser postgres, if that has none
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// How lines of the log look: text or json
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+    /// Log statements that take longer, such as 250ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    log_slow: Option<Duration>,
+    /// How long transactions may go on after SIGTERM
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    grace: Duration,
+    /// How long a database stays open after the last session
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    database_keep: Duration,
+}
+
+/// A number with a unit.
+fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let bad = || format!("{text:?} is no time: give a number with a unit (ms, s, m, h, d), such as 5m");
+    let number: u64 = text[..digits].parse().map_err(|_| bad())?;
+    let unit_ms = match &text[digits..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(bad)
+}
+
+pub(crate) fn run(args: ServeArgs) -> Result<()> {
+    let mut options = Options::new(args.dir);
+    options.listen = args.listen.into_iter().filter(|address| address != "none").collect();
+    options.socket_dir = args.socket;
+    options.connections_max = args.max_connections as usize;
+    options.cpus = args.cpus;
+    options.tiny = args.tiny;
+    options.idle_exit = args.idle_exit;
+    options.metrics = args.metrics;
+    options.tls = args.tls_cert.zip(args.tls_key);
+    options.tls_only = args.tls_only;
+    options.auth = args.auth;
+    options.password_file = args.password_file;
+    options.log_format = args.log_format;
+    options.slow_statement = args.log_slow;
+    options.grace = args.grace;
+    options.database_keep = args.database_keep;
+    Ok(colibri_server::serve(options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("250ms").unwrap(), Duration::from_millis(250));
+        assert_eq!(duration("5m").unwrap(), Duration::from_secs(300));
+        for wrong in ["", "5", "m", "-5m", "5y", "1.5h", "99999999999999999999s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Being connected to a database: it is open as long as there is a lease, and for some time after the last one.
+//!
+//! Opening and closing wait for the disk, so threads that others need do neither: [`Directory::lease`] opens on a thread of
+//! its own, and what closes is a task that sleeps until it is time, and then does so on such a thread. There is one such
+//! task at most for a database, made when the last lease goes and gone when the database is closed or used again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use colibri_runtime::{Handle, Pool, sleep_until};
+use colibri_sql::{CompactString, DirectoryLock, Engine, Error, Result, SqlState};
+use colibri_storage::Database;
+use parking_lot::{Mutex, MutexGuard};
+
+use super::{Directory, IN_USE, no_such_database};
+
+/// A database's place among those that are open.
+pub(crate) struct Slot {
+    name: CompactString,
+    opened: Mutex<Opened>,
+    leases: AtomicUsize,
+    /// A task waits for the time to close it.
+    is_closing: AtomicBool,
+    last_used: Mutex<Instant>,
+}
+
+#[derive(Default)]
+struct Opened {
+    open: Option<Open>,
+    /// It is dropped, or has another name.
+    is_gone: bool,
+}
+
+/// Fields are dropped in order: the database is closed before somebody else may open it.
+struct Open {
+    engine: Arc<Engine>,
+    _lock: DirectoryLock,
+}
+
+/// Being connected.
+pub(crate) struct Lease {
+    directory: Arc<Directory>,
+    slot: Arc<Slot>,
+    engine: Option<Arc<Engine>>,
+}
+
+/// A slot that nobody can open while this is there.
+pub(crate) struct Closed<'a> {
+    opened: MutexGuard<'a, Opened>,
+}
+
+impl Closed<'_> {
+    /// It may be opened again after all.
+    pub(crate) fn reopen(mut self) {
+        self.opened.is_gone = false;
+    }
+}
+
+impl Slot {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            opened: Mutex::default(),
+            leases: AtomicUsize::new(0),
+            is_closing: AtomicBool::new(false),
+            last_used: Mutex::new(Instant::now()),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &CompactString {
+        &self.name
+    }
+
+    pub(crate) fn engine(&self) -> Option<Arc<Engine>> {
+        // One that is being opened is not open.
+        self.opened.try_lock()?.open.as_ref().map(|open| Arc::clone(&open.engine))
+    }
+
+    /// Closes the database if nobody is connected, or, if that is said, though somebody may be.
+    pub(crate) fn close(&self, though_used: bool) -> Result<()> {
+        let mut opened = self.opened.lock();
+        if self.leases.load(Ordering::Acquire) > 0 && !though_used {
+            return Ok(());
+        }
+        match opened.open.take() {
+            Some(open) => close(open),
+            None => Ok(()),
+        }
+    }
+
+    /// Closes the database so that nobody opens it again under this name. If somebody is connected they have so long to go.
+    ///
+    /// # Errors
+    /// 55006 if they have not; of the disk.
+    pub(crate) fn close_for_good(&self, name: &str, patience: Duration) -> Result<Closed<'_>> {
+        let until = Instant::now() + patience;
+        loop {
+            let mut opened = self.opened.lock();
+            let leases = self.leases.load(Ordering::Acquire);
+            if leases == 0 {
+                opened.is_gone = true;
+                if let Some(open) = opened.open.take() {
+                    close(open)?;
+                }
+                return Ok(Closed { opened });
+            }
+            drop(opened);
+            if Instant::now() >= until {
+                let plural = if leases == 1 { "is 1 other session" } else { "are other sessions" };
+                return Err(Error::new(IN_USE, format!("database \"{name}\" is being accessed by other users"))
+                    .detail(format!("There {plural} using the database.")));
+            }
+            // A statement of the kind that may take its time runs on a thread of its own.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn close(open: Open) -> Result<()> {
+    let Open { engine, _lock } = open;
+    // What is left of sequences is given back before the last steady point.
+    match Arc::try_unwrap(engine) {
+        Ok(engine) => {
+            let database = engine.store().database().clone();
+            drop(engine);
+            database.close().map_err(|error| colibri_txn::Error::Storage(error).into())
+        }
+        // A session that is being ended has it still, and closes it.
+        Err(_) => Ok(()),
+    }
+}
+
+impl Directory {
+    /// A lease, if the database is open.
+    fn lease_open(self: &Arc<Self>, slot: &Arc<Slot>, opened: &Opened) -> Result<Option<Lease>> {
+        if opened.is_gone {
+            return Err(no_such_database(&slot.name));
+        }
+        let Some(open) = &opened.open else { return Ok(None) };
+        // Under the lock, so that nobody closes it between being counted and being used.
+        slot.leases.fetch_add(1, Ordering::AcqRel);
+        let engine = Some(Arc::clone(&open.engine));
+        Ok(Some(Lease { directory: Arc::clone(self), slot: Arc::clone(slot), engine }))
+    }
+
+    /// Opens a database if it is not, on this thread.
+    ///
+    /// # Errors
+    /// 3D000 if there is none; 55006 if another process has it open; of the disk.
+    pub(crate) fn lease_now(self: &Arc<Self>, name: &str) -> Result<Lease> {
+        if self.databases.read().place(name).is_none() {
+            return Err(no_such_database(name));
+        }
+        let slot = self.slot(name);
+        let mut opened = slot.opened.lock();
+        if let Some(lease) = self.lease_open(&slot, &opened)? {
+            return Ok(lease);
+        }
+        let path = self.path_of(name);
+        let database = Database::open(&path, &self.options).map_err(colibri_txn::Error::Storage)?;
+        let lock = DirectoryLock::for_sql(&path)?;
+        let engine = Engine::open(database)?;
+        opened.open = Some(Open { engine, _lock: lock });
+        let lease = self.lease_open(&slot, &opened)?;
+        lease.ok_or_else(|| Error::internal("a database that was opened is not open"))
+    }
+
+    /// A lease on a database, which is opened on a thread that may wait unless it is open.
+    ///
+    /// # Errors
+    /// As [`Directory::lease_now`].
+    pub(crate) async fn lease(self: &Arc<Self>, name: &str) -> Result<Lease> {
+        if self.databases.read().place(name).is_none() {
+            return Err(no_such_database(name));
+        }
+        let slot = self.slot(name);
+        if let Some(opened) = slot.opened.try_lock()
+            && let Some(lease) = self.lease_open(&slot, &opened)?
+        {
+            return Ok(lease);
+        }
+        let (directory, name) = (Arc::clone(self), CompactString::new(name));
+        let opening = colibri_runtime::spawn_blocking(move || directory.lease_now(&name));
+        match opening.await {
+            Ok(lease) => lease,
+            Err(error) => Err(Error::new(SqlState::INTERNAL, format!("opening the database failed: {error}"))),
+        }
+    }
+
+    /// Closes a database when its time has come, unless it is used again.
+    async fn close_later(self: Arc<Self>, slot: Arc<Slot>) {
+        loop {
+            let until = *slot.last_used.lock() + self.keep;
+            sleep_until(until).await;
+            if slot.leases.load(Ordering::Acquire) > 0 {
+                slot.is_closing.store(false, Ordering::Release);
+                // Whoever left since then has seen that somebody waits, and left it to them.
+                if slot.leases.load(Ordering::Acquire) > 0 || slot.is_closing.swap(true, Ordering::AcqRel) {
+                    return;
+                }
+            } else if *slot.last_used.lock() + self.keep <= Instant::now() {
+                break;
+            }
+        }
+        slot.is_closing.store(false, Ordering::Release);
+        let closing = colibri_runtime::spawn_blocking(move || slot.close(false));
+        if let Ok(Err(error)) = closing.await {
+            // The next opening says what is wrong as well, to somebody who can do something about it.
+            crate::log::Log::default().error("close_failed", &[("error", &error)]);
+        }
+    }
+}
+
+impl Lease {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        self.engine.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.engine.take());
+        *self.slot.last_used.lock() = Instant::now();
+        let is_last = self.slot.leases.fetch_sub(1, Ordering::AcqRel) == 1;
+        if !is_last || self.slot.is_closing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        match Handle::try_current() {
+            Some(handle) => {
+                let closing = Arc::clone(&self.directory).close_later(Arc::clone(&self.slot));
+                drop(handle.spawn(Pool::Batch, closing));
+            }
+            // The server is about to end, and closes all there is.
+            None => self.slot.is_closing.store(false, Ordering::Release),
+        }
+    }
+}

@@ -1,0 +1,502 @@
+//! A server's directory: databases that are opened when somebody connects, and what all of them share.
+//!
+//! ```text
+//! DIR/server.lock        which process serves it
+//! DIR/cluster/           roles, names of databases (`records`)
+//! DIR/databases/NAME/    a database like any other: `colibri sql` opens it while the server is down
+//! ```
+//!
+//! A database is open while somebody is connected to it, and some time after that (`lease`).
+//!
+//! Invariants
+//! - What is changed here is on disk before it is seen.
+//! - A name and its directory change in an order that a crash cannot take apart: a record that says where a directory comes
+//!   from is written before it moves.
+
+mod lease;
+mod records;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use colibri_sql::cluster::{Cluster, DatabaseInfo, RoleId, Roles, SessionInfo};
+use colibri_sql::{CompactString, DirectoryLock, Error, Result, SqlState};
+use colibri_storage::Options;
+use parking_lot::{Mutex, RwLock};
+
+pub(crate) use lease::Lease;
+use lease::Slot;
+use records::{Databases, FIRST_NAME, Records};
+
+use crate::auth::scram::Verifier;
+use crate::clock::Clock;
+use crate::registry::Registry;
+
+const DUPLICATE_DATABASE: SqlState = SqlState("42P04");
+const IN_USE: SqlState = SqlState("55006");
+/// Where a database goes that is being dropped.
+const DROPPED: &str = ".dropped-";
+const NAME_BYTES_MAX: usize = 63;
+
+/// A server's directory.
+pub(crate) struct Directory {
+    dir: PathBuf,
+    records: Records,
+    /// As on disk. Who changes them has `changing`.
+    roles: RwLock<Arc<Roles>>,
+    databases: RwLock<Arc<Databases>>,
+    changing: Mutex<()>,
+    version: AtomicU64,
+    pub(crate) secret: [u8; 32],
+    slots: Mutex<HashMap<CompactString, Arc<Slot>>>,
+    options: Options,
+    keep: Duration,
+    pub(crate) registry: Arc<Registry>,
+    settings: Mutex<HashMap<&'static str, String>>,
+    started_us: i64,
+    _lock: DirectoryLock,
+}
+
+fn io_error(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let message = format!("{what} {}", path.display());
+    move |error| Error::new(SqlState::IO_ERROR, format!("{message}: {error}"))
+}
+
+fn no_such_database(name: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_DATABASE, format!("database \"{name}\" does not exist"))
+}
+
+/// A name is that of a directory, too.
+fn check_name(name: &str) -> Result<()> {
+    let is_good = !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !name.starts_with('.')
+        && !name.contains(|c: char| c == '/' || c.is_control());
+    if is_good {
+        return Ok(());
+    }
+    Err(Error::new(SqlState::BAD_NAME, format!("invalid database name \"{}\"", name.escape_debug())).hint(format!(
+        "A name has 1 to {NAME_BYTES_MAX} bytes, no slashes and no control characters, and does not begin with a dot."
+    )))
+}
+
+/// Makes a directory that only its owner may look into.
+fn make_dir(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Makes a new name in a directory durable.
+fn sync_dir(path: &Path) -> io::Result<()> {
+    fs::File::open(path)?.sync_all()
+}
+
+impl Directory {
+    /// Opens a server's directory, and makes a new one if there is none.
+    ///
+    /// # Errors
+    /// 55006 if another server has it; 58030 and others of the disk.
+    pub(crate) fn open(
+        dir: &Path,
+        superusers: &[&str],
+        options: Options,
+        keep: Duration,
+        registry: Arc<Registry>,
+        clock: Clock,
+    ) -> Result<Arc<Self>> {
+        make_dir(dir).map_err(io_error("cannot make", dir))?;
+        if dir.join("data").exists() {
+            let message = format!("{} is a database, and not the directory of a server", dir.display());
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+                .hint("Give another directory, and move this one to `databases/NAME` in it."));
+        }
+        let taken = |who: &str| Error::new(IN_USE, format!("{} is served {who}", dir.display()));
+        let lock = DirectoryLock::take(&dir.join("server.lock"), taken)?;
+        let databases_dir = dir.join("databases");
+        make_dir(&databases_dir).map_err(io_error("cannot make", &databases_dir))?;
+        let (records, loaded) = Records::open(&dir.join("cluster"), superusers)?;
+        let directory = Self {
+            dir: dir.to_owned(),
+            records,
+            roles: RwLock::new(Arc::new(loaded.roles)),
+            databases: RwLock::new(Arc::new(loaded.databases)),
+            changing: Mutex::new(()),
+            version: AtomicU64::new(1),
+            secret: loaded.secret,
+            slots: Mutex::default(),
+            options,
+            keep,
+            registry,
+            settings: Mutex::default(),
+            started_us: clock.now_us(),
+            _lock: lock,
+        };
+        directory.tidy(&databases_dir)?;
+        Ok(Arc::new(directory))
+    }
+
+    /// Ends what a crash has interrupted, and takes in databases that were put here by hand.
+    fn tidy(&self, dir: &Path) -> Result<()> {
+        let mut databases = Databases::clone(&self.databases.read());
+        let mut changed = false;
+        for record in &mut databases.all {
+            if let Some(from) = record.moves_from.take() {
+                self.move_directory(&from, &record.info.name)?;
+                changed = true;
+            }
+        }
+        for entry in fs::read_dir(dir).map_err(io_error("cannot read", dir))? {
+            let entry = entry.map_err(io_error("cannot read", dir))?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if name.starts_with(DROPPED) {
+                fs::remove_dir_all(entry.path()).map_err(io_error("cannot remove", &entry.path()))?;
+            } else if databases.place(name).is_none()
+                && check_name(name).is_ok()
+                && entry.path().join("data").exists()
+            {
+                databases.add(name, colibri_sql::cluster::BOOTSTRAP_ROLE);
+                changed = true;
+            }
+        }
+        if changed { self.put_databases(databases) } else { Ok(()) }
+    }
+
+    fn path_of(&self, name: &str) -> PathBuf {
+        self.dir.join("databases").join(name)
+    }
+
+    fn move_directory(&self, from: &str, to: &str) -> Result<()> {
+        let (from, to) = (self.path_of(from), self.path_of(to));
+        // If it is not there it has moved already, or nobody has ever connected to it.
+        if from.exists() && !to.exists() {
+            fs::rename(&from, &to).map_err(io_error("cannot rename", &from))?;
+            let parent = self.dir.join("databases");
+            sync_dir(&parent).map_err(io_error("cannot flush", &parent))?;
+        }
+        Ok(())
+    }
+
+    fn put_databases(&self, databases: Databases) -> Result<()> {
+        self.records.write_databases(&databases)?;
+        *self.databases.write() = Arc::new(databases);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Changes the databases, one change at a time. Nothing is changed if that fails.
+    fn change<T>(&self, change: impl FnOnce(&mut Databases) -> Result<T>) -> Result<T> {
+        let _changing = self.changing.lock();
+        let mut databases = Databases::clone(&self.databases.read());
+        let done = change(&mut databases)?;
+        self.put_databases(databases)?;
+        Ok(done)
+    }
+
+    /// Says what SHOW gives for a setting of the server.
+    pub(crate) fn set(&self, name: &'static str, value: impl ToString) {
+        self.settings.lock().insert(name, value.to_string());
+    }
+
+    /// A role's verifier, if it has one that is still good; whether the role is a superuser.
+    pub(crate) fn login(&self, user: &str, now_us: i64) -> (Option<String>, bool) {
+        let roles = self.roles.read();
+        match roles.named(user) {
+            Some(role) => {
+                let is_good = role.valid_until_us.is_none_or(|until_us| now_us < until_us);
+                (role.verifier.clone().filter(|_| is_good), role.superuser)
+            }
+            None => (None, false),
+        }
+    }
+
+    /// Gives the superuser `postgres` a password, unless it has one.
+    pub(crate) fn set_first_password(&self, password: &str) -> Result<bool> {
+        if self.roles.read().named(FIRST_NAME).is_none_or(|role| role.verifier.is_some()) {
+            return Ok(false);
+        }
+        let verifier = self.verifier(password)?;
+        self.change_roles(&mut |roles| {
+            roles.expect_mut(FIRST_NAME)?.verifier = Some(verifier.clone());
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    fn slot(&self, name: &str) -> Arc<Slot> {
+        let mut slots = self.slots.lock();
+        Arc::clone(slots.entry(name.into()).or_insert_with(|| Arc::new(Slot::new(name))))
+    }
+
+    /// The databases that are open.
+    pub(crate) fn open_databases(&self) -> Vec<(CompactString, colibri_storage::Database, colibri_txn::LocalStore)> {
+        let slots: Vec<_> = self.slots.lock().values().cloned().collect();
+        let mut open: Vec<_> = slots
+            .iter()
+            .filter_map(|slot| {
+                let store = slot.engine()?.store().clone();
+                Some((slot.name().clone(), store.database().clone(), store))
+            })
+            .collect();
+        open.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        open
+    }
+
+    /// Closes all databases; sessions that are still at work keep theirs.
+    pub(crate) fn close(&self) -> Vec<Error> {
+        let slots: Vec<_> = self.slots.lock().values().cloned().collect();
+        slots.iter().filter_map(|slot| slot.close(true).err()).collect()
+    }
+}
+
+impl Cluster for Directory {
+    fn databases(&self) -> Vec<DatabaseInfo> {
+        let databases = self.databases.read();
+        let mut infos: Vec<_> = databases.all.iter().map(|record| record.info.clone()).collect();
+        infos.sort_unstable_by_key(|info| info.oid);
+        infos
+    }
+
+    fn create_database(&self, name: &str, owner: RoleId) -> Result<()> {
+        check_name(name)?;
+        let path = self.path_of(name);
+        self.change(|databases| {
+            if databases.place(name).is_some() {
+                return Err(Error::new(DUPLICATE_DATABASE, format!("database \"{name}\" already exists")));
+            }
+            make_dir(&path).map_err(io_error("cannot make", &path))?;
+            databases.add(name, owner);
+            Ok(())
+        })
+    }
+
+    fn drop_database(&self, name: &str, force: bool) -> Result<()> {
+        if self.databases.read().place(name).is_none() {
+            return Err(no_such_database(name));
+        }
+        if force {
+            self.registry.stop(crate::registry::Stop::Now, |member| member.database == name);
+        }
+        let slot = self.slot(name);
+        let closed = slot.close_for_good(name, if force { Duration::from_secs(5) } else { Duration::ZERO })?;
+        let oid = self.change(|databases| {
+            let place = databases.place(name).ok_or_else(|| no_such_database(name))?;
+            Ok(databases.all.remove(place).info.oid)
+        })?;
+        self.slots.lock().remove(name);
+        drop(closed);
+        let (from, to) = (self.path_of(name), self.dir.join("databases").join(format!("{DROPPED}{oid}")));
+        if from.exists() {
+            fs::rename(&from, &to).map_err(io_error("cannot rename", &from))?;
+            fs::remove_dir_all(&to).map_err(io_error("cannot remove", &to))?;
+        }
+        Ok(())
+    }
+
+    fn rename_database(&self, from: &str, to: &str) -> Result<()> {
+        check_name(to)?;
+        if self.databases.read().place(from).is_none() {
+            return Err(no_such_database(from));
+        }
+        let slot = self.slot(from);
+        let closed = slot.close_for_good(from, Duration::ZERO)?;
+        let renamed = self.change(|databases| {
+            let place = databases.place(from).ok_or_else(|| no_such_database(from))?;
+            if databases.place(to).is_some() {
+                return Err(Error::new(DUPLICATE_DATABASE, format!("database \"{to}\" already exists")));
+            }
+            let record = &mut databases.all[place];
+            record.info.name = to.into();
+            record.moves_from = Some(from.into());
+            Ok(())
+        });
+        if let Err(error) = renamed {
+            closed.reopen();
+            return Err(error);
+        }
+        self.slots.lock().remove(from);
+        self.move_directory(from, to)?;
+        self.change(|databases| {
+            if let Some(place) = databases.place(to) {
+                databases.all[place].moves_from = None;
+            }
+            Ok(())
+        })
+    }
+
+    fn change_database(&self, name: &str, change: &mut dyn FnMut(&mut DatabaseInfo) -> Result<()>) -> Result<()> {
+        self.change(|databases| {
+            let place = databases.place(name).ok_or_else(|| no_such_database(name))?;
+            change(&mut databases.all[place].info)
+        })
+    }
+
+    fn roles(&self) -> Arc<Roles> {
+        Arc::clone(&self.roles.read())
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    fn change_roles(&self, change: &mut dyn FnMut(&mut Roles) -> Result<()>) -> Result<()> {
+        let _changing = self.changing.lock();
+        let mut roles = Roles::clone(&self.roles.read());
+        change(&mut roles)?;
+        self.records.write_roles(&roles)?;
+        *self.roles.write() = Arc::new(roles);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn verifier(&self, password: &str) -> Result<String> {
+        // One that was made elsewhere, as dumps have it, is kept as it is.
+        match Verifier::parse(password) {
+            Some(_) => Ok(password.to_owned()),
+            None => Ok(Verifier::new(password)?.to_text()),
+        }
+    }
+
+    fn sessions(&self) -> Vec<SessionInfo> {
+        self.registry.infos()
+    }
+
+    fn cancel(&self, pid: i32) -> bool {
+        self.registry.cancel(pid)
+    }
+
+    fn terminate(&self, pid: i32) -> bool {
+        self.registry.terminate(pid)
+    }
+
+    fn setting(&self, name: &str) -> Option<String> {
+        self.settings.lock().get(name).cloned()
+    }
+
+    fn started_us(&self) -> i64 {
+        self.started_us
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use colibri_sql::cluster::BOOTSTRAP_ROLE;
+
+    use super::*;
+
+    fn open(dir: &Path) -> Result<Arc<Directory>> {
+        let registry = Arc::new(Registry::new(Clock::new()));
+        Directory::open(dir, &[], Options::new(), Duration::from_secs(60), registry, Clock::new())
+    }
+
+    fn names(directory: &Directory) -> Vec<String> {
+        directory.databases().iter().map(|info| info.name.to_string()).collect()
+    }
+
+    fn session(directory: &Arc<Directory>, name: &str) -> Result<(Lease, colibri_sql::Session)> {
+        let lease = directory.lease_now(name)?;
+        let session = colibri_sql::Session::new(lease.engine(), "postgres");
+        Ok((lease, session))
+    }
+
+    #[test]
+    fn a_directory_has_one_server_and_a_database_one_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = open(dir.path()).unwrap();
+        assert_eq!(open(dir.path()).err().unwrap().state(), IN_USE);
+        let (lease, session) = session(&directory, "postgres").unwrap();
+        let path = dir.path().join("databases/postgres");
+        assert_eq!(DirectoryLock::for_sql(&path).unwrap_err().state(), IN_USE);
+        drop(session);
+        drop(lease);
+        assert!(directory.close().is_empty());
+        DirectoryLock::for_sql(&path).unwrap();
+    }
+
+    #[test]
+    fn databases_are_made_renamed_and_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = open(dir.path()).unwrap();
+        directory.create_database("a", BOOTSTRAP_ROLE).unwrap();
+        assert_eq!(directory.create_database("a", BOOTSTRAP_ROLE).unwrap_err().state(), DUPLICATE_DATABASE);
+        for wrong in ["", "../x", ".x", "a\nb", &"x".repeat(64)] {
+            assert_eq!(directory.create_database(wrong, BOOTSTRAP_ROLE).unwrap_err().state(), SqlState::BAD_NAME);
+        }
+        let (lease, mut user) = session(&directory, "a").unwrap();
+        user.run("CREATE TABLE t (x int); INSERT INTO t VALUES (7)").unwrap();
+        assert_eq!(directory.rename_database("a", "b").unwrap_err().state(), IN_USE);
+        assert_eq!(directory.drop_database("a", false).unwrap_err().state(), IN_USE);
+        drop(user);
+        drop(lease);
+        assert_eq!(directory.rename_database("a", "postgres").unwrap_err().state(), DUPLICATE_DATABASE);
+        session(&directory, "a").expect("a name that could not be changed is still there");
+        directory.rename_database("a", "b").unwrap();
+        assert_eq!(session(&directory, "a").err().unwrap().state(), SqlState::NO_SUCH_DATABASE);
+        let (lease, mut user) = session(&directory, "b").unwrap();
+        assert_eq!(user.run("SELECT x FROM t").unwrap()[0].rows.len(), 1);
+        drop(user);
+        drop(lease);
+        directory.drop_database("b", false).unwrap();
+        assert_eq!(names(&directory), ["postgres"]);
+        assert!(!dir.path().join("databases/b").exists());
+        directory.create_database("b", BOOTSTRAP_ROLE).unwrap();
+        let (_lease, mut user) = session(&directory, "b").unwrap();
+        assert!(user.run("SELECT x FROM t").is_err(), "a new database of an old name is empty");
+    }
+
+    #[test]
+    fn a_rename_that_a_crash_interrupted_is_carried_out_at_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = open(dir.path()).unwrap();
+        directory.create_database("a", BOOTSTRAP_ROLE).unwrap();
+        directory
+            .change(|databases| {
+                let place = databases.place("a").unwrap();
+                databases.all[place].info.name = "b".into();
+                databases.all[place].moves_from = Some("a".into());
+                Ok(())
+            })
+            .unwrap();
+        drop(directory);
+        let directory = open(dir.path()).unwrap();
+        assert_eq!(names(&directory), ["postgres", "b"]);
+        assert!(dir.path().join("databases/b").exists() && !dir.path().join("databases/a").exists());
+    }
+
+    #[test]
+    fn a_database_put_there_by_hand_is_taken_in() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path()).unwrap());
+        let path = dir.path().join("databases/mine");
+        drop(colibri_storage::Database::open(&path, &Options::new()).unwrap());
+        fs::create_dir(dir.path().join("databases/.dropped-7")).unwrap();
+        let directory = open(dir.path()).unwrap();
+        assert_eq!(names(&directory), ["postgres", "mine"]);
+        assert!(!dir.path().join("databases/.dropped-7").exists());
+        assert_eq!(open(&path).err().unwrap().state(), SqlState::WRONG_OBJECT_TYPE);
+    }
+
+    #[test]
+    fn a_password_is_given_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let directory = open(dir.path()).unwrap();
+        assert!(directory.set_first_password("one").unwrap());
+        assert!(!directory.set_first_password("two").unwrap());
+        let (verifier, is_superuser) = directory.login("postgres", 0);
+        assert!(is_superuser && verifier.is_some());
+        directory
+            .change_roles(&mut |roles| {
+                roles.expect_mut("postgres")?.valid_until_us = Some(5);
+                Ok(())
+            })
+            .unwrap();
+        assert!(directory.login("postgres", 4).0.is_some() && directory.login("postgres", 5).0.is_none());
+    }
+}

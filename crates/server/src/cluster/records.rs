@@ -1,0 +1,205 @@
+//! What a server remembers besides its databases: roles, names of databases and who may connect, a secret.
+//!
+//! ```text
+//! DIR/cluster/   a database of the storage with one table:
+//!   format     → {"version":1}
+//!   roles      → JSON of all roles
+//!   databases  → JSON of all databases
+//!   secret     → 32 random bytes
+//! ```
+//!
+//! Everything is read when the server starts, and written whole and durably when it changes: roles and databases are few.
+
+use std::path::Path;
+
+use colibri_sql::cluster::{BOOTSTRAP_ROLE, DatabaseInfo, Role, Roles};
+use colibri_sql::{CompactString, Error, Result, SqlState};
+use colibri_storage::{Database, Options, Table, TableKind};
+use serde::{Deserialize, Serialize};
+
+use crate::auth::scram;
+
+const TABLE: &str = "cluster";
+// ON DISK: never renumber.
+const VERSION: u32 = 1;
+
+/// The database that there is from the beginning, and the superuser.
+pub(crate) const FIRST_NAME: &str = "postgres";
+/// The number that PostgreSQL gives it.
+const FIRST_DATABASE: u32 = 5;
+/// The first number of databases made by users.
+const FIRST_USER_DATABASE: u32 = 16_384;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Form {
+    version: u32,
+}
+
+/// A database, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DatabaseRecord {
+    #[serde(flatten)]
+    pub(crate) info: DatabaseInfo,
+    /// The directory that it is in until it has been given its name's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) moves_from: Option<CompactString>,
+}
+
+/// All databases of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Databases {
+    pub(crate) all: Vec<DatabaseRecord>,
+    next_oid: u32,
+}
+
+impl Databases {
+    fn new() -> Self {
+        let mut first = Self { all: Vec::new(), next_oid: FIRST_DATABASE };
+        first.add(FIRST_NAME, BOOTSTRAP_ROLE);
+        first.next_oid = FIRST_USER_DATABASE;
+        first
+    }
+
+    pub(crate) fn add(&mut self, name: &str, owner: u32) {
+        let info = DatabaseInfo {
+            oid: self.next_oid,
+            name: name.into(),
+            owner,
+            allow_connections: true,
+            connection_limit: -1,
+            acl: None,
+        };
+        self.next_oid += 1;
+        self.all.push(DatabaseRecord { info, moves_from: None });
+    }
+
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.all.iter().position(|record| record.info.name == name)
+    }
+}
+
+/// The table of a server's records.
+pub(crate) struct Records {
+    database: Database,
+    table: Table,
+}
+
+/// All records, as they were read.
+pub(crate) struct Loaded {
+    pub(crate) roles: Roles,
+    pub(crate) databases: Databases,
+    pub(crate) secret: [u8; 32],
+}
+
+fn storage(error: colibri_storage::Error) -> Error {
+    colibri_txn::Error::Storage(error).into()
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, format!("the server's record of {what} cannot be read"))
+        .hint("Restore the directory `cluster` from a backup. The databases next to it can be opened by themselves.")
+}
+
+fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    serde_json::to_vec(value).map_err(Error::internal)
+}
+
+impl Records {
+    /// Opens a server's records, and makes those of a new one.
+    pub(crate) fn open(dir: &Path, superusers: &[&str]) -> Result<(Self, Loaded)> {
+        let options = Options::new().size_max(1 << 30).readers_max(16);
+        let database = Database::open(dir, &options).map_err(storage)?;
+        let is_new = match database.read().and_then(|snapshot| snapshot.table(TABLE)) {
+            Ok(_) => false,
+            Err(colibri_storage::Error::NoSuchTable { .. }) => true,
+            Err(error) => return Err(storage(error)),
+        };
+        if is_new {
+            Self::create(&database, superusers)?;
+        }
+        let snapshot = database.read().map_err(storage)?;
+        let table = snapshot.table(TABLE).map_err(storage)?;
+        let read = |key: &'static str| -> Result<&[u8]> {
+            snapshot.get(&table, key.as_bytes()).map_err(storage)?.ok_or_else(|| damaged(key))
+        };
+        let form: Form = serde_json::from_slice(read("format")?).map_err(|_| damaged("format"))?;
+        if form.version != VERSION {
+            let message = format!("the server's records have version {}, and not {VERSION}", form.version);
+            return Err(Error::unsupported(message));
+        }
+        let loaded = Loaded {
+            roles: serde_json::from_slice(read("roles")?).map_err(|_| damaged("roles"))?,
+            databases: serde_json::from_slice(read("databases")?).map_err(|_| damaged("databases"))?,
+            secret: read("secret")?.try_into().map_err(|_| damaged("secret"))?,
+        };
+        drop(snapshot);
+        Ok((Self { database, table }, loaded))
+    }
+
+    fn create(database: &Database, superusers: &[&str]) -> Result<()> {
+        let mut roles = Roles::new(FIRST_NAME);
+        for name in superusers {
+            // A name that cannot be one, or is there already, is left out.
+            _ = roles.add(Role::superuser(0, name));
+        }
+        let secret: [u8; 32] = scram::random()?;
+        let entries = [
+            ("format", json(&Form { version: VERSION })?),
+            ("roles", json(&roles)?),
+            ("databases", json(&Databases::new())?),
+            ("secret", secret.to_vec()),
+        ];
+        let write = || {
+            let mut txn = database.write()?;
+            let table = txn.create_table(TABLE, TableKind::Plain)?;
+            for (key, value) in &entries {
+                txn.put(&table, key.as_bytes(), value)?;
+            }
+            txn.commit().map(drop)
+        };
+        write().map_err(storage)
+    }
+
+    fn write(&self, key: &str, value: &[u8]) -> Result<()> {
+        let write = || {
+            let mut txn = self.database.write()?;
+            txn.put(&self.table, key.as_bytes(), value)?;
+            txn.commit().map(drop)
+        };
+        write().map_err(storage)
+    }
+
+    /// Keeps the roles. They are durable on return.
+    pub(crate) fn write_roles(&self, roles: &Roles) -> Result<()> {
+        self.write("roles", &json(roles)?)
+    }
+
+    /// Keeps the databases. They are durable on return.
+    pub(crate) fn write_databases(&self, databases: &Databases) -> Result<()> {
+        self.write("databases", &json(databases)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_there_at_the_next_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let (records, mut first) = Records::open(dir.path(), &["me", "postgres"]).unwrap();
+        assert!(first.roles.named("me").is_some_and(|role| role.superuser && role.login));
+        assert_eq!(first.databases.all[0].info.oid, FIRST_DATABASE);
+        first.databases.add("birds", BOOTSTRAP_ROLE);
+        first.roles.add(Role::new(0, "you")).unwrap();
+        records.write_databases(&first.databases).unwrap();
+        records.write_roles(&first.roles).unwrap();
+        drop(records);
+        let (_, again) = Records::open(dir.path(), &["other"]).unwrap();
+        assert_eq!(again.databases, first.databases);
+        assert_eq!(again.roles, first.roles);
+        assert_eq!(again.secret, first.secret);
+    }
+}

@@ -1,0 +1,288 @@
+//! A connection until its client has logged in: encryption, cancellations, who it is, which database.
+//!
+//! ```text
+//! socket ─► [SSLRequest ─► TLS] ─► start ─► [SCRAM] ─► database opened ─► session (`session`)
+//!             └ CancelRequest: done
+//! ```
+//!
+//! Invariants: until the client is known it is told nothing of roles and databases, and may send little, and for so long
+//! only; what came before encryption is not taken for what comes after it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use colibri_runtime::timeout;
+use colibri_sql::cluster::{self, Cluster};
+use colibri_sql::{Error, Session, SqlState};
+
+use crate::auth::Auth;
+use crate::auth::scram::{self, Binding, Exchange, MECHANISM, MECHANISM_PLUS};
+use crate::link::{Link, Socket};
+use crate::protocol::frontend::{HEADER_BYTES, LOGIN_BYTES_MAX};
+use crate::protocol::startup::{self, Startup};
+use crate::protocol::{Reader, backend, violation};
+use crate::registry::Membership;
+use crate::session::Client;
+use crate::shared::Shared;
+use crate::tls::Tls;
+
+const NOT_ADMITTED: SqlState = SqlState("28000");
+const WRONG_PASSWORD: SqlState = SqlState("28P01");
+const CANNOT_CONNECT_NOW: SqlState = SqlState("57P03");
+
+/// Connections that superusers can make when everybody else is told that there are too many.
+fn reserved(connections_max: usize) -> usize {
+    (connections_max / 10).min(3)
+}
+
+/// What a client has asked for.
+struct Wanted {
+    user: String,
+    database: String,
+    settings: Vec<(String, String)>,
+}
+
+/// Why there is no session.
+enum Refusal {
+    /// There was not meant to be one, or nobody is there to be told.
+    Over,
+    Told(Error),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(_: io::Error) -> Self {
+        Self::Over
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Told(error)
+    }
+}
+
+/// Serves a connection until its end.
+pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket) {
+    let _counted = Counted::new(&shared);
+    shared.counts.connections.add(1);
+    let mut link = Link::new(socket);
+    // What it takes to log in is forgotten when that is done.
+    let login = Box::pin(timeout(shared.options.login_timeout, log_in(&shared, &mut link)));
+    let refusal = match login.await {
+        Ok(Ok((session, membership, lease))) => {
+            let client = Client::new(Arc::clone(&shared), link, session, membership, lease);
+            client.serve().await;
+            return;
+        }
+        Ok(Err(refusal)) => refusal,
+        // As PostgreSQL does, without a word.
+        Err(_) => Refusal::Over,
+    };
+    if let Refusal::Told(error) = refusal {
+        shared.counts.refused.add(1);
+        let client = link.client().map_or_else(|| "local".to_owned(), |client| client.ip().to_string());
+        shared.log.warn("refused", &[("client", &client), ("code", &error.state().0), ("error", &error)]);
+        backend::error(&mut link.out, "FATAL", &error);
+        _ = timeout(shared.options.login_timeout, link.close()).await;
+    }
+}
+
+/// One more connection, until it is dropped.
+struct Counted(Arc<Shared>);
+
+impl Counted {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.registry.connections.fetch_add(1, Ordering::AcqRel);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.registry.connections.fetch_sub(1, Ordering::AcqRel);
+        self.0.news.ring();
+    }
+}
+
+async fn log_in(
+    shared: &Arc<Shared>,
+    link: &mut Link,
+) -> Result<(Session, Membership, crate::cluster::Lease), Refusal> {
+    let wanted = start(shared, link).await?;
+    let (verifier, is_superuser) = shared.directory.login(&wanted.user, shared.clock.now_us());
+    if shared.auth == Auth::Scram {
+        let proven = prove(shared, link, &wanted.user, verifier.as_deref()).await;
+        if let Err(Refusal::Told(error)) = &proven
+            && error.state() == WRONG_PASSWORD
+        {
+            shared.counts.logins_failed.add(1);
+        }
+        proven?;
+    }
+    if shared.is_ending() {
+        return Err(Error::new(CANNOT_CONNECT_NOW, "the database system is shutting down").into());
+    }
+    let cluster: Arc<dyn Cluster> = Arc::clone(&shared.directory) as _;
+    let (_, info) = cluster::admit(&*cluster, &wanted.user, &wanted.database)?;
+    let membership = admit(shared, link, &wanted, &info, is_superuser)?;
+    let lease = shared.directory.lease(&wanted.database).await?;
+    let mut session = Session::in_cluster(lease.engine(), &cluster, &wanted.user, membership.member.pid)?;
+    for (name, value) in &shared.session_defaults {
+        session.set_default(name, value)?;
+    }
+    for (name, value) in &wanted.settings {
+        session.set_default(name, value)?;
+    }
+    Ok((session, membership, lease))
+}
+
+/// Reads what comes first, up to what a session is asked for with.
+async fn start(shared: &Arc<Shared>, link: &mut Link) -> Result<Wanted, Refusal> {
+    loop {
+        let Some(packet) = link.startup_packet().await?? else { return Err(Refusal::Over) };
+        match startup::parse(&packet)? {
+            Startup::Ssl if link.tls().is_none() => {
+                let certificate = shared.certificate.read().clone();
+                link.out.push(if certificate.is_some() { b'S' } else { b'N' });
+                link.flush().await?;
+                if let Some(certificate) = certificate {
+                    // Somebody in between may have put it there, to be taken for what the client says later.
+                    if !link.inbox.unread().is_empty() {
+                        return Err(violation("received unencrypted data after SSL request").into());
+                    }
+                    let tls = Tls::new(certificate).map_err(|error| Error::internal(&error))?;
+                    link.encrypt(tls);
+                }
+            }
+            Startup::Ssl | Startup::Gss => {
+                link.out.push(b'N');
+                link.flush().await?;
+            }
+            Startup::Cancel { pid, key } => {
+                // Whether there was anything to cancel is nobody's business.
+                if shared.registry.cancel_with_key(pid, key) {
+                    shared.counts.cancels.add(1);
+                }
+                return Err(Refusal::Over);
+            }
+            Startup::Session { minor, parameters } => {
+                let is_local = link.client().is_none_or(|client| client.ip().is_loopback());
+                if shared.options.tls_only && link.tls().is_none() && !is_local {
+                    return Err(Error::new(NOT_ADMITTED, "the server takes encrypted connections only").into());
+                }
+                return wanted(link, minor, &parameters);
+            }
+        }
+    }
+}
+
+fn wanted(link: &mut Link, minor: u16, parameters: &[(&str, &str)]) -> Result<Wanted, Refusal> {
+    let (mut user, mut database) = ("", "");
+    let mut settings = Vec::new();
+    let mut unknown = Vec::new();
+    for &(name, value) in parameters {
+        match name {
+            "user" => user = value,
+            "database" => database = value,
+            "replication" if !matches!(value, "false" | "off" | "no" | "0") => {
+                return Err(Error::unsupported("replication").into());
+            }
+            "replication" => {}
+            "options" => settings.extend(startup::options(value)?),
+            option if option.starts_with("_pq_.") => unknown.push(option),
+            setting => settings.push((setting.to_owned(), value.to_owned())),
+        }
+    }
+    if user.is_empty() {
+        return Err(Error::new(NOT_ADMITTED, "no PostgreSQL user name specified in startup packet").into());
+    }
+    if minor > 0 || !unknown.is_empty() {
+        backend::negotiate_version(&mut link.out, &unknown);
+    }
+    let database = if database.is_empty() { user } else { database };
+    Ok(Wanted { user: user.to_owned(), database: database.to_owned(), settings })
+}
+
+fn wrong_password(user: &str) -> Refusal {
+    Error::new(WRONG_PASSWORD, format!("password authentication failed for user \"{user}\"")).into()
+}
+
+/// Has the client prove that it knows the password.
+async fn prove(shared: &Shared, link: &mut Link, user: &str, verifier: Option<&str>) -> Result<(), Refusal> {
+    let end_point = link.tls().and_then(Tls::binding).map(<[u8]>::to_vec);
+    let binding = end_point.as_deref().map_or(Binding::None, Binding::EndPoint);
+    let mechanisms: &[&str] = match binding {
+        Binding::None => &[MECHANISM],
+        Binding::EndPoint(_) => &[MECHANISM_PLUS, MECHANISM],
+    };
+    backend::authentication_sasl(&mut link.out, mechanisms);
+    link.flush().await?;
+    let first = response(link).await?;
+    let mut reader = Reader::new(&first);
+    let mechanism = reader.string()?;
+    if !mechanisms.contains(&mechanism) {
+        return Err(violation("client selected an invalid SASL authentication mechanism").into());
+    }
+    let length = usize::try_from(reader.i32()?).map_err(|_| violation("the SASL response is empty"))?;
+    let data = reader.bytes(length)?;
+    let secret = &shared.directory.secret;
+    let (exchange, answer) = Exchange::begin(verifier, secret, user, mechanism, binding, data)?;
+    backend::authentication_sasl_continue(&mut link.out, &answer);
+    link.flush().await?;
+    let last = response(link).await?;
+    match exchange.finish(&last)? {
+        Some(answer) => {
+            backend::authentication_sasl_final(&mut link.out, &answer);
+            Ok(())
+        }
+        None => Err(wrong_password(user)),
+    }
+}
+
+/// Waits for what a client answers while it logs in.
+async fn response(link: &mut Link) -> Result<Vec<u8>, Refusal> {
+    let Some(header) = link.wait_message(LOGIN_BYTES_MAX).await?? else { return Err(Refusal::Over) };
+    if header.kind != b'p' {
+        return Err(violation(format!("expected SASL response, got message type {}", header.kind)).into());
+    }
+    let end = HEADER_BYTES + header.body_bytes;
+    let body = link.inbox.unread()[HEADER_BYTES..end].to_vec();
+    link.inbox.take(end);
+    Ok(body)
+}
+
+/// Gives the client a place among those that are connected, if there is one.
+fn admit(
+    shared: &Arc<Shared>,
+    link: &Link,
+    wanted: &Wanted,
+    info: &cluster::DatabaseInfo,
+    is_superuser: bool,
+) -> Result<Membership, Error> {
+    let (registry, max) = (&shared.registry, shared.options.connections_max);
+    let too_many = |message: String| Error::new(SqlState::TOO_MANY_CONNECTIONS, message);
+    let connected = registry.len();
+    if connected >= max {
+        return Err(too_many("sorry, too many clients already".to_owned())
+            .hint(format!("At most {max} can be connected (--max-connections).")));
+    }
+    if !is_superuser {
+        if connected >= max - reserved(max) {
+            let message = "remaining connection slots are reserved for roles with the SUPERUSER attribute";
+            return Err(too_many(message.to_owned()));
+        }
+        let limit = |limit: i32| usize::try_from(limit).unwrap_or(usize::MAX);
+        let roles = shared.directory.roles();
+        let of_role = roles.named(&wanted.user).map_or(-1, |role| role.connection_limit);
+        if of_role >= 0 && registry.count(|member| member.user == wanted.user) >= limit(of_role) {
+            return Err(too_many(format!("too many connections for role \"{}\"", wanted.user)));
+        }
+        if info.connection_limit >= 0
+            && registry.count(|member| member.database == wanted.database) >= limit(info.connection_limit)
+        {
+            return Err(too_many(format!("too many connections for database \"{}\"", wanted.database)));
+        }
+    }
+    Ok(registry.add(scram::random()?, &wanted.database, &wanted.user, link.client()))
+}

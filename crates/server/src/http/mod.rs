@@ -1,0 +1,172 @@
+//! Metrics by HTTP, for those who ask: nothing is computed, and nothing wakes up, while nobody does.
+//!
+//! | path | gives |
+//! | --- | --- |
+//! | `/metrics` | counters in Prometheus' text format |
+//! | `/healthz` | `ok`, without looking at anything |
+//! | `/` | a page for people, which asks for `/status.json` while it is looked at |
+//!
+//! Just enough of HTTP/1.1 for that: GET and HEAD, one request after the other. A client may stay connected.
+
+mod metrics;
+mod status;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use colibri_runtime::{spawn_blocking, timeout};
+
+use crate::link::{Link, Socket};
+use crate::shared::Shared;
+
+const DASHBOARD: &str = include_str!("dashboard.html");
+/// The longest request, in bytes.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// How long a request may take to come, from its first byte on, and an answer to be read.
+const REQUEST_MAX: Duration = Duration::from_secs(10);
+const HEADERS_MAX: usize = 64;
+
+/// What is asked for.
+struct Request {
+    path: String,
+    is_head: bool,
+    is_get: bool,
+    keeps: bool,
+    bytes: usize,
+}
+
+struct Response {
+    status: &'static str,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Response {
+    fn text(status: &'static str, body: &str) -> Self {
+        Self { status, content_type: "text/plain; charset=utf-8", body: body.to_owned() }
+    }
+}
+
+/// Reads a request, if all of it is there.
+fn parse(bytes: &[u8]) -> Result<Option<Request>, &'static str> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    let bytes = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) if bytes.len() < REQUEST_BYTES_MAX => return Ok(None),
+        Ok(httparse::Status::Partial) => return Err("431 Request Header Fields Too Large"),
+        Err(_) => return Err("400 Bad Request"),
+    };
+    let path = request.path.unwrap_or("/").split('?').next().unwrap_or("/").to_owned();
+    let header = |name: &str| request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+    let says = |name: &str, value: &str| {
+        header(name).is_some_and(|header| header.value.eq_ignore_ascii_case(value.as_bytes()))
+    };
+    // A body would be taken for the next request.
+    let has_body =
+        header("transfer-encoding").is_some() || header("content-length").is_some_and(|_| !says("content-length", "0"));
+    let keeps = !has_body
+        && if request.version == Some(1) { !says("connection", "close") } else { says("connection", "keep-alive") };
+    let method = request.method.unwrap_or_default();
+    Ok(Some(Request { path, is_head: method == "HEAD", is_get: method == "GET", keeps, bytes }))
+}
+
+/// Serves a connection until its end.
+pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket) {
+    let mut link = Link::new(socket);
+    let is_local = link.client().is_none_or(|client| client.ip().is_loopback());
+    loop {
+        if link.inbox.unread().is_empty() && !link.fill().await.unwrap_or(false) {
+            return;
+        }
+        let request = match timeout(REQUEST_MAX, request(&mut link)).await {
+            Ok(Ok(Some(request))) => request,
+            Ok(Err(status)) => {
+                write(&mut link, &Response::text(status, "this is no request\n"), false, false);
+                _ = timeout(REQUEST_MAX, link.flush()).await;
+                return;
+            }
+            Ok(Ok(None)) | Err(_) => return,
+        };
+        link.inbox.take(request.bytes);
+        let response = answer(&shared, &request, is_local).await;
+        write(&mut link, &response, request.keeps, request.is_head);
+        if !matches!(timeout(REQUEST_MAX, link.flush()).await, Ok(Ok(()))) || !request.keeps {
+            return;
+        }
+        link.shrink();
+    }
+}
+
+async fn request(link: &mut Link) -> Result<Option<Request>, &'static str> {
+    loop {
+        if let Some(request) = parse(link.inbox.unread())? {
+            return Ok(Some(request));
+        }
+        if !link.fill().await.unwrap_or(false) {
+            return Ok(None);
+        }
+    }
+}
+
+async fn answer(shared: &Arc<Shared>, request: &Request, is_local: bool) -> Response {
+    if !request.is_get && !request.is_head {
+        return Response::text("405 Method Not Allowed", "GET and HEAD only\n");
+    }
+    let computed = |compute: fn(&Shared, bool) -> String| {
+        let shared = Arc::clone(shared);
+        // Figures of a database are read from its pages, which may have to come from the disk.
+        spawn_blocking(move || compute(&shared, is_local))
+    };
+    let (content_type, computing) = match request.path.as_str() {
+        "/healthz" => return Response::text("200 OK", "ok\n"),
+        "/" => {
+            let (status, content_type) = ("200 OK", "text/html; charset=utf-8");
+            return Response { status, content_type, body: DASHBOARD.to_owned() };
+        }
+        "/metrics" => ("text/plain; version=0.0.4; charset=utf-8", computed(metrics::text)),
+        "/status.json" => ("application/json", computed(status::json)),
+        _ => return Response::text("404 Not Found", "there are /, /metrics and /healthz\n"),
+    };
+    match computing.await {
+        Ok(body) => Response { status: "200 OK", content_type, body },
+        Err(_) => Response::text("500 Internal Server Error", "it could not be computed\n"),
+    }
+}
+
+fn write(link: &mut Link, response: &Response, keeps: bool, is_head: bool) {
+    let connection = if keeps { "keep-alive" } else { "close" };
+    let head = format!(
+        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\nConnection: {connection}\r\n\
+         X-Content-Type-Options: nosniff\r\nContent-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'; connect-src 'self'\r\n\r\n",
+        response.status,
+        response.content_type,
+        response.body.len()
+    );
+    link.out.extend_from_slice(head.as_bytes());
+    if !is_head {
+        link.out.extend_from_slice(response.body.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn requests_are_read_when_they_are_whole() {
+        let whole = b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\nrest";
+        let request = parse(whole).unwrap().unwrap();
+        assert_eq!((&*request.path, request.is_get, request.keeps), ("/metrics", true, true));
+        assert_eq!(&whole[request.bytes..], b"rest");
+        assert!(parse(&whole[..20]).unwrap().is_none());
+        assert!(!parse(b"GET / HTTP/1.0\r\n\r\n").unwrap().unwrap().keeps);
+        assert!(!parse(b"GET / HTTP/1.1\r\nConnection: Close\r\n\r\n").unwrap().unwrap().keeps);
+        assert!(!parse(b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n").unwrap().unwrap().keeps);
+        assert!(parse(b"\x16\x03\x01\x02").is_err());
+        assert!(parse(&[b"GET / HTTP/1.1\r\n".to_vec(), vec![b'a'; REQUEST_BYTES_MAX]].concat()).is_err());
+    }
+}

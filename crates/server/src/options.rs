@@ -1,0 +1,77 @@
+//! What a server is told when it starts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use colibri_runtime::Cpus;
+
+use crate::auth::Auth;
+use crate::log::LogFormat;
+
+/// How a server is to be. Made by [`Options::new`]; everything has a default.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory: of databases, roles, and what else belongs to the server. It is made if it is not there.
+    pub dir: PathBuf,
+    /// Addresses to listen at: `127.0.0.1:5432`, `[::1]:5432`, `localhost:5432`; port 0 is any free one.
+    pub listen: Vec<String>,
+    /// Directory of the Unix socket `.s.PGSQL.PORT`; none unless it is given.
+    pub socket_dir: Option<PathBuf>,
+    /// Sessions at the same time, at most.
+    pub connections_max: usize,
+    /// CPUs to use: what this process may unless it is given.
+    pub cpus: Option<Cpus>,
+    /// One thread, and small caches.
+    pub tiny: bool,
+    /// End when nobody has been connected for so long.
+    pub idle_exit: Option<Duration>,
+    /// Where metrics are served, by HTTP.
+    pub metrics: Option<String>,
+    /// Certificate and key, in PEM files.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Clients from other machines have to use TLS.
+    pub tls_only: bool,
+    /// How clients log in. Unless it is given: `trust`, and then no address may be reachable from elsewhere.
+    pub auth: Option<Auth>,
+    /// A file whose first line becomes the password of the superuser `postgres`, if that has none.
+    pub password_file: Option<PathBuf>,
+    /// How lines of the log look.
+    pub log_format: LogFormat,
+    /// Statements that take longer are logged.
+    pub slow_statement: Option<Duration>,
+    /// How long a client may take to log in.
+    pub login_timeout: Duration,
+    /// How long a database stays open when nobody is connected to it any more.
+    pub database_keep: Duration,
+    /// How long statements may go on when the server is asked to end.
+    pub grace: Duration,
+    /// The longest message, in bytes.
+    pub message_bytes_max: usize,
+}
+
+impl Options {
+    /// The defaults: 127.0.0.1:5432, 100 connections.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
+            dir: dir.into(),
+            listen: vec!["127.0.0.1:5432".to_owned()],
+            socket_dir: None,
+            connections_max: 100,
+            cpus: None,
+            tiny: false,
+            idle_exit: None,
+            metrics: None,
+            tls: None,
+            tls_only: false,
+            auth: None,
+            password_file: None,
+            log_format: LogFormat::Text,
+            slow_statement: None,
+            login_timeout: Duration::from_secs(60),
+            database_keep: Duration::from_secs(60),
+            grace: Duration::from_secs(60),
+            message_bytes_max: 256 << 20,
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! A server from its start to its end.
+//!
+//! ```text
+//! directory ─ listeners ─ ready ─► accept … ─► told to end ─► 1 nobody new  2 sessions end  3 databases close
+//! ```
+//!
+//! | told by | sessions end |
+//! | --- | --- |
+//! | SIGTERM, or nobody connected for `idle_exit` | when their transaction is over; after `grace` at once |
+//! | SIGINT | at once: what they do is taken back |
+//!
+//! SIGHUP has certificates read again.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use colibri_runtime::net::UnixStream;
+use colibri_runtime::{Builder, Cpus, Pool, spawn, spawn_blocking, timeout};
+use parking_lot::RwLock;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::auth::Auth;
+use crate::clock::Clock;
+use crate::cluster::Directory;
+use crate::connection;
+use crate::counts::Counts;
+use crate::error::ServeError;
+use crate::listen::{self, Listener, PORT};
+use crate::log::Log;
+use crate::machine;
+use crate::options::Options;
+use crate::registry::{Registry, Stop};
+use crate::shared::Shared;
+use crate::tls::Certificate;
+
+/// How long sessions have that are told to end at once.
+const FAST_MAX: Duration = Duration::from_secs(5);
+/// Connections beyond the limit that are heard at all: to cancel something, or to be told that there are too many.
+const UNHEARD: usize = 100;
+/// Descriptors of a connection, and of everything else.
+const DESCRIPTORS_BESIDE: u64 = 256;
+
+/// How the server is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum Ending {
+    No = 0,
+    Graceful = 1,
+    Fast = 2,
+}
+
+/// Runs a server until it is told to end, by a signal or by its own idleness.
+///
+/// This thread becomes one of the server's.
+///
+/// # Errors
+/// If it cannot start. What goes wrong later is logged.
+pub fn serve(options: Options) -> Result<(), ServeError> {
+    let log = Log { format: options.log_format };
+    let cpus = if options.tiny { Cpus::new(1.0) } else { options.cpus };
+    let mut builder = Builder::new().name("colibri").on_panic(move |report| {
+        let pool = report.pool.map_or("blocking", Pool::name);
+        log.error("panic", &[("pool", &pool), ("message", &report.message)]);
+    });
+    if let Some(cpus) = cpus {
+        builder = builder.cpus(cpus);
+    }
+    if options.tiny {
+        builder = builder.blocking(2, Duration::from_millis(100));
+    }
+    builder.run(Pool::System, run(options, log)).map_err(ServeError::system("cannot start threads"))?
+}
+
+async fn run(options: Options, log: Log) -> Result<(), ServeError> {
+    machine::allow_descriptors(options.connections_max as u64 + DESCRIPTORS_BESIDE);
+    let server = Server::open(options, log)?;
+    let listeners = server.listen()?;
+    let names: Vec<String> = listeners.iter().map(Listener::name).collect();
+    let metrics = server.listen_for_metrics()?;
+    server.hear_signals()?;
+    let accepting: Vec<_> = listeners
+        .into_iter()
+        .map(|listener| {
+            let shared = Arc::clone(&server.shared);
+            listen::accept_all(listener, log, move |socket| {
+                let heard_max = 2 * shared.options.connections_max + UNHEARD;
+                if shared.registry.connections.load(Ordering::Acquire) < heard_max {
+                    drop(spawn(Pool::User, connection::serve(Arc::clone(&shared), socket)));
+                } else {
+                    shared.counts.refused.add(1);
+                }
+            })
+        })
+        .collect();
+    server.say_ready(&names, metrics.as_deref());
+    machine::notify("READY=1");
+    let ending = server.until_told().await;
+    machine::notify("STOPPING=1");
+    accepting.into_iter().for_each(colibri_runtime::JoinHandle::cancel);
+    server.end(ending).await;
+    Ok(())
+}
+
+struct Server {
+    shared: Arc<Shared>,
+    ending: Arc<AtomicU8>,
+}
+
+impl Server {
+    fn open(options: Options, log: Log) -> Result<Self, ServeError> {
+        let clock = Clock::new();
+        let registry = Arc::new(Registry::new(clock));
+        let storage = colibri_storage::Options::new()
+            .readers_max((options.connections_max as u32).saturating_mul(2).clamp(1_024, 1 << 20));
+        let user = machine::user_name();
+        let superusers: Vec<&str> = user.iter().map(String::as_str).collect();
+        let directory =
+            Directory::open(&options.dir, &superusers, storage, options.database_keep, Arc::clone(&registry), clock)?;
+        let certificate = match &options.tls {
+            Some((certificates, key)) => Some(Arc::new(Certificate::load(certificates, key)?)),
+            None => None,
+        };
+        if let Some(file) = &options.password_file {
+            set_password(&directory, file, log)?;
+        }
+        directory.set("max_connections", options.connections_max);
+        directory.set("data_directory", options.dir.display());
+        directory.set("ssl", if certificate.is_some() { "on" } else { "off" });
+        let shared = Arc::new(Shared {
+            auth: options.auth.unwrap_or(Auth::Trust),
+            session_defaults: machine::session_defaults(options.tiny),
+            directory,
+            registry,
+            counts: Counts::default(),
+            log,
+            clock,
+            certificate: RwLock::new(certificate),
+            is_ending: AtomicBool::new(false),
+            news: crate::bell::Bell::default(),
+            started: Instant::now(),
+            options,
+        });
+        Ok(Self { shared, ending: Arc::new(AtomicU8::new(Ending::No as u8)) })
+    }
+
+    /// Opens the sockets that clients connect to.
+    fn listen(&self) -> Result<Vec<Listener>, ServeError> {
+        let options = &self.shared.options;
+        let mut listeners = Listener::activated()?;
+        // Where systemd listens nobody else has to.
+        if listeners.is_empty() {
+            for text in &options.listen {
+                for address in listen::addresses(text)? {
+                    match Listener::tcp(address) {
+                        Ok(listener) => listeners.push(listener),
+                        // A machine may have no IPv6.
+                        Err(_) if text.starts_with("localhost") && !listeners.is_empty() => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        if let Some(open) = listeners.iter().find(|listener| !listener.is_local())
+            && options.auth.is_none()
+        {
+            return Err(ServeError::Open(open.name()));
+        }
+        let port = listeners.iter().find_map(Listener::port).unwrap_or(PORT);
+        if let Some(dir) = &options.socket_dir {
+            listeners.push(Listener::unix(dir, port)?);
+            self.shared.directory.set("unix_socket_directories", dir.display());
+        }
+        let hosts: Vec<String> = listeners.iter().filter(|listener| listener.port().is_some()).map(Listener::name).collect();
+        self.shared.directory.set("listen_addresses", hosts.join(","));
+        self.shared.directory.set("port", port);
+        Ok(listeners)
+    }
+
+    /// Serves metrics, if somebody wants them; where.
+    fn listen_for_metrics(&self) -> Result<Option<String>, ServeError> {
+        let Some(text) = &self.shared.options.metrics else { return Ok(None) };
+        let mut names = Vec::new();
+        for address in listen::addresses(text)? {
+            let listener = Listener::tcp(address)?;
+            names.push(listener.name());
+            let shared = Arc::clone(&self.shared);
+            drop(listen::accept_all(listener, self.shared.log, move |socket| {
+                drop(spawn(Pool::Batch, crate::http::serve(Arc::clone(&shared), socket)));
+            }));
+        }
+        Ok(Some(names.join(",")))
+    }
+
+    fn say_ready(&self, names: &[String], metrics: Option<&str>) {
+        let fields: [(&str, &dyn std::fmt::Display); 5] = [
+            ("listen", &names.join(",")),
+            ("metrics", &metrics.unwrap_or("none")),
+            ("dir", &self.shared.options.dir.display()),
+            ("auth", &self.shared.auth.name()),
+            ("pid", &std::process::id()),
+        ];
+        self.shared.log.info("ready", &fields);
+    }
+
+    fn hear_signals(&self) -> Result<(), ServeError> {
+        let failed = || ServeError::system("cannot hear signals");
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            let (ours, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed())?;
+            signal_hook::low_level::pipe::register(signal, theirs).map_err(failed())?;
+            let ours = UnixStream::from_std(ours).map_err(failed())?;
+            let (shared, ending) = (Arc::clone(&self.shared), Arc::clone(&self.ending));
+            drop(spawn(Pool::System, async move {
+                let mut byte = [0; 16];
+                while ours.read(&mut byte).await.is_ok_and(|read| read > 0) {
+                    let told = match signal {
+                        SIGTERM => Ending::Graceful,
+                        SIGINT => Ending::Fast,
+                        _ => {
+                            reload(&shared);
+                            continue;
+                        }
+                    };
+                    ending.fetch_max(told as u8, Ordering::AcqRel);
+                    shared.news.ring();
+                }
+            }));
+        }
+        Ok(())
+    }
+
+    fn told(&self) -> Ending {
+        match self.ending.load(Ordering::Acquire) {
+            0 => Ending::No,
+            1 => Ending::Graceful,
+            _ => Ending::Fast,
+        }
+    }
+
+    /// Waits until the server is told to end, or has had nothing to do for as long as it was told to wait.
+    async fn until_told(&self) -> Ending {
+        let shared = &self.shared;
+        loop {
+            let heard = shared.news.count();
+            let (told, connected) = (self.told(), shared.counts.connections.get());
+            if told != Ending::No {
+                return told;
+            }
+            let is_alone = shared.registry.connections.load(Ordering::Acquire) == 0;
+            match shared.options.idle_exit.filter(|_| is_alone) {
+                None => shared.news.wait(heard).await,
+                Some(limit) => {
+                    let nothing_new = timeout(limit, shared.news.wait(heard)).await.is_err();
+                    if nothing_new && shared.counts.connections.get() == connected {
+                        shared.log.info("idle", &[("for_s", &limit.as_secs())]);
+                        return Ending::Graceful;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends sessions, then databases.
+    async fn end(&self, ending: Ending) {
+        let shared = &self.shared;
+        shared.is_ending.store(true, Ordering::Release);
+        let sessions = shared.registry.len();
+        let how = if ending == Ending::Fast { "fast" } else { "graceful" };
+        shared.log.info("ending", &[("how", &how), ("sessions", &sessions)]);
+        if ending == Ending::Graceful {
+            shared.registry.stop(Stop::WhenIdle, |_| true);
+            let grace = shared.options.grace;
+            self.until_left(Instant::now() + grace, || self.told() == Ending::Fast).await;
+        }
+        shared.registry.stop(Stop::Now, |_| true);
+        self.until_left(Instant::now() + FAST_MAX, || false).await;
+        let directory = Arc::clone(&shared.directory);
+        for error in spawn_blocking(move || directory.close()).await.unwrap_or_default() {
+            shared.log.error("close_failed", &[("error", &error)]);
+        }
+        shared.log.info("ended", &[("sessions_cut_off", &shared.registry.len())]);
+    }
+
+    /// Waits until all sessions have ended, so long at most, or until something else says that it was long enough.
+    async fn until_left(&self, until: Instant, is_enough: impl Fn() -> bool) {
+        let shared = &self.shared;
+        loop {
+            let heard = shared.news.count();
+            let left = until.saturating_duration_since(Instant::now());
+            if shared.registry.len() == 0 || is_enough() || left.is_zero() {
+                return;
+            }
+            // Who has just logged in has not heard of the end.
+            shared.registry.stop(Stop::WhenIdle, |_| true);
+            _ = timeout(left, shared.news.wait(heard)).await;
+        }
+    }
+}
+
+fn set_password(directory: &Directory, file: &Path, log: Log) -> Result<(), ServeError> {
+    let text = fs::read_to_string(file).map_err(ServeError::system("cannot read the password file"))?;
+    let password = text.lines().next().unwrap_or_default();
+    if password.is_empty() {
+        let source = io::Error::new(io::ErrorKind::InvalidData, "its first line is empty");
+        return Err(ServeError::System { action: "cannot use the password file", source });
+    }
+    if directory.set_first_password(password)? {
+        log.info("password_set", &[("role", &"postgres")]);
+    }
+    Ok(())
+}
+
+/// Reads certificates again; connections that begin from now on have the new ones.
+fn reload(shared: &Shared) {
+    let Some((certificates, key)) = &shared.options.tls else { return };
+    match Certificate::load(certificates, key) {
+        Ok(certificate) => {
+            *shared.certificate.write() = Some(Arc::new(certificate));
+            shared.log.info("reloaded", &[("certificate", &certificates.display())]);
+        }
+        Err(error) => shared.log.error("reload_failed", &[("error", &error)]),
+    }
+}

@@ -1,0 +1,289 @@
+//! Running a statement from a task: step by step, waiting without a thread, within limits.
+//!
+//! A statement begins in the session's pool. When it has worked for so long (`colibri.batch_after`), it goes on in the pool
+//! for work that nobody waits for, and its session comes back when it is done. What a step cannot interrupt (a change of
+//! the catalogue, EXPLAIN ANALYZE) runs on a thread of its own.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use colibri_runtime::{Pool, Sleep, budget, sleep_until, spawn_blocking};
+use colibri_sql::cluster::Waits;
+use colibri_sql::{Error, Progress, Rows, Running, Session, SqlState};
+use colibri_txn::LockWait;
+
+use super::{Client, End, Failure, admin_shutdown};
+use crate::link::Link;
+use crate::registry::{Member, Stop};
+
+/// Rows that a statement looks at before it asks whether others should run: some hundred microseconds.
+const BUDGET_ROWS: i64 = 4_096;
+/// As much as this of what a client sends ahead is taken in while a statement runs, so as to notice if it goes away.
+const AHEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Settings that the server heeds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Limits {
+    pub(super) statement: Option<Duration>,
+    pub(super) lock: Option<Duration>,
+    pub(super) idle_in_transaction: Option<Duration>,
+    pub(super) batch_after: Option<Duration>,
+    pub(super) is_batch: bool,
+}
+
+impl Limits {
+    pub(super) fn of(session: &Session) -> Self {
+        Self {
+            statement: session.time_limit("statement_timeout"),
+            lock: session.time_limit("lock_timeout"),
+            idle_in_transaction: session.time_limit("idle_in_transaction_session_timeout"),
+            batch_after: session.time_limit("colibri.batch_after"),
+            is_batch: session.setting("colibri.priority").is_ok_and(|priority| priority == "batch"),
+        }
+    }
+
+    /// Where the session's statements begin.
+    pub(super) fn pool(&self) -> Pool {
+        if self.is_batch { Pool::Batch } else { Pool::User }
+    }
+}
+
+/// A statement's time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    deadline: Option<Instant>,
+    /// How long it has worked, up to when it was resumed.
+    worked: Duration,
+    resumed: Instant,
+    steps: u32,
+}
+
+fn canceled(why: &str) -> Error {
+    Error::new(SqlState::CANCELED, format!("canceling statement due to {why}"))
+}
+
+impl Client {
+    /// A statement's turn begins.
+    pub(super) fn turn(&self, began: Instant) -> Turn {
+        let deadline = self.limits.statement.map(|limit| began + limit);
+        Turn { deadline, worked: Duration::ZERO, resumed: began, steps: 0 }
+    }
+
+    /// Whoever asked for a cancellation before the session's flag was taken back asked in time.
+    pub(super) fn heed_cancel(&self) {
+        if self.member().is_cancelled() {
+            self.member().raise_flag();
+        }
+    }
+
+    /// Goes on with a statement until it has rows that may be told (`None`) or is done: its command tag.
+    ///
+    /// On failure the statement is over, and taken back.
+    pub(super) async fn advance(
+        &mut self,
+        running: &mut Option<Running>,
+        rows: &mut Rows,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Failure> {
+        let at_work = |running: &Option<Running>| running.as_ref().expect("a statement is at work").holds_rows();
+        loop {
+            match self.step(running, rows, turn).await? {
+                // They are complete; what becomes of the statement comes next.
+                Progress::Rows if at_work(running) => {}
+                Progress::Rows => {
+                    self.between_steps(running, turn).await?;
+                    return Ok(None);
+                }
+                Progress::Yield => self.between_steps(running, turn).await?,
+                Progress::Wait(wait) => {
+                    if let Err(failure) = self.wait_for(wait, turn).await {
+                        self.fail(running);
+                        return Err(failure);
+                    }
+                }
+                Progress::Done(completion) => {
+                    self.owe(completion.ticket);
+                    return Ok(Some(completion.tag));
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, running: &mut Option<Running>) {
+        if let Some(running) = running {
+            self.session().fail(running);
+        }
+    }
+
+    async fn step(
+        &mut self,
+        running: &mut Option<Running>,
+        rows: &mut Rows,
+        turn: &Turn,
+    ) -> Result<Progress, Failure> {
+        let Some(at_work) = running else { return Err(Error::internal("no statement is at work").into()) };
+        let stepped = if at_work.prepared().ignores_budget() {
+            let (Some(mut moved), mut filled) = (running.take(), std::mem::take(rows)) else {
+                return Err(Error::internal("no statement is at work").into());
+            };
+            let deadline = turn.deadline;
+            let (moved, filled, stepped) = self
+                .elsewhere(deadline, move |session| {
+                    let stepped = session.step(&mut moved, &mut filled, i64::MAX);
+                    (moved, filled, stepped)
+                })
+                .await?;
+            (*running, *rows) = (Some(moved), filled);
+            stepped
+        } else {
+            self.session().step(at_work, rows, BUDGET_ROWS)
+        };
+        stepped.map_err(|error| self.why_canceled(error, turn))
+    }
+
+    /// A cancellation has several reasons, of which the operators know none.
+    pub(super) fn why_canceled(&self, error: Error, turn: &Turn) -> Failure {
+        if error.state() != SqlState::CANCELED {
+            return error.into();
+        }
+        if self.member().stopping() == Stop::Now {
+            return End::Fatal(admin_shutdown()).into();
+        }
+        let is_late = turn.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        if is_late && !self.member().is_cancelled() {
+            return canceled("statement timeout").into();
+        }
+        error.into()
+    }
+
+    /// Runs something on a thread that may wait. At the deadline it is cancelled, and takes as long as it takes to notice.
+    pub(super) async fn elsewhere<T: Send + 'static>(
+        &mut self,
+        deadline: Option<Instant>,
+        run: impl FnOnce(&mut Session) -> T + Send + 'static,
+    ) -> Result<T, End> {
+        let mut session = self.session.take().expect("it is away only while its task waits for it");
+        let mut away = spawn_blocking(move || {
+            let done = run(&mut session);
+            (session, done)
+        });
+        let mut timer = pin!(deadline.map(sleep_until));
+        let member = &self.membership.member;
+        let mut is_late = false;
+        let back = poll_fn(|cx| {
+            if let (Some(timer), false) = (timer.as_mut().as_pin_mut(), is_late)
+                && timer.poll(cx).is_ready()
+            {
+                is_late = true;
+                member.raise_flag();
+            }
+            Pin::new(&mut away).poll(cx)
+        })
+        .await;
+        match back {
+            Ok((session, done)) => {
+                self.session = Some(session);
+                Ok(done)
+            }
+            Err(error) => Err(End::Fatal(Error::internal(format_args!("a statement ended: {error}")))),
+        }
+    }
+
+    /// Between two steps: others may have to run, and the statement may have to end.
+    pub(super) async fn between_steps(
+        &mut self,
+        running: &mut Option<Running>,
+        turn: &mut Turn,
+    ) -> Result<(), Failure> {
+        let rested = self.rest(turn).await;
+        if rested.is_err() {
+            self.fail(running);
+        }
+        rested
+    }
+
+    /// Lets others run, if it is time; finds out whether what is at work may go on.
+    pub(super) async fn rest(&mut self, turn: &mut Turn) -> Result<(), Failure> {
+        turn.steps += 1;
+        // Most statements have one step.
+        if turn.steps == 1 {
+            return Ok(());
+        }
+        if budget::is_over() {
+            let now = Instant::now();
+            turn.worked += now - turn.resumed;
+            if self.limits.batch_after.is_some_and(|limit| turn.worked >= limit) && self.pool != Pool::Batch {
+                self.shared.counts.sunk.add(1);
+                self.be_in(Pool::Batch).await;
+            } else {
+                budget::yield_now().await;
+            }
+            turn.resumed = Instant::now();
+        }
+        if self.member().stopping() == Stop::Now {
+            return Err(End::Fatal(admin_shutdown()).into());
+        }
+        if turn.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(canceled("statement timeout").into());
+        }
+        let link = &mut self.link;
+        if poll_fn(|cx| Poll::Ready(is_gone(link, cx))).await {
+            return Err(End::Gone.into());
+        }
+        Ok(())
+    }
+
+    /// Waits for a lock.
+    pub(super) async fn wait_for(&mut self, wait: LockWait, turn: &mut Turn) -> Result<(), Failure> {
+        let lock_limit = self.limits.lock.map(|limit| Instant::now() + limit);
+        let mut lock_timer = pin!(lock_limit.map(sleep_until));
+        let mut statement_timer = pin!(turn.deadline.map(sleep_until));
+        let mut wait = pin!(wait);
+        let (link, member): (&mut Link, &Member) = (&mut self.link, &self.membership.member);
+        member.waits_for(Some(Waits::Lock));
+        let waited = poll_fn(|cx| {
+            if wait.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            if member.stopping() == Stop::Now {
+                return Poll::Ready(Err(End::Fatal(admin_shutdown()).into()));
+            }
+            if member.is_cancelled() {
+                return Poll::Ready(Err(canceled("user request").into()));
+            }
+            if is_due(lock_timer.as_mut().as_pin_mut(), cx) {
+                let message = "canceling statement due to lock timeout";
+                return Poll::Ready(Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, message).into()));
+            }
+            if is_due(statement_timer.as_mut().as_pin_mut(), cx) {
+                return Poll::Ready(Err(canceled("statement timeout").into()));
+            }
+            if is_gone(link, cx) {
+                return Poll::Ready(Err(End::Gone.into()));
+            }
+            Poll::Pending
+        })
+        .await;
+        self.member().waits_for(None);
+        turn.resumed = Instant::now();
+        waited
+    }
+}
+
+fn is_due(timer: Option<Pin<&mut Sleep>>, cx: &mut std::task::Context<'_>) -> bool {
+    timer.is_some_and(|timer| timer.poll(cx).is_ready())
+}
+
+/// Whether the client is not there any more. What it sends ahead is taken in, up to a limit.
+fn is_gone(link: &mut Link, cx: &mut std::task::Context<'_>) -> bool {
+    while link.inbox.unread().len() < AHEAD_BYTES_MAX {
+        match link.poll_fill(cx) {
+            Poll::Ready(Ok(true)) => {}
+            Poll::Ready(_) => return true,
+            Poll::Pending => return false,
+        }
+    }
+    false
+}

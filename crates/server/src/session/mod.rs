@@ -1,0 +1,510 @@
+//! A client that has logged in: its messages, one after the other, and their answers.
+//!
+//! ```text
+//! wait ─► message ─► simple:   Query ───────────────────────────────► run ─► ready, flush
+//!                    extended: Parse, Bind, Describe, Execute ─► run
+//!                              Sync ───────────────────────────────────────► ready, flush
+//! ```
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `simple` | queries as text, of one statement or several |
+//! | `extended` | prepared statements, portals, Sync |
+//! | `copy` | COPY from and to the client |
+//! | `drive` | running a statement: steps, waiting, limits, pools |
+//!
+//! Invariants
+//! - Nothing that says that something is committed, or that was seen before it was, leaves before it is durable: what is
+//!   owed is waited for by [`Client::flush`], in front of every write.
+//! - A client that waits for its next message costs its task, its session and little else; a client that does not read
+//!   stops its statement at [`OUT_BYTES`].
+//! - After an error of an extended message all others up to the next Sync are left out.
+
+mod copy;
+mod drive;
+mod extended;
+mod simple;
+
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use colibri_runtime::{Pool, Sleep, budget, sleep};
+use colibri_sql::cluster::{SessionState, Waits};
+use colibri_sql::{Error, Session, Severity, SqlState, TransactionState};
+use colibri_txn::CommitTicket;
+
+use crate::cluster::Lease;
+use crate::link::Link;
+use crate::protocol::frontend::{self, HEADER_BYTES, Header, Message};
+use crate::protocol::{backend, violation};
+use crate::registry::{Member, Membership, Query, Stop};
+use crate::shared::Shared;
+use drive::Limits;
+use extended::Portals;
+
+/// An answer that has become so long is sent before there is more of it.
+const OUT_BYTES: usize = 32 << 10;
+const ADMIN_SHUTDOWN: SqlState = SqlState("57P01");
+const IDLE_IN_TRANSACTION: SqlState = SqlState("25P03");
+
+/// How a session ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The client has said goodbye.
+    Closed,
+    /// The client is not there any more.
+    Gone,
+    /// The client is to be told why.
+    Fatal(Error),
+}
+
+/// Why a message was not carried out.
+#[derive(Debug)]
+enum Failure {
+    /// The client is told, and may go on.
+    Error(Error),
+    /// That was it.
+    End(End),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<End> for Failure {
+    fn from(end: End) -> Self {
+        Self::End(end)
+    }
+}
+
+/// What the client may be told only when a ticket is due.
+struct Owed {
+    ticket: CommitTicket,
+    /// Where in what is to be sent that begins.
+    from: usize,
+}
+
+/// A client that has logged in.
+///
+/// Fields are dropped in order: the session goes before its place among those that use the database.
+pub(crate) struct Client {
+    shared: Arc<Shared>,
+    link: Link,
+    /// Away while a thread of its own runs it.
+    session: Option<Box<Session>>,
+    portals: Portals,
+    /// After an error, until the next Sync.
+    is_skipping: bool,
+    /// Of a message with data for a COPY, the bytes that were not taken yet. If the COPY has failed they are left out.
+    copy_left: usize,
+    /// Something is to be sent though the client has asked for nothing more.
+    is_flush_due: bool,
+    owed: Option<Owed>,
+    scratch: String,
+    limits: Limits,
+    reported: Reported,
+    /// The pool that the task is in.
+    pool: Pool,
+    membership: Membership,
+    _lease: Lease,
+}
+
+/// Settings that clients are told of when they change: PostgreSQL's GUC_REPORT.
+const REPORTED: [(&str, &str); 9] = [
+    ("application_name", "application_name"),
+    ("client_encoding", "client_encoding"),
+    ("DateStyle", "datestyle"),
+    ("default_transaction_read_only", "default_transaction_read_only"),
+    ("IntervalStyle", "intervalstyle"),
+    ("is_superuser", "is_superuser"),
+    ("session_authorization", "session_authorization"),
+    ("standard_conforming_strings", "standard_conforming_strings"),
+    ("TimeZone", "timezone"),
+];
+
+/// What the client was told last.
+#[derive(Default)]
+struct Reported {
+    version: Option<u32>,
+    values: [String; REPORTED.len()],
+    /// Notices that matter less are kept back.
+    notices_from: Option<Severity>,
+}
+
+impl Client {
+    pub(crate) fn new(shared: Arc<Shared>, link: Link, session: Session, membership: Membership, lease: Lease) -> Self {
+        Self {
+            shared,
+            link,
+            session: Some(Box::new(session)),
+            portals: Portals::default(),
+            is_skipping: false,
+            copy_left: 0,
+            is_flush_due: false,
+            owed: None,
+            scratch: String::new(),
+            limits: Limits::default(),
+            reported: Reported::default(),
+            pool: Pool::User,
+            membership,
+            _lease: lease,
+        }
+    }
+
+    fn member(&self) -> &Member {
+        &self.membership.member
+    }
+
+    fn session(&mut self) -> &mut Session {
+        self.session.as_mut().expect("it is away only while its task waits for it")
+    }
+
+    /// Greets the client, and serves it until its end; that is told to it as well.
+    pub(crate) async fn serve(mut self) -> End {
+        self.greet().await;
+        let end = match self.flush().await {
+            Ok(()) => self.run().await,
+            Err(end) => end,
+        };
+        if let End::Fatal(error) = &end {
+            // What it was about to be told of statements before stays in front.
+            backend::error(&mut self.link.out, "FATAL", error);
+            self.shared.log.warn("session_ended", &[("pid", &self.member().pid), ("error", error)]);
+        }
+        // Takes a transaction back before waiting for a client that may not read.
+        self.session = None;
+        if !matches!(end, End::Gone) {
+            _ = colibri_runtime::timeout(GOODBYE_MAX, self.link.close()).await;
+        }
+        self.shared.counts.traffic(self.link.bytes_in, self.link.bytes_out);
+        end
+    }
+
+    async fn greet(&mut self) {
+        let flag = self.session().cancel_flag();
+        let member = Arc::clone(&self.membership.member);
+        poll_fn(move |cx| {
+            member.reach(Arc::clone(&flag), cx.waker());
+            Poll::Ready(())
+        })
+        .await;
+        backend::authentication_ok(&mut self.link.out);
+        for (name, value) in [
+            ("server_version", self.session().setting("server_version").unwrap_or_default()),
+            ("server_encoding", "UTF8".to_owned()),
+            ("in_hot_standby", "off".to_owned()),
+            ("integer_datetimes", "on".to_owned()),
+        ] {
+            backend::parameter_status(&mut self.link.out, name, &value);
+        }
+        self.report_settings();
+        let (pid, key) = (self.member().pid, self.member().key);
+        backend::backend_key(&mut self.link.out, pid, &key);
+        backend::ready(&mut self.link.out, TransactionState::Idle);
+    }
+
+    async fn run(&mut self) -> End {
+        loop {
+            self.skip_copy();
+            let step = match self.link.message(self.shared.options.message_bytes_max) {
+                _ if self.copy_left > 0 => self.wait().await,
+                Ok(Some(header)) => self.take(header).await,
+                Ok(None) => self.wait().await,
+                Err(error) => Err(End::Fatal(error)),
+            };
+            if let Err(end) = step {
+                return end;
+            }
+        }
+    }
+
+    /// Leaves out what is left of data for a COPY that has failed.
+    fn skip_copy(&mut self) {
+        let bytes = self.copy_left.min(self.link.inbox.unread().len());
+        self.link.inbox.take(bytes);
+        self.copy_left -= bytes;
+    }
+
+    /// Carries a message out.
+    async fn take(&mut self, header: Header) -> Result<(), End> {
+        let Header { kind, body_bytes } = header;
+        if self.is_skipping && !matches!(kind, b'S' | b'X') {
+            self.link.inbox.take(HEADER_BYTES + body_bytes);
+            return Ok(());
+        }
+        // The message lies in the buffer, which nothing is added to until it is understood.
+        let mut inbox = std::mem::take(&mut self.link.inbox);
+        let body = &inbox.unread()[HEADER_BYTES..HEADER_BYTES + body_bytes];
+        let next = frontend::parse(kind, body).and_then(|message| self.understand(message));
+        inbox.take(HEADER_BYTES + body_bytes);
+        self.link.inbox = inbox;
+        match next {
+            Ok(Next::Done) => Ok(()),
+            Ok(Next::Query(text)) => self.query(text).await,
+            Ok(Next::Execute { portal, rows_max }) => {
+                let executed = self.execute(&portal, rows_max).await;
+                self.after_extended(executed)
+            }
+            Ok(Next::Sync) => self.sync().await,
+            Ok(Next::Flush) => self.flush().await,
+            Ok(Next::Terminate) => Err(End::Closed),
+            Err(error) => {
+                self.session().fail_block();
+                if matches!(kind, b'Q' | b'F') {
+                    self.tell(&error);
+                    return self.ready().await;
+                }
+                self.after_extended(Err(error.into()))
+            }
+        }
+    }
+
+    /// Does what takes no time, and gives what does.
+    fn understand(&mut self, message: Message<'_>) -> Result<Next, Error> {
+        match message {
+            Message::Query(text) => Ok(Next::Query(text.to_owned())),
+            Message::Parse { name, text, types } => self.parse(name, text, &types).map(|()| Next::Done),
+            Message::Bind(bind) => self.bind(bind).map(|()| Next::Done),
+            Message::Describe(target) => self.describe(target).map(|()| Next::Done),
+            Message::Close(target) => {
+                self.close(target);
+                Ok(Next::Done)
+            }
+            Message::Execute { portal, rows_max } => Ok(Next::Execute { portal: portal.into(), rows_max }),
+            Message::Sync => Ok(Next::Sync),
+            Message::Flush => Ok(Next::Flush),
+            Message::Terminate => Ok(Next::Terminate),
+            Message::StrayCopy => Ok(Next::Done),
+            Message::FunctionCall => Err(Error::unsupported("a function call by message")
+                .hint("Call the function in a SELECT, as current versions of client libraries do.")),
+        }
+    }
+
+    // ---- what clients are told ----
+
+    fn tell(&mut self, error: &Error) {
+        self.tell_notices();
+        backend::error(&mut self.link.out, "ERROR", error);
+        self.shared.counts.error(error.state());
+    }
+
+    fn tell_notices(&mut self) {
+        let from = self.reported.notices_from;
+        for notice in self.session().take_notices() {
+            if from.is_none_or(|from| notice.severity >= from) {
+                backend::notice(&mut self.link.out, &notice);
+            }
+        }
+    }
+
+    /// Tells what has become of settings, and takes notice of those that are the server's to heed.
+    fn report_settings(&mut self) {
+        let session = self.session.as_deref().expect("it is away only while its task waits for it");
+        let version = session.settings_version();
+        if self.reported.version == Some(version) {
+            return;
+        }
+        self.reported.version = Some(version);
+        for ((name, setting), told) in REPORTED.iter().zip(&mut self.reported.values) {
+            let value = match *setting {
+                "session_authorization" => self.membership.member.user.to_string(),
+                "is_superuser" => self.shared.is_superuser(&self.membership.member.user),
+                setting => session.setting(setting).unwrap_or_default(),
+            };
+            if *told == value {
+                continue;
+            }
+            if *setting == "application_name" {
+                self.membership.member.set_application_name(&value);
+            }
+            backend::parameter_status(&mut self.link.out, name, &value);
+            *told = value;
+        }
+        self.limits = Limits::of(session);
+        self.reported.notices_from = match session.setting("client_min_messages").as_deref() {
+            Ok("warning") => Some(Severity::Warning),
+            _ => None,
+        };
+    }
+
+    /// Says that the next message may come, and sends what is to be sent.
+    async fn ready(&mut self) -> Result<(), End> {
+        self.tell_notices();
+        self.report_settings();
+        let state = self.session().state();
+        backend::ready(&mut self.link.out, state);
+        let resting = match state {
+            TransactionState::Idle => SessionState::Idle,
+            TransactionState::Open => SessionState::IdleInTransaction,
+            TransactionState::Failed => SessionState::IdleInFailedTransaction,
+        };
+        self.member().rests(resting, self.shared.clock.now_us());
+        // A commit is waited for once for all that the client has sent behind it.
+        let next = self.link.message(self.shared.options.message_bytes_max);
+        if self.owed.is_some() && matches!(next, Ok(Some(_))) && self.link.out.len() < OUT_BYTES {
+            self.is_flush_due = true;
+            return Ok(());
+        }
+        self.flush().await
+    }
+
+    /// Sends what is to be sent, once it may be told.
+    async fn flush(&mut self) -> Result<(), End> {
+        self.is_flush_due = false;
+        self.settle().await?;
+        let (link, member) = (&mut self.link, &self.membership.member);
+        let mut has_waited = false;
+        let flushed = poll_fn(|cx| {
+            if member.stopping() == Stop::Now && has_waited {
+                return Poll::Ready(Err(End::Gone));
+            }
+            match link.poll_flush(cx) {
+                Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+                Poll::Ready(Err(_)) => Poll::Ready(Err(End::Gone)),
+                Poll::Pending => {
+                    has_waited = true;
+                    member.waits_for(Some(Waits::Client));
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+        if has_waited {
+            self.member().waits_for(None);
+            self.shared.counts.slow_reads.add(1);
+        }
+        flushed
+    }
+
+    /// What is told from here on may be told when a ticket is due.
+    fn owe(&mut self, ticket: Option<CommitTicket>) {
+        let Some(ticket) = ticket else { return };
+        if ticket.is_durable() {
+            return;
+        }
+        let from = self.owed.as_ref().map_or(self.link.out.len(), |owed| owed.from);
+        // A later ticket is due no earlier.
+        self.owed = Some(Owed { ticket, from });
+    }
+
+    /// Waits until all that is to be told may be.
+    async fn settle(&mut self) -> Result<(), End> {
+        let Some(Owed { mut ticket, from }) = self.owed.take() else { return Ok(()) };
+        if !ticket.is_durable() {
+            self.be_in(Pool::System).await;
+            self.member().waits_for(Some(Waits::Durability));
+            let due = Pin::new(&mut ticket).await;
+            self.member().waits_for(None);
+            if let Err(error) = due {
+                // Nobody knows what has become of it: none of what was to be said of it is.
+                self.link.out.truncate(from);
+                return Err(End::Fatal(error.into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on in a pool.
+    async fn be_in(&mut self, pool: Pool) {
+        if self.pool != pool {
+            self.pool = pool;
+            budget::move_to(pool).await;
+        }
+    }
+
+    // ---- waiting for the client ----
+
+    /// Waits for more of what the client says, between statements.
+    async fn wait(&mut self) -> Result<(), End> {
+        if self.is_flush_due {
+            self.flush().await?;
+        }
+        self.be_in(self.limits.pool()).await;
+        self.link.shrink();
+        let is_open = self.session().state() != TransactionState::Idle;
+        let limit = if is_open { self.limits.idle_in_transaction } else { None };
+        self.more(limit, !is_open).await
+    }
+
+    /// Waits for more bytes. With `may_leave` a server that is about to end need not wait for the client.
+    async fn more(&mut self, limit: Option<Duration>, may_leave: bool) -> Result<(), End> {
+        let mut timer: Option<Pin<&mut Sleep>> = None;
+        let mut sleeping = pin!(limit.map(sleep));
+        if limit.is_some() {
+            timer = sleeping.as_mut().as_pin_mut();
+        }
+        let (link, member) = (&mut self.link, &self.membership.member);
+        poll_fn(|cx| {
+            let stopping = member.stopping();
+            if stopping == Stop::Now || stopping == Stop::WhenIdle && may_leave {
+                return Poll::Ready(Err(End::Fatal(admin_shutdown())));
+            }
+            if let Poll::Ready(filled) = link.poll_fill(cx) {
+                return Poll::Ready(if filled.unwrap_or(false) { Ok(()) } else { Err(End::Gone) });
+            }
+            if let Some(timer) = &mut timer
+                && timer.as_mut().poll(cx).is_ready()
+            {
+                let message = "terminating connection due to idle-in-transaction timeout";
+                return Poll::Ready(Err(End::Fatal(Error::new(IDLE_IN_TRANSACTION, message))));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The kind of the next message, as soon as it is known.
+    async fn next_kind(&mut self) -> Result<u8, End> {
+        loop {
+            match self.link.inbox.unread().first() {
+                Some(&kind) => return Ok(kind),
+                None => self.more(None, false).await?,
+            }
+        }
+    }
+
+    // ---- statements at work ----
+
+    /// A statement begins: others can see it, and it can be cancelled.
+    fn begins(&mut self, query: Query) -> Instant {
+        let now = Instant::now();
+        self.member().begins(query, self.shared.clock.us_of(now));
+        now
+    }
+
+    /// A statement has ended, one way or the other.
+    fn ends(&mut self, began: Instant, text: &str) {
+        let took = began.elapsed();
+        self.shared.counts.statement(took);
+        if self.shared.options.slow_statement.is_some_and(|limit| took >= limit) {
+            self.shared.slow(&self.membership.member, took, text);
+        }
+    }
+}
+
+/// How long a client may take to read that its session has ended.
+const GOODBYE_MAX: Duration = Duration::from_secs(2);
+
+/// What is left to do of a message.
+enum Next {
+    Done,
+    Query(String),
+    Execute { portal: colibri_sql::CompactString, rows_max: usize },
+    Sync,
+    Flush,
+    Terminate,
+}
+
+fn admin_shutdown() -> Error {
+    Error::new(ADMIN_SHUTDOWN, "terminating connection due to administrator command")
+}
+
+/// A message came that does not belong there.
+fn unexpected(kind: u8, when: &str) -> Error {
+    violation(format!("unexpected message type 0x{kind:02X} {when}"))
+}

@@ -1,0 +1,144 @@
+//! Queries as text: one statement, or several that are one transaction unless they say otherwise.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use colibri_sql::wire::Format;
+use colibri_sql::{Datum, Error, Prepared, Rows, Session, TransactionState};
+
+use super::{Client, End, Failure, OUT_BYTES};
+use crate::protocol::backend;
+use crate::protocol::frontend::Formats;
+use crate::registry::{Query, shown};
+
+impl Client {
+    /// Carries out a message Query.
+    pub(super) async fn query(&mut self, text: String) -> Result<(), End> {
+        // Whatever the extended protocol has left.
+        self.portals.clear();
+        let began = self.begins(Query::Text(shown(&text).to_owned()));
+        let done = match self.run_text(&text, began).await {
+            Err(Failure::Error(error)) => {
+                self.tell(&error);
+                // The block that the text itself was is taken back.
+                match self.session().end_implicit_block() {
+                    Ok(completion) => self.owe(completion.and_then(|completion| completion.ticket)),
+                    Err(error) => return Err(End::Fatal(error)),
+                }
+                Ok(())
+            }
+            Err(Failure::End(end)) => Err(end),
+            Ok(()) => Ok(()),
+        };
+        self.ends(began, &text);
+        done?;
+        self.ready().await
+    }
+
+    async fn run_text(&mut self, text: &str, began: Instant) -> Result<(), Failure> {
+        if let Some((prepared, values)) = self.session().prepare_simple(text) {
+            return self.run_one(&prepared, values, began, true).await;
+        }
+        let parts = Session::split(text)?;
+        let Some((last, others)) = parts.split_last() else {
+            backend::empty_query(&mut self.link.out);
+            return Ok(());
+        };
+        for part in others {
+            // COMMIT ends a block, and what comes behind it is one of its own again.
+            self.session().begin_implicit_block();
+            self.run_part(text, part, began, false).await?;
+        }
+        if !others.is_empty() {
+            self.session().begin_implicit_block();
+        }
+        self.run_part(text, last, began, true).await
+    }
+
+    async fn run_part(&mut self, text: &str, part: &str, began: Instant, is_last: bool) -> Result<(), Failure> {
+        // Positions are those in the whole text.
+        let before = part.as_ptr().addr() - text.as_ptr().addr();
+        let in_text = |error: Error| match error.report().position {
+            Some(position) if before > 0 => error.moved_to(position + text[..before].chars().count() as u32),
+            _ => error,
+        };
+        let done = self.run_part_alone(part, began, is_last).await;
+        done.map_err(|failure| match failure {
+            Failure::Error(error) => Failure::Error(in_text(error)),
+            end => end,
+        })
+    }
+
+    async fn run_part_alone(&mut self, part: &str, began: Instant, is_last: bool) -> Result<(), Failure> {
+        if may_be_copy(part) && Session::is_copy(part) {
+            let tag = self.copy(part.to_owned(), began).await?;
+            return self.finish(&tag, is_last);
+        }
+        let prepared = self.session().prepare(part, &[])?;
+        if prepared.is_empty() {
+            backend::empty_query(&mut self.link.out);
+            return Ok(());
+        }
+        self.run_one(&prepared, Vec::new(), began, is_last).await
+    }
+
+    /// Runs a statement to its end, and gives its rows as text.
+    async fn run_one(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        values: Vec<Datum>,
+        began: Instant,
+        is_last: bool,
+    ) -> Result<(), Failure> {
+        let formats = Formats::All(Format::Text);
+        let mut running = Some(self.session().start(prepared, values)?);
+        self.heed_cancel();
+        if let Some(columns) = prepared.columns() {
+            backend::row_description(&mut self.link.out, columns, &formats);
+        }
+        let mut turn = self.turn(began);
+        let mut rows = Rows::default();
+        loop {
+            let tag = self.advance(&mut running, &mut rows, &mut turn).await?;
+            self.send_rows(&rows, prepared, &formats).await?;
+            rows.clear();
+            if let Some(tag) = tag {
+                return self.finish(&tag, is_last);
+            }
+        }
+    }
+
+    async fn send_rows(&mut self, rows: &Rows, prepared: &Prepared, formats: &Formats) -> Result<(), End> {
+        for row in rows.iter() {
+            self.send_row(row, prepared, formats);
+            if self.link.out.len() >= OUT_BYTES {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn send_row(&mut self, row: &[Datum], prepared: &Prepared, formats: &Formats) {
+        let Self { link, session, scratch, .. } = self;
+        let session = session.as_ref().expect("it is away only while its task waits for it");
+        let columns = prepared.columns().unwrap_or_default();
+        backend::data_row(&mut link.out, row, columns, formats, session.env(), scratch);
+    }
+
+    /// Says that a statement is done. The last one of a text is done when the block that the text is has committed.
+    fn finish(&mut self, tag: &str, is_last: bool) -> Result<(), Failure> {
+        if is_last && self.session().state() != TransactionState::Idle {
+            let completion = self.session().end_implicit_block()?;
+            self.owe(completion.and_then(|completion| completion.ticket));
+        }
+        self.tell_notices();
+        backend::command_complete(&mut self.link.out, tag);
+        Ok(())
+    }
+}
+
+/// Whether a text may be a COPY: its first word says so, or it begins with a comment.
+pub(super) fn may_be_copy(text: &str) -> bool {
+    let text = text.trim_ascii_start();
+    text.starts_with(['-', '/']) || text.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("copy"))
+}

@@ -1,0 +1,63 @@
+//! What all connections of a server share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use colibri_sql::cluster::Cluster as _;
+use parking_lot::RwLock;
+
+use crate::auth::Auth;
+use crate::clock::Clock;
+use crate::cluster::Directory;
+use crate::counts::Counts;
+use crate::log::Log;
+use crate::options::Options;
+use crate::registry::{Member, Registry};
+use crate::tls::Certificate;
+
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) counts: Counts,
+    pub(crate) log: Log,
+    pub(crate) clock: Clock,
+    pub(crate) auth: Auth,
+    /// Connections that begin take the one that there is.
+    pub(crate) certificate: RwLock<Option<Arc<Certificate>>>,
+    /// Nobody new is let in.
+    pub(crate) is_ending: AtomicBool,
+    /// Rung when somebody has left, and when the server is told to end.
+    pub(crate) news: crate::bell::Bell,
+    pub(crate) started: std::time::Instant,
+    /// Settings that sessions begin with.
+    pub(crate) session_defaults: Vec<(&'static str, String)>,
+}
+
+impl Shared {
+    /// Logs a statement that has taken long.
+    #[cold]
+    pub(crate) fn slow(&self, member: &Member, took: Duration, text: &str) {
+        self.counts.slow(took, &member.database, text);
+        let ms = format!("{:.3}", took.as_secs_f64() * 1e3);
+        let fields: [(&str, &dyn std::fmt::Display); 5] = [
+            ("ms", &ms),
+            ("pid", &member.pid),
+            ("user", &member.user),
+            ("database", &member.database),
+            ("query", &crate::registry::shown(text)),
+        ];
+        self.log.warn("slow_statement", &fields);
+    }
+
+    /// `is_superuser`, as clients are told.
+    pub(crate) fn is_superuser(&self, user: &str) -> String {
+        let is = self.directory.roles().named(user).is_some_and(|role| role.superuser);
+        if is { "on" } else { "off" }.to_owned()
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+}

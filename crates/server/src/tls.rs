@@ -1,0 +1,164 @@
+//! TLS, by rustls: certificates, and a connection's two directions.
+//!
+//! Not here: sockets. Bytes come in and go out through buffers of [`crate::link::Link`].
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use ring::digest;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection};
+
+/// The protocol's name where TLS comes first, without being asked for.
+const ALPN: &[u8] = b"postgresql";
+
+/// A certificate and its key, ready for connections.
+#[derive(Debug)]
+pub(crate) struct Certificate {
+    config: Arc<ServerConfig>,
+    /// What SCRAM binds a login to: a digest of the certificate, if it is signed in a way for which that is defined.
+    binding: Option<Vec<u8>>,
+}
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read, or holds nothing of the kind.
+    #[error("{path}: {reason}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Certificate and key do not belong together, or are of a kind that is not supported.
+    #[error("the certificate cannot be used: {0}")]
+    Unusable(#[from] rustls::Error),
+}
+
+impl Certificate {
+    /// Reads a certificate, those of its issuers behind it, and its key, from PEM files.
+    ///
+    /// # Errors
+    /// If the files cannot be read, or do not fit.
+    pub(crate) fn load(certificates: &Path, key: &Path) -> Result<Self, TlsError> {
+        let bad = |path: &Path| {
+            let path = path.display().to_string();
+            move |error: rustls::pki_types::pem::Error| TlsError::File { path, reason: error.to_string() }
+        };
+        let chain = CertificateDer::pem_file_iter(certificates)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(bad(certificates))?;
+        let Some(first) = chain.first() else {
+            let (path, reason) = (certificates.display().to_string(), "there is no certificate in it".to_owned());
+            return Err(TlsError::File { path, reason });
+        };
+        let binding = end_point(first);
+        let key = PrivateKeyDer::from_pem_file(key).map_err(bad(key))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        // A session that is resumed saves a handshake, and costs memory for each that might be.
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Self { config: Arc::new(config), binding })
+    }
+}
+
+/// `tls-server-end-point` of RFC 5929: the certificate's digest, by the algorithm with which it is signed.
+fn end_point(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
+    // Object identifiers in DER. The one in the signed part comes first, and names the same algorithm as the one behind it.
+    const SHA256: [&[u8]; 2] =
+        [b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b", b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02"];
+    const SHA384: [&[u8]; 2] =
+        [b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0c", b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x03"];
+    const SHA512: [&[u8]; 2] =
+        [b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0d", b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x04"];
+    let der: &[u8] = certificate;
+    let has = |ids: [&[u8]; 2]| ids.iter().any(|id| der.windows(id.len()).any(|window| window == *id));
+    let algorithm = match (has(SHA256), has(SHA384), has(SHA512)) {
+        (true, false, false) => &digest::SHA256,
+        (false, true, false) => &digest::SHA384,
+        (false, false, true) => &digest::SHA512,
+        _ => return None,
+    };
+    Some(digest::digest(algorithm, der).as_ref().to_vec())
+}
+
+/// An encrypted connection.
+pub(crate) struct Tls {
+    connection: ServerConnection,
+    certificate: Arc<Certificate>,
+    /// What is encrypted and not sent yet.
+    pub(crate) sealed: Vec<u8>,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("sealed", &self.sealed.len()).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    pub(crate) fn new(certificate: Arc<Certificate>) -> Result<Self, TlsError> {
+        let mut connection = ServerConnection::new(Arc::clone(&certificate.config))?;
+        // What is given to be encrypted is bounded by who gives it.
+        connection.set_buffer_limit(None);
+        Ok(Self { connection, certificate, sealed: Vec::new() })
+    }
+
+    /// What SCRAM binds a login to.
+    pub(crate) fn binding(&self) -> Option<&[u8]> {
+        self.certificate.binding.as_deref()
+    }
+
+    /// Takes bytes that have come, and hands on what they say; whether that was anything, and whether it was the last.
+    pub(crate) fn receive(&mut self, mut bytes: &[u8], mut take: impl FnMut(&[u8])) -> io::Result<(bool, bool)> {
+        let (mut is_news, mut is_over) = (false, false);
+        while !bytes.is_empty() {
+            self.connection.read_tls(&mut bytes)?;
+            let state = match self.connection.process_new_packets() {
+                Ok(state) => state,
+                Err(error) => {
+                    // The client is told why, if it still listens.
+                    _ = self.connection.write_tls(&mut self.sealed);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            };
+            is_over |= state.peer_has_closed();
+            let mut left = state.plaintext_bytes_to_read();
+            let mut plain = [0; 4096];
+            while left > 0 {
+                let read = self.connection.reader().read(&mut plain[..left.min(4096)])?;
+                take(&plain[..read]);
+                (left, is_news) = (left - read, true);
+            }
+            if is_over {
+                break;
+            }
+        }
+        Ok((is_news, is_over))
+    }
+
+    /// Encrypts `plain`, which is empty then.
+    pub(crate) fn seal(&mut self, plain: &mut Vec<u8>) -> io::Result<()> {
+        if !plain.is_empty() {
+            self.connection.writer().write_all(plain)?;
+            plain.clear();
+        }
+        while self.connection.wants_write() {
+            self.connection.write_tls(&mut self.sealed)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn say_goodbye(&mut self) {
+        self.connection.send_close_notify();
+    }
+}

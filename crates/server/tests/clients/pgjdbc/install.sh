@@ -1,0 +1,8 @@
+# Fetches pgjdbc into the directory given, and compiles the test program.
+set -e
+command -v mvn
+command -v javac
+mkdir -p "$1"
+test -e "$1/postgresql.jar" ||
+    mvn --batch-mode --quiet dependency:copy -Dartifact=org.postgresql:postgresql:42.7.4 -DoutputDirectory="$1" -Dmdep.stripVersion=true
+javac -cp "$1/postgresql.jar" -d "$1" "$(dirname "$0")/Test.java"

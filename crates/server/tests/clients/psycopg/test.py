@@ -1,0 +1,100 @@
+"""What programs do with psycopg 3: parameters, types, transactions, pipelines, COPY, cursors, errors."""
+
+import datetime
+import decimal
+import threading
+import uuid
+
+import psycopg
+from psycopg.rows import dict_row
+
+with psycopg.connect() as conn:
+    conn.execute("CREATE TABLE t (id serial PRIMARY KEY, n bigint, x float8, d numeric(10,2), s text, b bytea,"
+                 " day date, at timestamptz, ok boolean, u uuid)")
+    conn.commit()
+    values = (7, 1.5, decimal.Decimal("12.30"), "ä'\"\\", b"\x00\xff", datetime.date(2024, 2, 29),
+              datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.timezone.utc), True, uuid.UUID(int=5))
+    insert = "INSERT INTO t (n, x, d, s, b, day, at, ok, u) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING id"
+    assert conn.execute(insert, values).fetchone() == (1,)
+    for binary in (False, True):
+        row = conn.cursor(binary=binary).execute("SELECT n, x, d, s, b, day, at, ok, u FROM t").fetchone()
+        assert row == values, row
+    conn.rollback()
+    assert conn.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+    # Prepared from the sixth time on.
+    for n in range(20):
+        conn.execute("INSERT INTO t (n) VALUES (%s)", (n,))
+    conn.commit()
+    assert conn.execute("SELECT sum(n) FROM t WHERE n < %s", (10,)).fetchone() == (45,)
+
+    # Nested transactions are savepoints.
+    with conn.transaction():
+        conn.execute("DELETE FROM t")
+        try:
+            with conn.transaction():
+                conn.execute("SELECT 1/0")
+        except psycopg.errors.DivisionByZero:
+            pass
+        assert conn.execute("SELECT count(*) FROM t").fetchone() == (0,)
+        raise psycopg.Rollback()
+    assert conn.execute("SELECT count(*) FROM t").fetchone() == (20,)
+    conn.commit()
+
+    try:
+        conn.execute("SELECT nope FROM t")
+        raise AssertionError("no error")
+    except psycopg.errors.UndefinedColumn as error:
+        assert error.diag.sqlstate == "42703" and error.diag.statement_position == "8"
+    try:
+        conn.execute("SELECT 1")
+        raise AssertionError("no error")
+    except psycopg.errors.InFailedSqlTransaction:
+        conn.rollback()
+
+    # A batch is a pipeline.
+    cursor = conn.cursor()
+    cursor.executemany("INSERT INTO t (n, s) VALUES (%s, %s)", [(n, str(n)) for n in range(100, 400)])
+    assert cursor.rowcount == 300
+    conn.commit()
+    with conn.pipeline():
+        cursors = [conn.execute("SELECT %s::int + 1", (n,)) for n in range(50)]
+        assert [cursor.fetchone()[0] for cursor in cursors] == list(range(1, 51))
+    conn.commit()
+
+    with conn.cursor() as cursor:
+        with cursor.copy("COPY t (n, s) FROM STDIN") as copy:
+            for n in range(1000, 2000):
+                copy.write_row((n, "line\t%d\n" % n))
+        with cursor.copy("COPY (SELECT n, s FROM t WHERE n >= 1000 ORDER BY n) TO STDOUT (FORMAT binary)") as copy:
+            copy.set_types(["int8", "text"])
+            rows = list(copy.rows())
+        assert rows == [(n, "line\t%d\n" % n) for n in range(1000, 2000)], rows[:3]
+    conn.commit()
+
+    conn.row_factory = dict_row
+    assert conn.execute("SELECT 1 AS one, NULL AS none").fetchone() == {"one": 1, "none": None}
+
+    timer = threading.Timer(0.2, conn.cancel)
+    timer.start()
+    try:
+        conn.execute("SELECT count(*) FROM generate_series(1, 1000000000000)")
+        raise AssertionError("no error")
+    except psycopg.errors.QueryCanceled:
+        conn.rollback()
+
+# One writer of two goes on: serializable transactions that conflict are told so.
+with psycopg.connect() as one, psycopg.connect() as two:
+    for conn in (one, two):
+        conn.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+        conn.execute("SELECT sum(n) FROM t").fetchone()
+    one.execute("INSERT INTO t (n) VALUES (-1)")
+    two.execute("INSERT INTO t (n) VALUES (-2)")
+    one.commit()
+    try:
+        two.commit()
+        raise AssertionError("both have committed")
+    except psycopg.errors.SerializationFailure:
+        pass
+
+print("ok")

@@ -1,0 +1,110 @@
+//! Several databases, start and end of the server.
+
+use std::time::{Duration, Instant};
+
+use super::support::{Server, Wire, until};
+
+#[test]
+fn a_new_server_answers_within_milliseconds_of_its_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let began = Instant::now();
+    let server = Server::start(&dir.path().join("new/one"), &[]);
+    assert_eq!(server.connect().value("SELECT 1"), "1");
+    let took = began.elapsed();
+    // Many times what it takes on a machine that does nothing else.
+    assert!(took < Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
+fn sigterm_lets_transactions_end_and_sigint_does_not() {
+    for (signal, finishes) in [("-TERM", true), ("-INT", false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = Server::start(dir.path(), &[]);
+        let (mut idle, mut busy) = (server.connect(), server.connect());
+        busy.run("CREATE TABLE t (a int)");
+        busy.run("BEGIN; INSERT INTO t VALUES (1)");
+        server.signal(signal);
+        assert_eq!(idle.answer().unwrap_err().code(), "57P01");
+        if finishes {
+            busy.run("INSERT INTO t VALUES (2)");
+            busy.put(b'Q', b"COMMIT\0").flush().answer().unwrap();
+        }
+        assert_eq!(busy.answer().unwrap_err().code(), "57P01");
+        assert!(server.wait(), "{}", server.log());
+        let server = Server::start(dir.path(), &[]);
+        assert_eq!(server.connect().value("SELECT count(*) FROM t"), if finishes { "2" } else { "0" });
+    }
+}
+
+#[test]
+fn a_transaction_that_does_not_end_has_so_long_and_no_longer() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path(), &[("grace_ms", "200")]);
+    let mut busy = server.connect();
+    busy.run("BEGIN");
+    busy.put(b'Q', b"SELECT count(*) FROM generate_series(1, 1000000000000)\0").flush();
+    server.signal("-TERM");
+    assert_eq!(busy.answer().unwrap_err().code(), "57P01");
+    assert!(server.wait());
+}
+
+#[test]
+fn a_server_that_nobody_uses_ends_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Server::start(dir.path(), &[("idle_exit_ms", "300"), ("keep_ms", "0")]);
+    let mut wire = server.connect();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(wire.value("SELECT 1"), "1");
+    drop(wire);
+    assert!(server.wait(), "{}", server.log());
+}
+
+#[test]
+fn a_database_that_nobody_uses_is_closed_and_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[("keep_ms", "100")]);
+    let path = dir.path().join("databases/postgres");
+    server.connect().run("CREATE TABLE t (a int)");
+    // Somebody else can have it now.
+    until("the database is closed", || colibri_sql::DirectoryLock::for_sql(&path).is_ok());
+    server.connect().run("INSERT INTO t VALUES (1)");
+    assert!(colibri_sql::DirectoryLock::for_sql(&path).is_err());
+}
+
+#[test]
+fn the_unix_socket_is_there_while_the_server_is() {
+    use std::io::{Read, Write};
+    let (dir, sockets) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut server = Server::start(dir.path(), &[("socket", sockets.path().to_str().unwrap())]);
+    let path = sockets.path().join(format!(".s.PGSQL.{}", server.address.port()));
+    let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    stream.write_all(&super::support::startup(&[("user", "postgres")])).unwrap();
+    let mut kind = [0];
+    stream.read_exact(&mut kind).unwrap();
+    assert_eq!(kind, *b"R");
+    server.signal("-INT");
+    assert!(server.wait());
+    assert!(!path.exists());
+}
+
+#[test]
+fn one_server_serves_a_directory_at_an_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let log = Server::try_start(dir.path(), &[]).err().unwrap();
+    assert!(log.contains(&format!("is served by process {}", server.pid())), "{log}");
+    let other = tempfile::tempdir().unwrap();
+    let log = Server::try_start(other.path(), &[("listen", &server.address.to_string())]).err().unwrap();
+    assert!(log.contains("cannot listen at 127.0.0.1:"), "{log}");
+}
+
+#[test]
+fn others_see_what_sessions_do_and_can_end_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[("metrics", "127.0.0.1:0")]);
+    let parameters = [("user", "postgres"), ("application_name", "tests")];
+    let mut wire = Wire::connect(server.address, &parameters).unwrap();
+    wire.run("BEGIN");
+    let status = super::web::get(server.metrics.unwrap(), "/status.json");
+    assert!(status.contains("\"idle in transaction\"") && status.contains("\"tests\""), "{status}");
+}

@@ -1,0 +1,34 @@
+//! A server as a process of its own, and clients that talk to it: by bytes, and by the libraries that people use.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `support` | starting servers; a client that says what it is told, byte by byte |
+//! | `statements` | simple and extended queries, portals, COPY |
+//! | `limits` | timeouts, cancellations, numbers of connections, slow readers, priorities |
+//! | `login` | roles, passwords, TLS |
+//! | `databases` | several databases, start and end of the server |
+//! | `hostile` | bytes that are no protocol, clients that vanish |
+//! | `crash` | kill -9 under load |
+//! | `quiet` | what the server costs while nothing is asked of it |
+//! | `web` | metrics and the dashboard |
+//! | `clients` | psql, pgbench, psycopg, node-postgres, pgx, lib/pq, pgjdbc |
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod clients;
+mod crash;
+mod databases;
+mod hostile;
+mod limits;
+mod login;
+mod quiet;
+mod statements;
+mod support;
+mod web;
+
+/// Not a test: the process that tests start.
+#[test]
+#[ignore = "the server that other tests start"]
+fn server_process() {
+    support::be_the_server();
+}

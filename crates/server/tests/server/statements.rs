@@ -1,0 +1,252 @@
+//! Simple and extended queries, portals, COPY.
+
+use super::support::{Message, Server, row};
+
+fn server() -> (tempfile::TempDir, Server) {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    (dir, server)
+}
+
+#[test]
+fn clients_are_told_what_they_need_to_know_when_they_connect() {
+    let (_dir, server) = server();
+    let wire = server.connect();
+    for (name, value) in [
+        ("server_encoding", "UTF8"),
+        ("client_encoding", "UTF8"),
+        ("DateStyle", "ISO, MDY"),
+        ("integer_datetimes", "on"),
+        ("standard_conforming_strings", "on"),
+        ("TimeZone", "UTC"),
+        ("is_superuser", "on"),
+        ("session_authorization", "postgres"),
+    ] {
+        assert_eq!(wire.parameters[name], value, "{name}");
+    }
+    assert!(wire.parameters["server_version"].starts_with("15."));
+    assert!(wire.pid > 0 && wire.key.len() == 4);
+}
+
+#[test]
+fn several_statements_of_a_text_are_one_transaction() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    let answer = wire.run("CREATE TABLE t (a int); INSERT INTO t VALUES (1), (2); SELECT a FROM t ORDER BY a");
+    assert_eq!(answer.tags, ["CREATE TABLE", "INSERT 0 2", "SELECT 2"]);
+    assert_eq!(answer.kinds, "CCTDDCZ");
+    let error = wire.query("INSERT INTO t VALUES (3); SELECT 1/0; INSERT INTO t VALUES (4)").unwrap_err();
+    assert_eq!(error.code(), "22012");
+    assert_eq!(wire.value("SELECT count(*) FROM t"), "2");
+    // COMMIT in the middle keeps what was before it.
+    wire.query("BEGIN; INSERT INTO t VALUES (3); COMMIT; INSERT INTO t VALUES (4); SELECT 1/0").unwrap_err();
+    assert_eq!(wire.value("SELECT count(*) FROM t"), "3");
+    let error = wire.query("SELECT 'ä'; SELECT nope FROM t").unwrap_err();
+    assert_eq!((error.code(), &*error.0[&b'P']), ("42703", "20"));
+    for empty in ["", "  ", ";", "-- nothing"] {
+        assert_eq!(wire.run(empty).kinds, "IZ", "{empty:?}");
+    }
+}
+
+#[test]
+fn a_failed_block_takes_nothing_but_its_end() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    assert_eq!(wire.run("BEGIN").state, 'T');
+    assert_eq!(wire.query("SELECT 1/0").unwrap_err().code(), "22012");
+    assert_eq!(wire.query("SELECT 1").unwrap_err().code(), "25P02");
+    assert_eq!(wire.prepared("SELECT 1", &[]).unwrap_err().code(), "25P02");
+    let answer = wire.run("COMMIT");
+    assert_eq!((&*answer.tags[0], answer.state), ("ROLLBACK", 'I'));
+    let answer = wire.run("COMMIT");
+    assert_eq!(answer.notices[0].code(), "25P01");
+    let answer = wire.run("SET application_name = 'tests'");
+    assert_eq!((answer.kinds.as_str(), &*wire.parameters["application_name"]), ("CSZ", "tests"));
+}
+
+#[test]
+fn statements_are_prepared_bound_described_and_run() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    wire.run("CREATE TABLE t (a int PRIMARY KEY, b text, c numeric(10,2))");
+    let answer = wire.prepared("INSERT INTO t VALUES ($1, $2, $3)", &["1", "x", "1.5"]).unwrap();
+    assert_eq!((answer.kinds.as_str(), &*answer.tags[0]), ("12CZ", "INSERT 0 1"));
+    wire.parse("s", "SELECT a, b, c FROM t WHERE a = $1").put(b'D', b"Ss\0").sync();
+    assert_eq!(wire.flush().answer().unwrap().kinds, "1tTZ");
+    for _ in 0..3 {
+        let answer = wire.bind("", "s", &["1"]).put(b'D', b"P\0").execute("", 0).sync().flush().answer().unwrap();
+        assert_eq!(answer.kinds, "2TDCZ");
+        assert_eq!(answer.rows, [["1", "x", "1.50"].map(|text| Some(text.to_owned()))]);
+    }
+    // Binary there and back.
+    let body = [&b"\0s\0\0\x01\0\x01\0\x01"[..], &4_i32.to_be_bytes(), &1_i32.to_be_bytes(), &[0, 1, 0, 1]].concat();
+    wire.put(b'B', &body).execute("", 0).sync().flush();
+    let row = loop {
+        let Message { kind, body } = wire.receive().unwrap();
+        if kind == b'D' {
+            break body;
+        }
+    };
+    assert_eq!(row[2..10], [0, 0, 0, 4, 0, 0, 0, 1]);
+    wire.answer().unwrap();
+    wire.put(b'C', b"Ss\0").sync();
+    assert_eq!(wire.flush().answer().unwrap().kinds, "3Z");
+    let code = |wire: &mut super::support::Wire| wire.sync().flush().answer().unwrap_err().code().to_owned();
+    wire.bind("", "s", &["1"]);
+    assert_eq!(code(&mut wire), "26000");
+    wire.execute("nope", 0);
+    assert_eq!(code(&mut wire), "34000");
+    wire.parse("t", "SELECT 1").parse("t", "SELECT 1");
+    assert_eq!(code(&mut wire), "42P05");
+    wire.parse("", "SELECT 1; SELECT 2");
+    assert_eq!(code(&mut wire), "42601");
+    wire.parse("", "SELECT $1::int").bind("", "", &["x"]);
+    assert_eq!(code(&mut wire), "22P02");
+    wire.parse("", "SELECT $1::int").bind("", "", &[]);
+    assert_eq!(code(&mut wire), "08P01");
+    assert_eq!(wire.prepared("", &[]).unwrap().kinds, "12IZ");
+    // What SQL forgets the protocol has forgotten, too.
+    wire.parse("u", "SELECT 1").sync().flush().answer().unwrap();
+    wire.run("DEALLOCATE u");
+    wire.bind("", "u", &[]);
+    assert_eq!(code(&mut wire), "26000");
+}
+
+#[test]
+fn messages_up_to_a_sync_are_one_transaction_and_nothing_follows_an_error() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    wire.run("CREATE TABLE t (a int PRIMARY KEY)");
+    let insert = "INSERT INTO t VALUES ($1)";
+    wire.parse("i", insert).bind("", "i", &["1"]).execute("", 0).bind("", "i", &["2"]).execute("", 0).sync();
+    assert_eq!(wire.flush().answer().unwrap().kinds, "12C2CZ");
+    wire.bind("", "i", &["3"]).execute("", 0).bind("", "i", &["1"]).execute("", 0);
+    wire.bind("", "i", &["4"]).execute("", 0).sync();
+    assert_eq!(wire.flush().answer().unwrap_err().code(), "23505");
+    assert_eq!(wire.value("SELECT count(*) FROM t"), "2");
+    // Several Syncs in one piece: each is a transaction, and one error ends one of them.
+    for value in ["5", "1", "6"] {
+        wire.bind("", "i", &[value]).execute("", 0).sync();
+    }
+    wire.flush();
+    assert!(wire.answer().is_ok() && wire.answer().is_err() && wire.answer().is_ok());
+    assert_eq!(wire.value("SELECT count(*) FROM t"), "4");
+    // A block that is begun among them stays open behind the Sync.
+    wire.parse("b", "BEGIN").bind("", "b", &[]).execute("", 0).bind("", "i", &["7"]).execute("", 0).sync();
+    assert_eq!(wire.flush().answer().unwrap().state, 'T');
+    assert_eq!(wire.run("ROLLBACK").state, 'I');
+    assert_eq!(wire.value("SELECT count(*) FROM t"), "4");
+}
+
+#[test]
+fn a_portal_gives_its_rows_in_pieces() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    wire.run("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t SELECT * FROM generate_series(1, 5000)");
+    wire.run("BEGIN");
+    wire.parse("s", "SELECT a FROM t ORDER BY a").bind("p", "s", &[]).bind("q", "s", &[]).sync();
+    wire.flush().answer().unwrap();
+    let mut seen = Vec::new();
+    loop {
+        // Another portal in between does no harm.
+        wire.execute("q", 1);
+        let answer = wire.execute("p", 700).sync().flush().answer().unwrap();
+        seen.extend(answer.rows[1..].iter().map(|row| row[0].clone().unwrap().parse::<i32>().unwrap()));
+        match answer.kinds.chars().rev().nth(1) {
+            Some('s') => assert_eq!(answer.rows.len(), 701),
+            Some('C') => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(seen, (1..=5000).collect::<Vec<_>>());
+    assert_eq!(wire.execute("p", 0).sync().flush().answer().unwrap_err().code(), "55000");
+    wire.run("ROLLBACK");
+    // Outside of a block the portal ends with the Sync.
+    wire.bind("r", "s", &[]).execute("r", 2).sync();
+    assert_eq!(wire.flush().answer().unwrap().kinds, "2DDsZ");
+    assert_eq!(wire.execute("r", 2).sync().flush().answer().unwrap_err().code(), "34000");
+}
+
+#[test]
+fn rows_of_what_changes_something_come_after_it_is_durable_and_in_full() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    wire.run("CREATE TABLE t (a serial PRIMARY KEY, b text)");
+    let answer = wire.run("INSERT INTO t (b) SELECT 'x' FROM generate_series(1, 20000) RETURNING a");
+    assert_eq!((answer.rows.len(), &*answer.tags[0]), (20_000, "INSERT 0 20000"));
+    let answer = wire.prepared("UPDATE t SET b = $1 WHERE a <= 3 RETURNING a, b", &["y"]).unwrap();
+    assert_eq!(answer.rows.len(), 3);
+}
+
+#[test]
+fn copy_takes_and_gives_rows_in_every_format() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    wire.run("CREATE TABLE t (a int PRIMARY KEY, b text)");
+    let copied = |wire: &mut super::support::Wire, sql: &str, data: &[u8], pieces: usize| {
+        wire.put(b'Q', format!("{sql}\0").as_bytes()).flush();
+        assert_eq!(wire.receive().unwrap().kind, b'G');
+        for piece in data.chunks(pieces) {
+            wire.put(b'd', piece);
+        }
+        wire.put(b'c', b"").flush().answer()
+    };
+    let answer = copied(&mut wire, "COPY t FROM STDIN", b"1\tone\n2\t\\N\n", 3).unwrap();
+    assert_eq!(answer.tags, ["COPY 2"]);
+    copied(&mut wire, "COPY t FROM STDIN (FORMAT csv)", b"3,\"a\nb\"\n", 1_000).unwrap();
+    let given = |wire: &mut super::support::Wire, sql: &str| {
+        wire.put(b'Q', format!("{sql}\0").as_bytes()).flush();
+        assert_eq!(wire.receive().unwrap().kind, b'H');
+        let mut pieces = Vec::new();
+        loop {
+            let Message { kind, body } = wire.receive().unwrap();
+            match kind {
+                b'd' => pieces.push(body),
+                b'c' => break,
+                other => panic!("{other}"),
+            }
+        }
+        wire.answer().unwrap();
+        pieces
+    };
+    // A row a message.
+    assert_eq!(given(&mut wire, "COPY t TO STDOUT"), [&b"1\tone\n"[..], b"2\t\\N\n", b"3\ta\\nb\n"]);
+    let binary = given(&mut wire, "COPY t TO STDOUT (FORMAT binary)");
+    assert!(binary.len() == 4 && binary[0].starts_with(b"PGCOPY\n") && binary[3] == [0xff, 0xff]);
+    wire.run("CREATE TABLE u (a int, b text)");
+    copied(&mut wire, "COPY u FROM STDIN (FORMAT binary)", &binary.concat(), 7).unwrap();
+    assert_eq!(wire.value("SELECT count(*) FROM u JOIN t ON u.a = t.a AND u.b IS NOT DISTINCT FROM t.b"), "3");
+    // What fails leaves nothing, and what was sent behind it does no harm.
+    let error = copied(&mut wire, "COPY t FROM STDIN", b"7\tx\nseven\tx\n8\tx\n", 1_000).unwrap_err();
+    assert_eq!(error.code(), "22P02");
+    wire.put(b'Q', b"COPY t FROM STDIN\0").put(b'd', b"9\tx\n").put(b'f', b"changed my mind\0").flush();
+    let error = wire.answer().unwrap_err();
+    assert!(error.code() == "57014" && error.message().contains("changed my mind"), "{error:?}");
+    assert_eq!(wire.value("SELECT count(*) FROM t"), "3");
+    // By the extended protocol, with the Sync before the data.
+    wire.parse("", "COPY t FROM STDIN").bind("", "", &[]).execute("", 0).sync().put(b'd', b"9\tx\n").put(b'c', b"");
+    let answer = wire.sync().flush().answer().unwrap();
+    assert_eq!(answer.tags, ["COPY 1"]);
+    let error = wire.put(b'Q', b"COPY t FROM STDIN\0").put(b'Q', b"SELECT 1\0").flush().answer().unwrap_err();
+    assert_eq!(error.code(), "08P01");
+}
+
+#[test]
+fn what_a_server_has_not_is_refused_and_the_session_goes_on() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    let error = wire.put(b'F', &[0; 12]).flush().answer().unwrap_err();
+    assert_eq!(error.code(), "0A000");
+    let error = server.connect_as("postgres", "nope").err().unwrap();
+    assert_eq!(error.code(), "3D000");
+    let told = super::support::Wire::connect(server.address, &[("user", "postgres"), ("replication", "true")]);
+    assert_eq!(told.err().unwrap().code(), "0A000");
+    let told = super::support::Wire::connect(server.address, &[("user", "postgres"), ("no_such_thing", "1")]);
+    assert_eq!(told.err().unwrap().code(), "42704");
+    let options = [("user", "postgres"), ("options", "-c statement_timeout=7s"), ("TimeZone", "Europe/Berlin")];
+    let mut other = super::support::Wire::connect(server.address, &options).unwrap();
+    assert_eq!(other.value("SHOW statement_timeout"), "7s");
+    assert_eq!(other.parameters["TimeZone"], "Europe/Berlin");
+    assert_eq!(wire.value("SELECT 1"), "1");
+    assert_eq!(row(b"\0\x01\0\0\0\x01x"), [Some("x".to_owned())]);
+}

@@ -1,0 +1,432 @@
+//! Roles, databases, privileges, owners, comments, upkeep: statements about the cluster and about who may do what.
+//!
+//! What belongs to the cluster (roles, databases) changes at once, and stays changed whatever becomes of the transaction;
+//! what belongs to a database (owners, privileges on tables, comments) changes with the transaction, like its tables.
+//!
+//! Invariants: nothing changes before it is known that whoever asks may do so; what is refused says no more than the name
+//! that was given.
+
+mod grants;
+mod parse;
+mod roles;
+
+use std::sync::Arc;
+
+use colibri_txn::{IfLocked, LockMode, Transaction};
+use compact_str::CompactString;
+
+use crate::catalog::{Catalog, Change, Relation, catalog_space, table_key};
+use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
+use crate::error::{Error, Result, SqlState};
+use crate::session::{Session, TransactionState};
+
+pub(crate) use parse::parse;
+
+/// A statement of these.
+#[derive(Debug, Clone)]
+pub(crate) enum Statement {
+    CreateRole {
+        name: CompactString,
+        options: Vec<RoleOption>,
+    },
+    AlterRole {
+        role: Actor,
+        options: Vec<RoleOption>,
+    },
+    RenameRole {
+        name: CompactString,
+        to: CompactString,
+    },
+    DropRoles {
+        names: Vec<CompactString>,
+        if_exists: bool,
+    },
+    GrantRoles {
+        roles: Vec<CompactString>,
+        to: Vec<Actor>,
+        admin: bool,
+        revoke: bool,
+    },
+    CreateDatabase {
+        name: CompactString,
+        owner: Option<Actor>,
+    },
+    DropDatabase {
+        name: CompactString,
+        if_exists: bool,
+        force: bool,
+    },
+    RenameDatabase {
+        name: CompactString,
+        to: CompactString,
+    },
+    AlterDatabase {
+        name: CompactString,
+        limit: Option<i32>,
+        allow: Option<bool>,
+    },
+    /// `privileges` by name, `None` for all; `to` is `None` for PUBLIC.
+    Grant {
+        privileges: Option<Vec<CompactString>>,
+        on: On,
+        to: Vec<Option<Actor>>,
+        option: bool,
+        revoke: bool,
+    },
+    Owner {
+        object: Object,
+        if_exists: bool,
+        to: Actor,
+    },
+    ReassignOwned {
+        from: Vec<Actor>,
+        to: Actor,
+    },
+    DropOwned {
+        roles: Vec<Actor>,
+        cascade: bool,
+    },
+    Comment {
+        object: Object,
+        text: Option<String>,
+    },
+    SetRole {
+        to: Option<CompactString>,
+        local: bool,
+    },
+    SetSessionAuthorization {
+        to: Option<CompactString>,
+    },
+    /// Nothing to do, but the tables have to be there. `alone`: not in a block.
+    Upkeep {
+        tag: &'static str,
+        tables: Vec<Vec<CompactString>>,
+        alone: bool,
+    },
+    Checkpoint,
+    Lock {
+        tables: Vec<Vec<CompactString>>,
+        strength: LockTable,
+        nowait: bool,
+    },
+    DiscardPlans,
+    DiscardSequences,
+}
+
+/// Whom a statement means.
+#[derive(Debug, Clone)]
+pub(crate) enum Actor {
+    Named(CompactString),
+    Current,
+    Session,
+}
+
+/// What a role may be told to be.
+#[derive(Debug, Clone)]
+pub(crate) enum RoleOption {
+    Superuser(bool),
+    CreateDb(bool),
+    CreateRole(bool),
+    Inherit(bool),
+    Login(bool),
+    ConnectionLimit(i32),
+    /// `None` takes it away.
+    Password(Option<String>),
+    ValidUntil(String),
+    InRoles(Vec<CompactString>),
+    Members(Vec<CompactString>),
+    Admins(Vec<CompactString>),
+    /// One that there is no such thing for here; NO… is what holds.
+    Unknown(&'static str, bool),
+}
+
+/// Kinds of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A table, view, sequence or index.
+    Relation,
+    Sequence,
+    Schema,
+    Database,
+    /// The last part of the name is the column's.
+    Column,
+    /// The last part of the name is the constraint's.
+    Constraint,
+}
+
+/// An object by name.
+#[derive(Debug, Clone)]
+pub(crate) struct Object {
+    pub(crate) kind: Kind,
+    pub(crate) name: Vec<CompactString>,
+}
+
+/// What privileges are granted on.
+#[derive(Debug, Clone)]
+pub(crate) enum On {
+    Objects(Vec<Object>),
+    AllIn { schemas: Vec<CompactString>, sequences: bool },
+}
+
+/// How strongly `LOCK TABLE` locks, as far as there are such locks here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockTable {
+    /// Against nothing that would not be seen at the commit anyway.
+    Nothing,
+    /// Against whoever writes.
+    Exclusive,
+}
+
+impl Statement {
+    /// PostgreSQL's command tag.
+    pub(crate) fn tag(&self) -> &'static str {
+        match self {
+            Self::CreateRole { .. } => "CREATE ROLE",
+            Self::AlterRole { .. } | Self::RenameRole { .. } => "ALTER ROLE",
+            Self::DropRoles { .. } => "DROP ROLE",
+            Self::GrantRoles { revoke: false, .. } => "GRANT ROLE",
+            Self::GrantRoles { revoke: true, .. } => "REVOKE ROLE",
+            Self::CreateDatabase { .. } => "CREATE DATABASE",
+            Self::DropDatabase { .. } => "DROP DATABASE",
+            Self::RenameDatabase { .. } | Self::AlterDatabase { .. } => "ALTER DATABASE",
+            Self::Grant { revoke: false, .. } => "GRANT",
+            Self::Grant { revoke: true, .. } => "REVOKE",
+            Self::Owner { object, .. } => match object.kind {
+                Kind::Database => "ALTER DATABASE",
+                Kind::Schema => "ALTER SCHEMA",
+                _ => "ALTER TABLE",
+            },
+            Self::ReassignOwned { .. } => "REASSIGN OWNED",
+            Self::DropOwned { .. } => "DROP OWNED",
+            Self::Comment { .. } => "COMMENT",
+            Self::SetRole { to: None, .. } | Self::SetSessionAuthorization { to: None } => "RESET",
+            Self::SetRole { .. } | Self::SetSessionAuthorization { .. } => "SET",
+            Self::Upkeep { tag, .. } => tag,
+            Self::Checkpoint => "CHECKPOINT",
+            Self::Lock { .. } => "LOCK TABLE",
+            Self::DiscardPlans => "DISCARD PLANS",
+            Self::DiscardSequences => "DISCARD SEQUENCES",
+        }
+    }
+
+    /// Whether it changes something.
+    pub(crate) fn writes(&self) -> bool {
+        !matches!(
+            self,
+            Self::SetRole { .. }
+                | Self::SetSessionAuthorization { .. }
+                | Self::Upkeep { .. }
+                | Self::Checkpoint
+                | Self::Lock { .. }
+                | Self::DiscardPlans
+                | Self::DiscardSequences
+        )
+    }
+
+    /// Whether it may not run in a transaction block, since it cannot be taken back.
+    fn runs_alone(&self) -> bool {
+        match self {
+            Self::CreateDatabase { .. } | Self::DropDatabase { .. } => true,
+            Self::Upkeep { alone, .. } => *alone,
+            _ => false,
+        }
+    }
+}
+
+impl Session {
+    /// Runs a statement, within the transaction at hand.
+    pub(crate) fn administer(&mut self, statement: &Statement) -> Result<()> {
+        if statement.runs_alone() && self.state() != TransactionState::Idle {
+            let message = format!("{} cannot run inside a transaction block", statement.tag());
+            return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
+        }
+        match statement {
+            Statement::CreateRole { name, options } => self.create_role(name, options),
+            Statement::AlterRole { role, options } => self.alter_role(role, options),
+            Statement::RenameRole { name, to } => self.rename_role(name, to),
+            Statement::DropRoles { names, if_exists } => self.drop_roles(names, *if_exists),
+            Statement::GrantRoles { roles, to, admin, revoke } => self.grant_roles(roles, to, *admin, *revoke),
+            Statement::CreateDatabase { name, owner } => self.create_database(name, owner.as_ref()),
+            Statement::DropDatabase { name, if_exists, force } => self.drop_database(name, *if_exists, *force),
+            Statement::RenameDatabase { name, to } => self.rename_database(name, to),
+            Statement::AlterDatabase { name, limit, allow } => self.alter_database(name, *limit, *allow),
+            Statement::Grant { privileges, on, to, option, revoke } => {
+                self.grant(privileges.as_deref(), on, to, *option, *revoke)
+            }
+            Statement::Owner { object, if_exists, to } => self.change_owner(object, *if_exists, to),
+            Statement::ReassignOwned { from, to } => self.reassign_owned(from, to),
+            Statement::DropOwned { roles, cascade } => self.drop_owned(roles, *cascade),
+            Statement::Comment { object, text } => self.comment_on(object, text.clone()),
+            Statement::SetRole { to, local } => self.set_role(to.as_deref(), *local),
+            Statement::SetSessionAuthorization { to } => self.set_session_authorization(to.as_deref()),
+            Statement::Upkeep { tables, .. } => {
+                tables.iter().try_for_each(|name| self.expect_relation(name).map(|_| ()))
+            }
+            Statement::Checkpoint => self.checkpoint(),
+            Statement::Lock { tables, strength, nowait } => self.lock_tables(tables, *strength, *nowait),
+            Statement::DiscardPlans => {
+                self.discard_plans();
+                Ok(())
+            }
+            Statement::DiscardSequences => {
+                self.discard_sequences();
+                Ok(())
+            }
+        }
+    }
+
+    /// The server around, for what only a server has.
+    fn server(&self, what: &str) -> Result<Arc<dyn Cluster>> {
+        self.cluster().ok_or_else(|| {
+            Error::unsupported(format_args!("{what} in a database that is open without a server"))
+                .hint("Roles and databases belong to a server: colibri serve.")
+        })
+    }
+
+    /// A role's number.
+    fn actor(&self, actor: &Actor) -> Result<RoleId> {
+        match actor {
+            Actor::Current => Ok(self.role()),
+            Actor::Session => Ok(self.session_role()),
+            Actor::Named(name) => self.all_roles().expect(name).map(|role| role.oid),
+        }
+    }
+
+    fn expect_relation(&self, name: &[CompactString]) -> Result<Relation> {
+        let found = self.catalog().find(name, self.search_path());
+        found.cloned().ok_or_else(|| {
+            Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", name.join(".")))
+        })
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        if !self.authority().is_superuser() {
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, "must be superuser to do CHECKPOINT"));
+        }
+        self.engine().store().database().sync().map_err(|error| Error::from(colibri_txn::Error::from(error)))
+    }
+
+    fn lock_tables(&mut self, tables: &[Vec<CompactString>], strength: LockTable, nowait: bool) -> Result<()> {
+        if self.state() == TransactionState::Idle {
+            let message = "LOCK TABLE can only be used in transaction blocks";
+            return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
+        }
+        for name in tables {
+            let table = match self.expect_relation(name)? {
+                Relation::Table(table) => table,
+                other => {
+                    let shown = name.last().cloned().unwrap_or_default();
+                    let message = format!("cannot lock relation \"{shown}\": it is a {}", other.kind());
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
+            };
+            let wanted = if strength == LockTable::Nothing {
+                Privileges::SELECT
+            } else {
+                Privileges::UPDATE.with(Privileges::DELETE).with(Privileges::TRUNCATE)
+            };
+            let has = self.authority().privileges(ObjectKind::Table, table.owner, table.acl.as_ref());
+            if has.common(wanted).is_empty() {
+                return Err(Error::denied("table", &table.name));
+            }
+            if strength == LockTable::Exclusive {
+                let if_locked = if nowait { IfLocked::Refuse } else { IfLocked::Wait };
+                let (_, txn) = self.catalog_and_txn()?;
+                txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, if_locked)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn comment_on(&mut self, object: &Object, text: Option<String>) -> Result<()> {
+        let text = text.filter(|text| !text.is_empty());
+        let (id, column) = match object.kind {
+            // Nothing is kept of these.
+            Kind::Database => return Ok(()),
+            Kind::Schema => {
+                let name = object.name.last().cloned().unwrap_or_default();
+                let schema = self.catalog().schema(&name).cloned().ok_or_else(|| no_such_schema(&name))?;
+                self.expect_owner(schema.owner, "schema", &name)?;
+                (schema.id, 0)
+            }
+            Kind::Relation | Kind::Sequence => {
+                let relation = self.expect_relation(&object.name)?;
+                self.expect_owner_of(&relation)?;
+                let id =
+                    self.catalog().number_of(&relation).ok_or_else(|| Error::internal("a relation has no number"))?;
+                (id, 0)
+            }
+            Kind::Column | Kind::Constraint => {
+                let (part, relation) =
+                    object.name.split_last().ok_or_else(|| Error::internal("a name has no parts"))?;
+                let found = self.expect_relation(relation)?;
+                self.expect_owner_of(&found)?;
+                self.part_of(&found, part, object.kind)?
+            }
+        };
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        self.change(vec![Change::Comment(id, column, text)])
+    }
+
+    /// The numbers that a comment on a column or a constraint goes by.
+    fn part_of(&self, relation: &Relation, part: &str, kind: Kind) -> Result<(u32, i32)> {
+        let found = match (relation, kind) {
+            (Relation::Table(table), Kind::Column) => table.column(part).map(|at| (table.id, at as i32 + 1)),
+            (Relation::View(view), Kind::Column) => {
+                view.columns.iter().position(|name| name == part).map(|at| (view.id, at as i32 + 1))
+            }
+            (Relation::Table(table), _) => {
+                let key = table.primary_key.iter().find(|key| key.name == part).map(|key| key.id);
+                let index = table.indexes.iter().find(|index| index.name == part).map(|index| index.id);
+                let check = table.checks.iter().find(|check| check.name == part).map(|check| check.id);
+                let foreign = table.foreign_keys.iter().find(|key| key.name == part).map(|key| key.id);
+                key.or(index).or(check).or(foreign).map(|id| (id, 0))
+            }
+            _ => None,
+        };
+        found.ok_or_else(|| match kind {
+            Kind::Column => Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{part}\" does not exist")),
+            _ => Error::new(SqlState::NO_SUCH_OBJECT, format!("constraint \"{part}\" does not exist")),
+        })
+    }
+
+    // ---- who may ----
+
+    /// Refuses whoever does not own something.
+    pub(crate) fn expect_owner(&self, owner: RoleId, kind: &str, name: &str) -> Result<()> {
+        if self.authority().has_role(owner) { Ok(()) } else { Err(Error::not_owner(kind, name)) }
+    }
+
+    /// Refuses whoever does not own a relation.
+    pub(crate) fn expect_owner_of(&self, relation: &Relation) -> Result<()> {
+        match relation {
+            Relation::Table(table) => self.expect_owner(table.owner, "table", &table.name),
+            Relation::View(view) => self.expect_owner(view.owner, "view", &view.name),
+            Relation::Sequence(sequence) => self.expect_owner(sequence.owner, "sequence", &sequence.name),
+            Relation::Index(table, index) => {
+                let owner = self.catalog().table(*table).map_or(crate::cluster::BOOTSTRAP_ROLE, |table| table.owner);
+                self.expect_owner(owner, "index", &index.name)
+            }
+            Relation::PrimaryKey(table) => match self.catalog().table(*table) {
+                Some(table) => self.expect_owner(table.owner, "index", &table.name),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Refuses whoever may not make things in a schema.
+    pub(crate) fn expect_may_create_in(&self, schema: &str) -> Result<()> {
+        let Some(found) = self.catalog().schema(schema) else { return Ok(()) };
+        let may = self.authority().may(Privileges::CREATE, ObjectKind::Schema, found.owner, found.acl.as_ref());
+        if may { Ok(()) } else { Err(Error::denied("schema", schema)) }
+    }
+}
+
+fn no_such_schema(name: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{name}\" does not exist"))
+}
+
+/// Whether somebody may hand things over to a role: whoever has it.
+fn may_become(authority: &Authority, roles: &crate::cluster::Roles, role: RoleId) -> bool {
+    authority.is_superuser() || roles.groups_of(authority.role).contains(&role)
+}

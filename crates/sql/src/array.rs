@@ -1,0 +1,586 @@
+//! Arrays: values of one type in up to six dimensions, and how they are written and read.
+//!
+//! ```text
+//! binary := dimensions: i32 | has NULLs: i32 | element type: u32 | (length: i32, lower bound: i32) … | (bytes: i32, value) …
+//! ```
+//! Everything is big-endian; the bytes of NULL are -1. This is PostgreSQL's binary format. ON DISK: rows hold arrays in it.
+//!
+//! Invariants: there are as many values as the dimensions' lengths multiplied, and none without dimensions; values are in
+//! row-major order, each of the element type or NULL.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::binary_io;
+use crate::cast::{self, CastContext};
+use crate::env::Env;
+use crate::error::{Error, Result, SqlState};
+use crate::operators;
+use crate::text_io;
+use crate::types::{Modifier, Type};
+use crate::value::Datum;
+
+/// Dimensions at most, as in PostgreSQL.
+const DIMENSIONS_MAX: usize = 6;
+/// Values at most.
+const VALUES_MAX: usize = 1 << 27;
+
+/// An array.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Array {
+    element: Type,
+    dimensions: SmallVec<[Dimension; 1]>,
+    values: Vec<Datum>,
+}
+
+/// One dimension of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dimension {
+    /// How many values there are.
+    pub length: usize,
+    /// The subscript of the first; 1 unless somebody wants it otherwise.
+    pub lower: i32,
+}
+
+impl Dimension {
+    /// The subscript of the last value.
+    #[must_use]
+    pub fn upper(&self) -> i64 {
+        i64::from(self.lower) + self.length as i64 - 1
+    }
+}
+
+#[cold]
+fn malformed(text: &str, detail: &str) -> Error {
+    Error::new(SqlState::BAD_TEXT, format!("malformed array literal: \"{text}\"")).detail(detail)
+}
+
+#[cold]
+fn bad_binary() -> Error {
+    Error::new(SqlState::BAD_BINARY, "incorrect binary data format")
+}
+
+impl Array {
+    /// One dimension of values, counted from 1.
+    #[must_use]
+    pub fn new(element: Type, values: Vec<Datum>) -> Self {
+        Self::counted_from(element, values, 1)
+    }
+
+    /// One dimension of values, counted from `lower`.
+    #[must_use]
+    pub fn counted_from(element: Type, values: Vec<Datum>, lower: i32) -> Self {
+        let mut dimensions = SmallVec::new();
+        if !values.is_empty() {
+            dimensions.push(Dimension { length: values.len(), lower });
+        }
+        Self { element, dimensions, values }
+    }
+
+    /// Arrays of equal dimensions as one with a dimension more; values that are no arrays as one of one dimension.
+    ///
+    /// # Errors
+    /// 2202E if the dimensions differ, 54000 if they are too many.
+    pub fn of_values(element: Type, values: Vec<Datum>) -> Result<Self> {
+        let Some(Datum::Array(first)) = values.first() else {
+            return Ok(Self::new(element, values));
+        };
+        let (inner, count) = (first.dimensions.clone(), values.len());
+        let mut all = Vec::with_capacity(count * first.values.len());
+        for value in values {
+            match value {
+                Datum::Array(part) if part.dimensions == inner => all.extend(part.values.iter().cloned()),
+                _ => return Err(not_rectangular()),
+            }
+        }
+        if inner.len() >= DIMENSIONS_MAX {
+            let message = format!("number of array dimensions exceeds the maximum allowed ({DIMENSIONS_MAX})");
+            return Err(Error::new(SqlState::PROGRAM_LIMIT, message));
+        }
+        if all.is_empty() {
+            return Ok(Self::new(element, all));
+        }
+        let mut dimensions = SmallVec::with_capacity(inner.len() + 1);
+        dimensions.push(Dimension { length: count, lower: 1 });
+        dimensions.extend(inner);
+        Ok(Self { element, dimensions, values: all })
+    }
+
+    /// The type of the values.
+    #[must_use]
+    pub fn element(&self) -> Type {
+        self.element
+    }
+
+    /// The dimensions; an empty array has none.
+    #[must_use]
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
+    /// All values, the last dimension's side by side.
+    #[must_use]
+    pub fn values(&self) -> &[Datum] {
+        &self.values
+    }
+
+    /// The value at a subscript for each dimension; `None` if there is none there.
+    #[must_use]
+    pub fn get(&self, subscripts: &[i64]) -> Option<&Datum> {
+        if subscripts.len() != self.dimensions.len() {
+            return None;
+        }
+        let mut at = 0;
+        for (dimension, &subscript) in self.dimensions.iter().zip(subscripts) {
+            let offset = usize::try_from(subscript - i64::from(dimension.lower)).ok()?;
+            if offset >= dimension.length {
+                return None;
+            }
+            at = at * dimension.length + offset;
+        }
+        self.values.get(at)
+    }
+
+    /// The order: by values, then by how many, then by dimensions.
+    #[must_use]
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+        for (a, b) in self.values.iter().zip(&other.values) {
+            // NULL is above everything in an array.
+            let order = match (a.is_null(), b.is_null()) {
+                (true, true) => Ordering::Equal,
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => operators::compare(a, b),
+            };
+            if order.is_ne() {
+                return order;
+            }
+        }
+        let shape = |array: &Self| {
+            let lengths: SmallVec<[(usize, i32); 1]> =
+                array.dimensions.iter().map(|dimension| (dimension.length, dimension.lower)).collect();
+            (array.values.len(), lengths)
+        };
+        shape(self).cmp(&shape(other))
+    }
+
+    /// With other values, of another type, in the same dimensions.
+    fn with_values(&self, element: Type, values: Vec<Datum>) -> Self {
+        Self { element, dimensions: self.dimensions.clone(), values }
+    }
+
+    pub(crate) fn cast(&self, from: Type, to: Type, env: &Env) -> Result<Datum> {
+        let Some(element) = to.element() else { return Ok(Datum::Array(Arc::new(self.clone()))) };
+        if self.element == Type::Unknown {
+            // Made where the type was not at hand: the values are of it already.
+            return Ok(Datum::Array(Arc::new(self.with_values(element, self.values.clone()))));
+        }
+        let from = from.element().unwrap_or(self.element);
+        let mut values = Vec::with_capacity(self.values.len());
+        for value in &self.values {
+            values.push(cast::cast(value, from, element, Modifier::NONE, CastContext::Explicit, env)?);
+        }
+        Ok(Datum::Array(Arc::new(self.with_values(element, values))))
+    }
+
+    /// Appends its text: `{1,2,NULL}`; of the vectors of the catalogue `1 2`, of a record `(1,2)`.
+    pub(crate) fn write(&self, ty: Type, env: &Env, out: &mut String) {
+        match ty {
+            Type::Int2Vector | Type::OidVector => self.write_between(" ", env, out),
+            Type::Record => {
+                out.push('(');
+                self.write_between(",", env, out);
+                out.push(')');
+            }
+            _ => self.write_braces(env, out),
+        }
+    }
+
+    fn write_between(&self, separator: &str, env: &Env, out: &mut String) {
+        for (index, value) in self.values.iter().enumerate() {
+            if index > 0 {
+                out.push_str(separator);
+            }
+            text_io::write(self.element, value, env, out);
+        }
+    }
+
+    fn write_braces(&self, env: &Env, out: &mut String) {
+        if self.dimensions.is_empty() {
+            out.push_str("{}");
+            return;
+        }
+        if self.dimensions.iter().any(|dimension| dimension.lower != 1) {
+            for dimension in &self.dimensions {
+                out.push_str(&format!("[{}:{}]", dimension.lower, dimension.upper()));
+            }
+            out.push('=');
+        }
+        self.write_level(0, 0, env, out);
+    }
+
+    /// Writes a dimension from a value on; gives the value behind it.
+    fn write_level(&self, level: usize, from: usize, env: &Env, out: &mut String) -> usize {
+        let mut at = from;
+        out.push('{');
+        for index in 0..self.dimensions[level].length {
+            if index > 0 {
+                out.push(',');
+            }
+            if level + 1 < self.dimensions.len() {
+                at = self.write_level(level + 1, at, env, out);
+            } else {
+                write_element(self.element, &self.values[at], env, out);
+                at += 1;
+            }
+        }
+        out.push('}');
+        at
+    }
+
+    /// Appends it in the binary format.
+    pub(crate) fn write_binary(&self, out: &mut Vec<u8>) {
+        let has_null = self.values.iter().any(Datum::is_null);
+        out.extend_from_slice(&(self.dimensions.len() as i32).to_be_bytes());
+        out.extend_from_slice(&i32::from(has_null).to_be_bytes());
+        out.extend_from_slice(&self.element.oid().to_be_bytes());
+        for dimension in &self.dimensions {
+            out.extend_from_slice(&(dimension.length as i32).to_be_bytes());
+            out.extend_from_slice(&dimension.lower.to_be_bytes());
+        }
+        for value in &self.values {
+            let length_at = out.len();
+            out.extend_from_slice(&(-1i32).to_be_bytes());
+            if !value.is_null() {
+                binary_io::write_binary(self.element, Modifier::NONE, value, out);
+                let length = (out.len() - length_at - 4) as i32;
+                out[length_at..length_at + 4].copy_from_slice(&length.to_be_bytes());
+            }
+        }
+    }
+
+    /// Reads it from the binary format, whatever its element type is.
+    ///
+    /// # Errors
+    /// 22P03.
+    pub(crate) fn read(mut bytes: &[u8]) -> Result<Self> {
+        let bytes = &mut bytes;
+        let dimension_count = usize::try_from(take_i32(bytes)?).ok().filter(|&count| count <= DIMENSIONS_MAX);
+        let dimension_count = dimension_count.ok_or_else(bad_binary)?;
+        take_i32(bytes)?;
+        let element = Type::from_oid(take_i32(bytes)? as u32).filter(|ty| ty.array().is_some());
+        let element = element.ok_or_else(bad_binary)?;
+        let mut dimensions = SmallVec::new();
+        let mut count = usize::from(dimension_count > 0);
+        for _ in 0..dimension_count {
+            let length = usize::try_from(take_i32(bytes)?).map_err(|_| bad_binary())?;
+            let lower = take_i32(bytes)?;
+            count = count.checked_mul(length).filter(|&count| count <= VALUES_MAX).ok_or_else(bad_binary)?;
+            dimensions.push(Dimension { length, lower });
+        }
+        // Each value has a length of four bytes at least.
+        if count > bytes.len() / 4 {
+            return Err(bad_binary());
+        }
+        let mut values = Vec::with_capacity(count);
+        for _ in 0..count {
+            let length = take_i32(bytes)?;
+            values.push(match usize::try_from(length) {
+                Ok(length) if length <= bytes.len() => {
+                    let (value, rest) = bytes.split_at(length);
+                    *bytes = rest;
+                    binary_io::parse_binary(element, value)?
+                }
+                Err(_) if length == -1 => Datum::Null,
+                _ => return Err(bad_binary()),
+            });
+        }
+        if !bytes.is_empty() {
+            return Err(bad_binary());
+        }
+        if count == 0 {
+            dimensions.clear();
+        }
+        Ok(Self { element, dimensions, values })
+    }
+}
+
+#[cold]
+fn not_rectangular() -> Error {
+    let message = "multidimensional arrays must have array expressions with matching dimensions";
+    Error::new(SqlState("2202E"), message)
+}
+
+fn take_i32(bytes: &mut &[u8]) -> Result<i32> {
+    let (first, rest) = bytes.split_first_chunk::<4>().ok_or_else(bad_binary)?;
+    *bytes = rest;
+    Ok(i32::from_be_bytes(*first))
+}
+
+fn write_element(ty: Type, value: &Datum, env: &Env, out: &mut String) {
+    if value.is_null() {
+        out.push_str("NULL");
+        return;
+    }
+    let start = out.len();
+    text_io::write(ty, value, env, out);
+    let text = &out[start..];
+    let special = |c: char| matches!(c, '{' | '}' | ',' | '"' | '\\') || c.is_ascii_whitespace() || c == '\x0b';
+    if !text.is_empty() && !text.eq_ignore_ascii_case("null") && !text.contains(special) {
+        return;
+    }
+    let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+    out.truncate(start);
+    out.push('"');
+    out.push_str(&quoted);
+    out.push('"');
+}
+
+/// Reads an array of a type from the binary format.
+pub(crate) fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
+    let array = Array::read(bytes)?;
+    match ty.element() {
+        Some(element) if element != array.element => {
+            let message = format!("wrong element type in an array: {} instead of {element}", array.element);
+            Err(Error::new(SqlState::TYPE_MISMATCH, message))
+        }
+        Some(_) => Ok(Datum::Array(Arc::new(array))),
+        None => Err(Error::unsupported(format_args!("reading a value of type {ty}"))),
+    }
+}
+
+/// Reads an array's text.
+pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datum> {
+    let Some(element) = ty.element() else {
+        let message = format!("cannot accept a value of type {ty}");
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    };
+    if matches!(ty, Type::Int2Vector | Type::OidVector) {
+        let values: Result<Vec<Datum>> =
+            text.split_ascii_whitespace().map(|part| text_io::parse(element, Modifier::NONE, part, env)).collect();
+        return Ok(Datum::Array(Arc::new(Array::counted_from(element, values?, 0))));
+    }
+    let mut reader = Reader { whole: text, rest: text.trim(), element, modifier, env };
+    let lowers = reader.bounds()?;
+    let mut values = Vec::new();
+    let mut lengths: SmallVec<[Option<usize>; 2]> = SmallVec::new();
+    reader.level(0, &mut lengths, &mut values)?;
+    if !reader.rest.trim().is_empty() {
+        return Err(malformed(text, "Junk after closing right brace."));
+    }
+    if values.is_empty() {
+        return Ok(Datum::Array(Arc::new(Array::new(element, values))));
+    }
+    let mut dimensions: SmallVec<[Dimension; 1]> =
+        lengths.iter().map(|length| Dimension { length: length.unwrap_or(0), lower: 1 }).collect();
+    if let Some(lowers) = lowers {
+        let fits = lowers.len() == dimensions.len()
+            && lowers
+                .iter()
+                .zip(&dimensions)
+                .all(|(bounds, dimension)| i64::from(bounds.1) - i64::from(bounds.0) + 1 == dimension.length as i64);
+        if !fits {
+            return Err(malformed(text, "Specified array dimensions do not match array contents."));
+        }
+        dimensions.iter_mut().zip(&lowers).for_each(|(dimension, bounds)| dimension.lower = bounds.0);
+    }
+    Ok(Datum::Array(Arc::new(Array { element, dimensions, values })))
+}
+
+struct Reader<'t> {
+    whole: &'t str,
+    rest: &'t str,
+    element: Type,
+    modifier: Modifier,
+    env: &'t Env,
+}
+
+impl<'t> Reader<'t> {
+    fn fail<T>(&self, detail: &str) -> Result<T> {
+        Err(malformed(self.whole, detail))
+    }
+
+    /// `[2:4][0:1]=` in front.
+    fn bounds(&mut self) -> Result<Option<Vec<(i32, i32)>>> {
+        if !self.rest.starts_with('[') {
+            return Ok(None);
+        }
+        let Some((bounds, rest)) = self.rest.split_once('=') else {
+            return self.fail("Missing \"=\" after array dimensions.");
+        };
+        self.rest = rest.trim_start();
+        let parsed = bounds.trim().strip_suffix(']').unwrap_or_default().split(']').map(|part| {
+            let (lower, upper) = part.trim().strip_prefix('[')?.split_once(':')?;
+            Some((lower.trim().parse().ok()?, upper.trim().parse().ok()?))
+        });
+        match parsed.collect::<Option<Vec<_>>>() {
+            Some(parsed) => Ok(Some(parsed)),
+            None => self.fail("\"[\" must introduce explicitly-specified array dimensions."),
+        }
+    }
+
+    /// Reads `{…}`.
+    fn level(
+        &mut self,
+        level: usize,
+        lengths: &mut SmallVec<[Option<usize>; 2]>,
+        values: &mut Vec<Datum>,
+    ) -> Result<()> {
+        let Some(rest) = self.rest.strip_prefix('{') else {
+            return self.fail("Array value must start with \"{\" or dimension information.");
+        };
+        if level >= DIMENSIONS_MAX {
+            return Err(Error::new(
+                SqlState::PROGRAM_LIMIT,
+                "number of array dimensions exceeds the maximum allowed (6)",
+            ));
+        }
+        self.rest = rest.trim_start();
+        if lengths.len() == level {
+            lengths.push(None);
+        }
+        let mut count = 0;
+        if let Some(rest) = self.rest.strip_prefix('}') {
+            self.rest = rest;
+            if level > 0 && lengths[level].is_some() {
+                return self.fail("Multidimensional arrays must have sub-arrays with matching dimensions.");
+            }
+            return Ok(());
+        }
+        loop {
+            let nested = self.rest.starts_with('{');
+            if nested != (lengths.len() > level + 1) && (count > 0 || values.len() > 0) {
+                return self.fail("Multidimensional arrays must have sub-arrays with matching dimensions.");
+            }
+            if nested {
+                self.level(level + 1, lengths, values)?;
+            } else {
+                let value = self.value()?;
+                values.push(value);
+            }
+            count += 1;
+            self.rest = self.rest.trim_start();
+            match self.rest.chars().next() {
+                Some(',') => self.rest = self.rest[1..].trim_start(),
+                Some('}') => {
+                    self.rest = &self.rest[1..];
+                    break;
+                }
+                Some(c) => return self.fail(&format!("Unexpected \"{c}\" character.")),
+                None => return self.fail("Unexpected end of input."),
+            }
+        }
+        match lengths[level] {
+            Some(length) if length != count => {
+                self.fail("Multidimensional arrays must have sub-arrays with matching dimensions.")
+            }
+            _ => {
+                lengths[level] = Some(count);
+                Ok(())
+            }
+        }
+    }
+
+    fn value(&mut self) -> Result<Datum> {
+        let mut text = String::new();
+        let quoted = self.rest.starts_with('"');
+        let mut chars = self.rest.char_indices();
+        if quoted {
+            chars.next();
+        }
+        // What was escaped stays even if it is a blank at the end.
+        let mut keep = 0;
+        let end = loop {
+            let Some((at, c)) = chars.next() else { return self.fail("Unexpected end of input.") };
+            match c {
+                '\\' => {
+                    let Some((_, escaped)) = chars.next() else { return self.fail("Unexpected end of input.") };
+                    text.push(escaped);
+                    keep = text.len();
+                }
+                '"' if quoted => break at + 1,
+                '"' => return self.fail("Incorrectly quoted array element."),
+                ',' | '}' if !quoted => break at,
+                '{' if !quoted => return self.fail("Unexpected \"{\" character."),
+                c => text.push(c),
+            }
+        };
+        self.rest = &self.rest[end..];
+        if !quoted {
+            let length = text.trim_end().len().max(keep);
+            text.truncate(length);
+            if text.is_empty() {
+                return self.fail("Unexpected \",\" or \"}\" character.");
+            }
+            if keep == 0 && text.eq_ignore_ascii_case("null") {
+                return Ok(Datum::Null);
+            }
+        }
+        text_io::parse(self.element, self.modifier, &text, self.env)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn round_trip(ty: Type, text: &str) -> String {
+        let env = Env::default();
+        let value = parse(ty, Modifier::NONE, text, &env).unwrap();
+        let mut bytes = Vec::new();
+        binary_io::write_binary(ty, Modifier::NONE, &value, &mut bytes);
+        let Datum::Array(array) = &value else { panic!("{value:?}") };
+        assert_eq!(**array, Array::read(&bytes).unwrap(), "{text}");
+        let mut out = String::new();
+        array.write(ty, &env, &mut out);
+        out
+    }
+
+    #[test]
+    fn arrays_are_written_as_they_are_read() {
+        let ints = Type::Int4.array_of();
+        let texts = Type::Text.array_of();
+        for text in ["{}", "{1,2,3}", "{1,NULL}", "{{1,2},{3,4}}", "[0:2]={1,2,3}", "[-1:0][2:3]={{1,2},{3,4}}"] {
+            assert_eq!(round_trip(ints, text), text);
+        }
+        assert_eq!(
+            round_trip(texts, r#"{ a , "b c", "NULL" , null,"","\"",\\ }"#),
+            r#"{a,"b c","NULL",NULL,"","\"","\\"}"#
+        );
+        assert_eq!(round_trip(Type::Int2Vector, "1 2"), "1 2");
+        assert_eq!(round_trip(ints, "{{},{}}"), "{}");
+    }
+
+    #[test]
+    fn what_is_no_array_is_refused() {
+        let env = Env::default();
+        for text in
+            ["", "1,2", "{1,2", "{1}x", "{1,,2}", "{1,{2}}", "{{1},2}", "{{1},{2,3}}", "[1:2]={1}", "{a}", "{\"1}"]
+        {
+            let error = parse(Type::Int4.array_of(), Modifier::NONE, text, &env).unwrap_err();
+            assert_eq!(error.state(), SqlState::BAD_TEXT, "{text}");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_an_array_or_refused() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut good = Vec::new();
+        Array::new(Type::Int4, vec![Datum::Int(1), Datum::Null]).write_binary(&mut good);
+        for _ in 0..100_000 {
+            let mut bytes = good.clone();
+            for _ in 0..random.usize(1..4) {
+                let at = random.usize(..bytes.len());
+                bytes[at] = random.u8(..);
+            }
+            bytes.truncate(random.usize(..=bytes.len()));
+            let _ = Array::read(&bytes);
+        }
+    }
+}

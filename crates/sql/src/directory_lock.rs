@@ -1,0 +1,63 @@
+//! Which process has a directory open: an advisory lock on a file in it, which goes away with the process.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::path::Path;
+
+use crate::error::{Error, Result, SqlState};
+
+/// The file that says which process has a database open for SQL.
+const SQL_LOCK_FILE: &str = "sql.lock";
+/// PostgreSQL's `object_in_use`.
+const IN_USE: SqlState = SqlState("55006");
+
+/// The lock, until it is dropped.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    _file: File,
+}
+
+impl DirectoryLock {
+    /// The lock that whoever opens a database for SQL has to have: its sessions share locks and counters in memory.
+    ///
+    /// # Errors
+    /// 55006 if it is taken, saying by whom; 58030 of the file system.
+    pub fn for_sql(dir: &Path) -> Result<Self> {
+        let taken = |who: &str| {
+            Error::new(IN_USE, format!("{} is open for SQL {who}", dir.display()))
+                .hint("One process at a time can have a database open for SQL; its connections are many.")
+        };
+        Self::take(&dir.join(SQL_LOCK_FILE), taken)
+    }
+
+    /// Takes the lock on a file, and writes this process' number into it; `taken` makes an error of who has it.
+    ///
+    /// # Errors
+    /// What `taken` gives, 58030 of the file system.
+    pub fn take(path: &Path, taken: impl FnOnce(&str) -> Error) -> Result<Self> {
+        let failed = |error: std::io::Error| Error::new(SqlState::IO_ERROR, format!("{}: {error}", path.display()));
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut owner = String::new();
+                // Only to say who it is: if that cannot be read, the message says less.
+                _ = file.read_to_string(&mut owner);
+                return Err(taken(&match owner.trim() {
+                    "" => "by another process".to_owned(),
+                    owner if owner == std::process::id().to_string() => "by this process".to_owned(),
+                    owner => format!("by process {owner}"),
+                }));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let write = |file: &mut File| -> std::io::Result<()> {
+            file.set_len(0)?;
+            file.rewind()?;
+            writeln!(file, "{}", std::process::id())
+        };
+        write(&mut file).map_err(failed)?;
+        Ok(Self { _file: file })
+    }
+}

@@ -1,0 +1,499 @@
+//! What clients ask of the catalogue and the server: `pg_get_indexdef`, `format_type`, `has_table_privilege` and their kin.
+//!
+//! They know the catalogue as the statement's transaction sees it (see [`crate::env::Surroundings`]). Who asks about what is
+//! not there gets NULL, as in PostgreSQL.
+
+use super::{Function, f, int, text};
+use crate::array::Array;
+use crate::catalog::{ObjectId, Relation};
+use crate::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, Privileges, RoleId};
+use crate::env::{Env, Surroundings};
+use crate::error::{Error, Result, SqlState};
+use crate::system::names::{Found, format_type};
+use crate::system::{describe, types};
+use crate::types::Type::{
+    self, Bool, Int2, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegProc, RegRole, RegType, Text,
+    TimestampTz,
+};
+use crate::value::Datum;
+
+const YES: super::Eval = |_, _| Ok(Datum::Bool(true));
+const NO: super::Eval = |_, _| Ok(Datum::Bool(false));
+const NOTHING: super::Eval = |_, _| Ok(Datum::Null);
+
+fn number(value: &Datum) -> Result<ObjectId> {
+    Ok(int(value)? as u32)
+}
+
+fn text_or_null(value: Option<impl AsRef<str>>) -> Result<Datum> {
+    Ok(value.map_or(Datum::Null, |value| Datum::text(value.as_ref())))
+}
+
+fn truth(value: Option<&&Datum>) -> bool {
+    matches!(value, Some(Datum::Bool(true)))
+}
+
+// ---- names and definitions ----
+
+fn relation_is_visible(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    Ok(names.relation(number(args[0])?).map_or(Datum::Null, |found| Datum::Bool(names.is_visible(&found))))
+}
+
+fn shown_type(args: &[&Datum], _: &Env) -> Result<Datum> {
+    let (Datum::Int(oid), modifier) = (args[0], args[1]) else { return Ok(Datum::Null) };
+    let modifier = match modifier {
+        Datum::Int(modifier) => Some(*modifier as i32),
+        _ => None,
+    };
+    Ok(Datum::text(&format_type(*oid as u32, modifier)))
+}
+
+fn index_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let column = args.get(1).map_or(Ok(0), |column| int(column))?;
+    text_or_null(describe::index_by_number(env.names(), number(args[0])?, column, truth(args.get(2))))
+}
+
+fn constraint_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
+    text_or_null(describe::constraint_by_number(env.names(), number(args[0])?, truth(args.get(1))))
+}
+
+fn view_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let id = match args[0] {
+        Datum::Text(name) => match names.number_of(RegClass, name)? {
+            Datum::Int(id) => id as u32,
+            _ => 0,
+        },
+        other => number(other)?,
+    };
+    text_or_null(names.catalog.view(id).map(|view| describe::view_definition(view)))
+}
+
+fn comment(args: &[&Datum], env: &Env) -> Result<Datum> {
+    text_or_null(env.names().catalog.comment(number(args[0])?, 0))
+}
+
+fn column_comment(args: &[&Datum], env: &Env) -> Result<Datum> {
+    text_or_null(env.names().catalog.comment(number(args[0])?, int(args[1])? as i32))
+}
+
+fn find(ty: Type, args: &[&Datum], env: &Env) -> Result<Datum> {
+    Ok(env.names().find_number(ty, text(args[0])?).map_or(Datum::Null, |number| Datum::Int(number.into())))
+}
+
+fn current_schemas(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let implicit = ["pg_catalog"].into_iter().filter(|_| truth(args.first()));
+    let path = names.search_path.iter().map(|schema| schema.as_str());
+    let there = path.filter(|schema| names.schema_number(schema).is_some());
+    let mut all: Vec<&str> = Vec::new();
+    for schema in implicit.chain(there) {
+        if !all.contains(&schema) {
+            all.push(schema);
+        }
+    }
+    Ok(array(Name, all.into_iter().map(Datum::text)))
+}
+
+fn array(element: Type, values: impl IntoIterator<Item = Datum>) -> Datum {
+    Datum::Array(std::sync::Arc::new(Array::new(element, values.into_iter().collect())))
+}
+
+// ---- sizes ----
+
+/// Bytes of the pages of spaces.
+fn space_bytes(names: &Surroundings, space: u32) -> Result<i64> {
+    let Some(engine) = &names.engine else { return Ok(0) };
+    let page_bytes = u64::from(engine.store().database().page_size());
+    let stat = engine.store().space_stat(colibri_txn::SpaceId(space))?;
+    Ok(stat.map_or(0, |stat| (stat.leaf_pages + stat.branch_pages + stat.overflow_pages) * page_bytes) as i64)
+}
+
+/// Bytes of a relation's own pages, and of its indexes'.
+fn relation_bytes(names: &Surroundings, id: ObjectId) -> Result<Option<(i64, i64)>> {
+    Ok(match names.relation(id) {
+        Some(Found::User { relation: Relation::Table(table), .. }) => {
+            let mut indexes = 0;
+            for index in &table.indexes {
+                indexes += space_bytes(names, index.space)?;
+            }
+            Some((space_bytes(names, table.space)?, indexes))
+        }
+        Some(Found::User { relation: Relation::Index(_, index), .. }) => Some((space_bytes(names, index.space)?, 0)),
+        Some(_) => Some((0, 0)),
+        None => None,
+    })
+}
+
+fn sized(args: &[&Datum], env: &Env, choose: fn((i64, i64)) -> i64) -> Result<Datum> {
+    Ok(relation_bytes(env.names(), number(args[0])?)?.map_or(Datum::Null, |bytes| Datum::Int(choose(bytes))))
+}
+
+fn own_size(args: &[&Datum], env: &Env) -> Result<Datum> {
+    match args.get(1) {
+        // There is one file for all; maps of free space and visibility there are not.
+        Some(Datum::Text(fork)) if fork != "main" => Ok(Datum::Int(0)),
+        _ => sized(args, env, |(own, _)| own),
+    }
+}
+
+fn indexes_size(args: &[&Datum], env: &Env) -> Result<Datum> {
+    sized(args, env, |(_, indexes)| indexes)
+}
+
+fn total_size(args: &[&Datum], env: &Env) -> Result<Datum> {
+    sized(args, env, |(own, indexes)| own + indexes)
+}
+
+fn pretty_size(args: &[&Datum], _: &Env) -> Result<Datum> {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let mut size = i128::from(int(args[0])?);
+    // As PostgreSQL does: a unit is left once it has more than 10 of the next one, and rounded half up.
+    let mut unit = 0;
+    let mut half = false;
+    while unit + 1 < UNITS.len() && size.abs() >= if unit == 0 { 10 * 1024 } else { 20 * 1024 - 1 } {
+        size /= if unit == 0 { 512 } else { 1024 };
+        half = true;
+        unit += 1;
+    }
+    if half {
+        size = if size < 0 { (size - 1) / 2 } else { (size + 1) / 2 };
+    }
+    Ok(Datum::text(&format!("{size} {}", UNITS[unit])))
+}
+
+// ---- privileges ----
+
+/// A role by name or number; PUBLIC by name.
+fn role_of(names: &Surroundings, value: &Datum) -> Result<RoleId> {
+    match value {
+        Datum::Int(oid) => Ok(*oid as u32),
+        Datum::Text(name) if name == "public" => Ok(crate::cluster::PUBLIC_ROLE),
+        Datum::Text(name) => names.roles().expect(name).map(|role| role.oid),
+        _ => Err(Error::internal("a role is neither a name nor a number")),
+    }
+}
+
+fn authority_of(names: &Surroundings, role: RoleId) -> Authority {
+    match &names.authority {
+        Some(authority) if authority.role == role => (**authority).clone(),
+        _ => {
+            let here = names.engine.as_ref().map(|engine| engine.name().to_owned()).unwrap_or_default();
+            let owner = names.databases().iter().find(|database| database.name == here).map(|database| database.owner);
+            Authority::of(&names.roles(), role, owner.unwrap_or(BOOTSTRAP_ROLE))
+        }
+    }
+}
+
+/// What a list of privileges says: any of them will do.
+fn wanted(list: &str, kind: ObjectKind) -> Result<Vec<(Privileges, bool)>> {
+    list.split(',')
+        .map(|name| {
+            let name = name.trim();
+            let upper = name.to_ascii_uppercase();
+            let (name, option) = match upper.strip_suffix(" WITH GRANT OPTION") {
+                Some(name) => (name.to_owned(), true),
+                None => (upper.clone(), false),
+            };
+            match Privileges::named(&name) {
+                Some(privilege) if privilege.without(kind.all()).is_empty() => Ok((privilege, option)),
+                _ => {
+                    let message = format!("unrecognized privilege type: \"{}\"", list.trim());
+                    Err(Error::new(SqlState::BAD_PARAMETER, message))
+                }
+            }
+        })
+        .collect()
+}
+
+/// Who, if it is said, and the rest of the arguments.
+fn who<'a, 'd>(names: &Surroundings, args: &'a [&'d Datum], count: usize) -> Result<(Authority, &'a [&'d Datum])> {
+    if args.len() == count {
+        let authority = names.authority.as_deref().cloned().unwrap_or_else(Authority::superuser);
+        return Ok((authority, args));
+    }
+    Ok((authority_of(names, role_of(names, args[0])?), &args[1..]))
+}
+
+fn allowed(
+    authority: &Authority,
+    wanted: &[(Privileges, bool)],
+    kind: ObjectKind,
+    owner: RoleId,
+    acl: Option<&Acl>,
+) -> Datum {
+    Datum::Bool(wanted.iter().any(|&(privilege, option)| {
+        if option {
+            privilege.without(authority.grantable(kind, owner, acl)).is_empty()
+        } else {
+            authority.may(privilege, kind, owner, acl)
+        }
+    }))
+}
+
+/// The number of what an argument names.
+fn object(names: &Surroundings, ty: Type, value: &Datum) -> Result<ObjectId> {
+    match value {
+        Datum::Text(name) => number(&names.number_of(ty, name)?),
+        other => number(other),
+    }
+}
+
+fn relation_privilege(args: &[&Datum], env: &Env, count: usize) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, count)?;
+    let id = object(names, RegClass, args[0])?;
+    let privileges = text(args[args.len() - 1])?;
+    Ok(match names.relation(id) {
+        None => Datum::Null,
+        Some(Found::System(_)) => {
+            let wanted = wanted(privileges, ObjectKind::Table)?;
+            let reads = wanted.iter().any(|&(privilege, option)| privilege == Privileges::SELECT && !option);
+            Datum::Bool(authority.is_superuser() || reads)
+        }
+        Some(Found::User { relation, .. }) => {
+            let (kind, owner, acl) = match &relation {
+                Relation::Table(table) => (ObjectKind::Table, table.owner, table.acl.as_ref()),
+                Relation::View(view) => (ObjectKind::Table, view.owner, view.acl.as_ref()),
+                Relation::Sequence(sequence) => (ObjectKind::Sequence, sequence.owner, sequence.acl.as_ref()),
+                Relation::Index(table, _) | Relation::PrimaryKey(table) => match names.table(*table) {
+                    Some(table) => (ObjectKind::Table, table.owner, table.acl.as_ref()),
+                    None => return Ok(Datum::Null),
+                },
+            };
+            allowed(&authority, &wanted(privileges, kind)?, kind, owner, acl)
+        }
+    })
+}
+
+fn table_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    relation_privilege(args, env, 2)
+}
+
+fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    // There are no privileges on columns of their own.
+    relation_privilege(args, env, 3)
+}
+
+fn schema_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 2)?;
+    let id = object(names, RegNamespace, args[0])?;
+    let wanted = wanted(text(args[1])?, ObjectKind::Schema)?;
+    if crate::system::is_system_schema(&names.schema_name(id).unwrap_or_default()) {
+        let uses = wanted.iter().any(|&(privilege, option)| privilege == Privileges::USAGE && !option);
+        return Ok(Datum::Bool(authority.is_superuser() || uses));
+    }
+    let schema = names.catalog.schemas().find(|schema| schema.id == id);
+    Ok(schema.map_or(Datum::Null, |schema| {
+        allowed(&authority, &wanted, ObjectKind::Schema, schema.owner, schema.acl.as_ref())
+    }))
+}
+
+fn database_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 2)?;
+    let databases = names.databases();
+    let found =
+        match args[0] {
+            Datum::Text(name) => Some(databases.iter().find(|database| database.name == *name).ok_or_else(|| {
+                Error::new(SqlState::NO_SUCH_DATABASE, format!("database \"{name}\" does not exist"))
+            })?),
+            other => {
+                let oid = number(other)?;
+                databases.iter().find(|database| database.oid == oid)
+            }
+        };
+    let wanted = wanted(text(args[1])?, ObjectKind::Database)?;
+    Ok(found.map_or(Datum::Null, |database| {
+        allowed(&authority, &wanted, ObjectKind::Database, database.owner, database.acl.as_ref())
+    }))
+}
+
+fn has_role(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 2)?;
+    let role = role_of(names, args[0])?;
+    let members = names.roles();
+    let mut has = false;
+    for privilege in text(args[1])?.split(',') {
+        has |= match privilege.trim().to_ascii_uppercase().as_str() {
+            "USAGE" => authority.has_role(role),
+            "MEMBER" => authority.is_superuser() || members.groups_of(authority.role).contains(&role),
+            _ => {
+                let message = format!("unrecognized privilege type: \"{}\"", privilege.trim());
+                return Err(Error::new(SqlState::BAD_PARAMETER, message));
+            }
+        };
+    }
+    Ok(Datum::Bool(has))
+}
+
+// ---- other sessions ----
+
+/// The session of a number, if the user may end it: their own, or of a role that they have.
+fn others_session(args: &[&Datum], env: &Env, act: fn(&dyn crate::cluster::Cluster, i32) -> bool) -> Result<Datum> {
+    let names = env.names();
+    let pid = int(args[0])? as i32;
+    let Some(cluster) = &names.cluster else { return Ok(Datum::Bool(false)) };
+    let Some(session) = cluster.sessions().into_iter().find(|session| session.pid == pid) else {
+        return Ok(Datum::Bool(false));
+    };
+    let owner = names.roles().named(&session.user).map(|role| (role.oid, role.superuser));
+    let authority = names.authority.as_deref().cloned().unwrap_or_else(Authority::superuser);
+    let may = authority.is_superuser() || owner.is_some_and(|(role, superuser)| !superuser && authority.has_role(role));
+    if !may {
+        let message = "must be a member of the role whose query is being canceled";
+        return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+    }
+    Ok(Datum::Bool(act(&**cluster, pid)))
+}
+
+fn cancel(args: &[&Datum], env: &Env) -> Result<Datum> {
+    others_session(args, env, |cluster, pid| cluster.cancel(pid))
+}
+
+fn terminate(args: &[&Datum], env: &Env) -> Result<Datum> {
+    others_session(args, env, |cluster, pid| cluster.terminate(pid))
+}
+
+fn started(_: &[&Datum], env: &Env) -> Result<Datum> {
+    let started = env.names().cluster.as_ref().map(|cluster| cluster.started_us());
+    Ok(started.map_or(Datum::Null, Datum::Timestamp))
+}
+
+fn is_user_table(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let found = env.names().relation(number(args[0])?);
+    Ok(found
+        .map_or(Datum::Null, |found| Datum::Bool(matches!(found, Found::User { relation: Relation::Table(_), .. }))))
+}
+
+/// Which changes a relation takes: the bits of UPDATE, INSERT and DELETE.
+fn updatable(args: &[&Datum], env: &Env) -> Result<Datum> {
+    Ok(Datum::Int(if is_user_table(args, env)? == Datum::Bool(true) { 4 | 8 | 16 } else { 0 }))
+}
+
+const fn privilege(name: &'static str, args: &'static [Type], eval: super::Eval) -> Function {
+    f(name, args, Bool, eval).stable()
+}
+
+macro_rules! privileges {
+    ($(($name:literal, $eval:expr);)*) => {
+        &[$(
+            privilege($name, &[Text, Text], $eval),
+            privilege($name, &[Oid, Text], $eval),
+            privilege($name, &[Text, Text, Text], $eval),
+            privilege($name, &[Text, Oid, Text], $eval),
+            privilege($name, &[Oid, Text, Text], $eval),
+            privilege($name, &[Oid, Oid, Text], $eval),
+        )*]
+    };
+}
+
+pub(super) const PRIVILEGES: &[Function] = privileges! {
+    ("has_table_privilege", table_privilege);
+    ("has_sequence_privilege", table_privilege);
+    ("has_any_column_privilege", table_privilege);
+    ("has_schema_privilege", schema_privilege);
+    ("has_database_privilege", database_privilege);
+    ("pg_has_role", has_role);
+    ("has_function_privilege", YES);
+    ("has_type_privilege", YES);
+    ("has_language_privilege", YES);
+    ("has_tablespace_privilege", YES);
+};
+
+pub(super) const COLUMN_PRIVILEGES: &[Function] = &[
+    privilege("has_column_privilege", &[Text, Text, Text], column_privilege),
+    privilege("has_column_privilege", &[Oid, Text, Text], column_privilege),
+    privilege("has_column_privilege", &[Oid, Int2, Text], column_privilege),
+    privilege("has_column_privilege", &[Text, Int2, Text], column_privilege),
+    privilege("has_column_privilege", &[Text, Oid, Int2, Text], column_privilege),
+    privilege("has_column_privilege", &[Text, Text, Text, Text], column_privilege),
+];
+
+pub(super) const TABLE: &[Function] = &[
+    f("pg_get_userbyid", &[Oid], Name, |a, env| Ok(Datum::Text(env.names().roles().name_of(number(a[0])?)))).stable(),
+    f("pg_table_is_visible", &[Oid], Bool, relation_is_visible).stable(),
+    f("pg_type_is_visible", &[Oid], Bool, |a, _| {
+        Ok(Type::from_oid(number(a[0])?).map_or(Datum::Null, |_| Datum::Bool(true)))
+    })
+    .stable(),
+    f("pg_function_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_operator_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_opclass_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_opfamily_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_collation_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_conversion_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_statistics_obj_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_ts_config_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_ts_dict_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_ts_parser_is_visible", &[Oid], Bool, YES).stable(),
+    f("pg_ts_template_is_visible", &[Oid], Bool, YES).stable(),
+    f("format_type", &[Oid, Int4], Text, shown_type).stable().called_on_null(),
+    f("pg_get_expr", &[NodeTree, Oid], Text, |a, _| Ok(a[0].clone())).stable(),
+    f("pg_get_expr", &[NodeTree, Oid, Bool], Text, |a, _| Ok(a[0].clone())).stable(),
+    f("pg_get_indexdef", &[Oid], Text, index_definition).stable(),
+    f("pg_get_indexdef", &[Oid, Int4, Bool], Text, index_definition).stable(),
+    f("pg_get_constraintdef", &[Oid], Text, constraint_definition).stable(),
+    f("pg_get_constraintdef", &[Oid, Bool], Text, constraint_definition).stable(),
+    f("pg_get_viewdef", &[Oid], Text, view_definition).stable(),
+    f("pg_get_viewdef", &[Oid, Bool], Text, view_definition).stable(),
+    f("pg_get_viewdef", &[Oid, Int4], Text, view_definition).stable(),
+    f("pg_get_viewdef", &[Text], Text, view_definition).stable(),
+    f("pg_get_viewdef", &[Text, Bool], Text, view_definition).stable(),
+    f("pg_get_triggerdef", &[Oid], Text, NOTHING).stable(),
+    f("pg_get_triggerdef", &[Oid, Bool], Text, NOTHING).stable(),
+    f("pg_get_ruledef", &[Oid], Text, NOTHING).stable(),
+    f("pg_get_ruledef", &[Oid, Bool], Text, NOTHING).stable(),
+    f("pg_get_partkeydef", &[Oid], Text, NOTHING).stable(),
+    f("pg_get_statisticsobjdef_columns", &[Oid], Text, NOTHING).stable(),
+    f("pg_get_function_result", &[Oid], Text, |a, _| text_or_null(types::function_result(number(a[0])?))).stable(),
+    f("pg_get_function_arguments", &[Oid], Text, |a, _| text_or_null(types::function_arguments(number(a[0])?)))
+        .stable(),
+    f("pg_get_function_identity_arguments", &[Oid], Text, |a, _| {
+        text_or_null(types::function_arguments(number(a[0])?))
+    })
+    .stable(),
+    f("obj_description", &[Oid], Text, comment).stable(),
+    f("obj_description", &[Oid, Name], Text, comment).stable(),
+    f("col_description", &[Oid, Int4], Text, column_comment).stable(),
+    f("shobj_description", &[Oid, Name], Text, NOTHING).stable(),
+    f("pg_encoding_to_char", &[Int4], Name, |a, _| Ok(Datum::text(if int(a[0])? == 6 { "UTF8" } else { "" }))).stable(),
+    f("pg_char_to_encoding", &[Name], Int4, |a, _| {
+        let known = matches!(text(a[0])?.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "unicode");
+        Ok(Datum::Int(if known { 6 } else { -1 }))
+    })
+    .stable(),
+    f("pg_client_encoding", &[], Name, |_, _| Ok(Datum::text("UTF8"))).stable(),
+    f("getdatabaseencoding", &[], Name, |_, _| Ok(Datum::text("UTF8"))).stable(),
+    f("current_schemas", &[Bool], Type::Name.array_of(), current_schemas).stable(),
+    f("to_regclass", &[Text], RegClass, |a, env| find(RegClass, a, env)).stable(),
+    f("to_regtype", &[Text], RegType, |a, env| find(RegType, a, env)).stable(),
+    f("to_regrole", &[Text], RegRole, |a, env| find(RegRole, a, env)).stable(),
+    f("to_regnamespace", &[Text], RegNamespace, |a, env| find(RegNamespace, a, env)).stable(),
+    f("to_regproc", &[Text], RegProc, |a, env| find(RegProc, a, env)).stable(),
+    f("pg_relation_size", &[RegClass], Int8, own_size).stable(),
+    f("pg_relation_size", &[RegClass, Text], Int8, own_size).stable(),
+    f("pg_table_size", &[RegClass], Int8, own_size).stable(),
+    f("pg_indexes_size", &[RegClass], Int8, indexes_size).stable(),
+    f("pg_total_relation_size", &[RegClass], Int8, total_size).stable(),
+    f("pg_size_pretty", &[Int8], Text, pretty_size),
+    f("pg_relation_filenode", &[RegClass], Oid, |a, _| Ok(a[0].clone())).stable(),
+    f("pg_relation_is_publishable", &[RegClass], Bool, is_user_table).stable(),
+    f("pg_relation_is_updatable", &[RegClass, Bool], Int4, updatable).stable(),
+    f("pg_tablespace_location", &[Oid], Text, |_, _| Ok(Datum::text(""))).stable(),
+    f("pg_is_in_recovery", &[], Bool, NO).stable(),
+    f("pg_is_wal_replay_paused", &[], Bool, NO).stable(),
+    f("pg_my_temp_schema", &[], Oid, |_, _| Ok(Datum::Int(0))).stable(),
+    f("pg_is_other_temp_schema", &[Oid], Bool, NO).stable(),
+    f("row_security_active", &[Oid], Bool, NO).stable(),
+    f("row_security_active", &[Text], Bool, NO).stable(),
+    f("pg_postmaster_start_time", &[], TimestampTz, started).stable(),
+    f("pg_conf_load_time", &[], TimestampTz, started).stable(),
+    f("pg_cancel_backend", &[Int4], Bool, cancel).volatile(),
+    f("pg_terminate_backend", &[Int4], Bool, terminate).volatile(),
+    f("pg_terminate_backend", &[Int4, Int8], Bool, terminate).volatile(),
+    f("pg_backend_pid", &[], Int4, |_, env| Ok(Datum::Int(env.names().pid.into()))).stable(),
+];

@@ -1,0 +1,34 @@
+//! JSON, as far as clients ask for it: values as JSON, and objects of them.
+
+use super::{Function, check_length, f, text};
+use crate::env::Env;
+use crate::error::{Error, Result};
+use crate::types::Type::{Json, Text};
+use crate::value::Datum;
+
+fn quoted(text: &str) -> Result<String> {
+    serde_json::to_string(text).map_err(Error::internal)
+}
+
+/// Keys and values in turns, the values being JSON already.
+fn object(args: &[&Datum], _: &Env) -> Result<Datum> {
+    let mut out = String::from("{");
+    for (index, pair) in args.chunks(2).enumerate() {
+        let [key, value] = pair else { return Err(Error::internal("a key without a value")) };
+        if index > 0 {
+            out.push_str(", ");
+        }
+        out.push_str(&quoted(text(key)?)?);
+        out.push_str(" : ");
+        out.push_str(if value.is_null() { "null" } else { text(value)? });
+        check_length(out.len())?;
+    }
+    out.push('}');
+    Ok(Datum::text(&out))
+}
+
+pub(super) const TABLE: &[Function] = &[
+    f("to_json", &[Text], Json, |a, _| Ok(Datum::text(&quoted(text(a[0])?)?))),
+    // The binder makes JSON of the values.
+    f("json_build_object", &[Text], Json, object).variadic().called_on_null(),
+];

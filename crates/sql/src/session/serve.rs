@@ -1,0 +1,290 @@
+//! What a server needs of a session besides running statements: blocks that the protocol begins and ends, notices,
+//! settings that clients bring along.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::plans::Command;
+use super::{Completion, Prepared, Running, Session, Stage, TransactionState};
+use crate::error::{Error, Result, SqlState};
+use crate::value::Datum;
+
+/// How much a notice matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Worth knowing.
+    Notice,
+    /// Probably not what was meant.
+    Warning,
+}
+
+impl Severity {
+    /// As PostgreSQL says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Notice => "NOTICE",
+            Self::Warning => "WARNING",
+        }
+    }
+}
+
+/// What a statement has to say that is no error.
+#[derive(Debug, Clone)]
+pub struct Notice {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it says.
+    pub report: Error,
+}
+
+/// Notices that are kept until somebody takes them.
+const NOTICES_MAX: usize = 100;
+
+impl Session {
+    /// Prepares a text with its literals lifted out, so that it shares its plan with texts of the same shape; with the values
+    /// of the literals. `None` if it has to be prepared as it is.
+    pub fn prepare_simple(&mut self, text: &str) -> Option<(Arc<Prepared>, Vec<Datum>)> {
+        self.prepare_lifted(text)
+    }
+
+    /// The statements of a text, which end with semicolons.
+    ///
+    /// # Errors
+    /// 42601 if a literal or a comment does not end.
+    pub fn split(text: &str) -> Result<Vec<&str>> {
+        // One semicolon at the end, or none, is one statement, whatever is in it.
+        let trimmed = text.trim_ascii();
+        match memchr::memchr(b';', trimmed.as_bytes()) {
+            None if !trimmed.is_empty() => Ok(vec![text]),
+            Some(at) if at > 0 && at + 1 == trimmed.len() => Ok(vec![text]),
+            _ => crate::statement::split(text),
+        }
+    }
+
+    /// Begins a block that nobody has asked for: the statements that come until [`Session::end_implicit_block`] are one
+    /// transaction, unless one of them begins or ends a block by itself. Does nothing within a block.
+    pub fn begin_implicit_block(&mut self) {
+        if self.state == TransactionState::Idle {
+            let read_only = self.own.settings.is_on("default_transaction_read_only");
+            self.open_block(self.default_isolation(), read_only);
+            self.block.implicit = true;
+        }
+    }
+
+    /// Whether the block at hand was begun by [`Session::begin_implicit_block`].
+    #[must_use]
+    pub fn is_in_implicit_block(&self) -> bool {
+        self.state != TransactionState::Idle && self.block.implicit
+    }
+
+    /// Commits the block that [`Session::begin_implicit_block`] has begun, or takes it back if it has failed. Does nothing if
+    /// there is none.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub fn end_implicit_block(&mut self) -> Result<Option<Completion>> {
+        if !self.is_in_implicit_block() {
+            return Ok(None);
+        }
+        self.commit(false).map(Some)
+    }
+
+    /// Ends a statement with an error that is not its own: a time limit, a cancellation while it waited. As after its own
+    /// errors, it is taken back, and a block that it is in has failed.
+    pub fn fail(&mut self, running: &mut Running) {
+        if !matches!(running.stage, Stage::Over) {
+            self.statement_failed(running);
+        }
+    }
+
+    /// A statement that was prepared under a name, by the protocol or by PREPARE.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Arc<Prepared>> {
+        self.named.get(name)
+    }
+
+    /// Keeps a prepared statement under a name.
+    ///
+    /// # Errors
+    /// 42P05 if there is one of that name.
+    pub fn keep_named(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<()> {
+        if self.named.contains_key(name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(Error::new(SqlState::DUPLICATE_PREPARED, message));
+        }
+        self.named.insert(name.into(), prepared);
+        Ok(())
+    }
+
+    /// Forgets a prepared statement, if there is one of that name.
+    pub fn forget_named(&mut self, name: &str) {
+        self.named.remove(name);
+    }
+
+    /// Says that something went wrong that belongs to the block, if there is one: it has failed.
+    pub fn fail_block(&mut self) {
+        if self.state == TransactionState::Open {
+            self.state = TransactionState::Failed;
+        }
+    }
+
+    /// A limit such as `statement_timeout`; `None` if there is none.
+    #[must_use]
+    pub fn time_limit(&self, setting: &str) -> Option<Duration> {
+        self.own.settings.duration(setting)
+    }
+
+    /// A number that is another one whenever settings may have changed.
+    #[must_use]
+    pub fn settings_version(&self) -> u32 {
+        self.settings_version
+    }
+
+    /// Sets what a setting is unless it is SET, and what RESET goes back to.
+    ///
+    /// # Errors
+    /// 42704 if there is no such setting, 22023 if that is none of its values, 55P02 if it cannot be set.
+    pub fn set_default(&mut self, name: &str, value: &str) -> Result<()> {
+        self.own.settings.set_default(name, value)?;
+        self.settings_set();
+        Ok(())
+    }
+
+    /// What statements had to say that is no error, since this was last asked.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    pub(crate) fn notice(&mut self, severity: Severity, state: SqlState, message: impl Into<String>) {
+        if self.notices.len() < NOTICES_MAX {
+            self.notices.push(Notice { severity, report: Error::new(state, message) });
+        }
+    }
+}
+
+impl Prepared {
+    /// Whether a step of it may take any time, whatever budget it is given: changes of the catalogue, and what runs another
+    /// statement to its end. A thread that others need should not run it.
+    #[must_use]
+    pub fn ignores_budget(&self) -> bool {
+        use sqlparser::ast::Statement;
+        match &self.command {
+            Command::Utility(statement) => !matches!(
+                &**statement,
+                Statement::ShowVariable { .. }
+                    | Statement::Prepare { .. }
+                    | Statement::Vacuum(_)
+                    | Statement::Analyze(_)
+                    | Statement::Comment { .. }
+                    | Statement::Explain { analyze: false, .. }
+            ),
+            _ => false,
+        }
+    }
+
+    /// Whether it is a query that changes and locks nothing.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        !self.writes && !self.locks && matches!(self.command, Command::Plan { .. })
+    }
+}
+
+impl Running {
+    /// Whether the rows that it has just given may be told only once it is done and its ticket is due: they are all there.
+    #[must_use]
+    pub fn holds_rows(&self) -> bool {
+        matches!(self.stage, Stage::Giving(_))
+    }
+
+    /// The statement that it runs.
+    #[must_use]
+    pub fn prepared(&self) -> &Arc<Prepared> {
+        &self.prepared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+    use crate::session::Engine;
+
+    fn session() -> (tempfile::TempDir, Session) {
+        let dir = tempfile::tempdir().unwrap();
+        let database = colibri_storage::Database::open(dir.path(), &colibri_storage::Options::new()).unwrap();
+        let engine = Engine::open(database).unwrap();
+        let mut session = Session::new(&engine, "me");
+        session.run("CREATE TABLE t (a int PRIMARY KEY)").unwrap();
+        (dir, session)
+    }
+
+    fn count(session: &mut Session) -> String {
+        let answers = session.run("SELECT count(*) FROM t").unwrap();
+        answers[0].text_rows(session)[0][0].clone().unwrap()
+    }
+
+    #[test]
+    fn statements_of_an_implicit_block_are_one_transaction() {
+        let (_dir, mut session) = session();
+        session.begin_implicit_block();
+        session.run("INSERT INTO t VALUES (1)").unwrap();
+        session.run("INSERT INTO t VALUES (1)").unwrap_err();
+        assert_eq!(session.state(), TransactionState::Failed);
+        session.end_implicit_block().unwrap();
+        assert_eq!(session.state(), TransactionState::Idle);
+        assert_eq!(count(&mut session), "0");
+        session.begin_implicit_block();
+        session.run("INSERT INTO t VALUES (1)").unwrap();
+        session.run("INSERT INTO t VALUES (2)").unwrap();
+        session.end_implicit_block().unwrap().unwrap().ticket.unwrap().wait().unwrap();
+        assert_eq!(count(&mut session), "2");
+    }
+
+    #[test]
+    fn begin_makes_an_implicit_block_one_that_stays() {
+        let (_dir, mut session) = session();
+        session.begin_implicit_block();
+        session.run("INSERT INTO t VALUES (1)").unwrap();
+        session.run("BEGIN").unwrap();
+        assert!(session.end_implicit_block().unwrap().is_none());
+        assert_eq!(session.state(), TransactionState::Open);
+        session.run("ROLLBACK").unwrap();
+        assert_eq!(count(&mut session), "0");
+        session.begin_implicit_block();
+        assert_eq!(session.run("SAVEPOINT s").unwrap_err().state().0, "25P01");
+    }
+
+    #[test]
+    fn a_second_begin_and_a_commit_of_nothing_are_warned_of() {
+        let (_dir, mut session) = session();
+        session.run("COMMIT").unwrap();
+        session.run("BEGIN; BEGIN").unwrap();
+        let notices = session.take_notices();
+        let said: Vec<_> = notices.iter().map(|notice| (notice.report.state().0, notice.severity)).collect();
+        assert_eq!(said, [("25P01", Severity::Warning), ("25001", Severity::Warning)]);
+        assert!(session.take_notices().is_empty());
+    }
+
+    #[test]
+    fn reset_goes_back_to_what_the_client_has_brought() {
+        let (_dir, mut session) = session();
+        session.set_default("TimeZone", "Europe/Berlin").unwrap();
+        session.run("SET timezone = 'UTC'").unwrap();
+        session.run("RESET timezone").unwrap();
+        assert_eq!(session.setting("timezone").unwrap(), "Europe/Berlin");
+        session.run("RESET ALL").unwrap();
+        assert_eq!(session.setting("timezone").unwrap(), "Europe/Berlin");
+        assert_eq!(session.set_default("no_such_thing", "1").unwrap_err().state().0, "42704");
+    }
+
+    #[test]
+    fn a_text_is_split_at_semicolons_that_are_no_literal() {
+        assert_eq!(Session::split(" SELECT 1 ; ").unwrap(), [" SELECT 1 ; "]);
+        assert_eq!(Session::split("SELECT 1").unwrap(), ["SELECT 1"]);
+        assert_eq!(Session::split("SELECT ';'; SELECT 2").unwrap(), ["SELECT ';'", "SELECT 2"]);
+        assert!(Session::split(" ; ").unwrap().is_empty());
+        assert!(Session::split("").unwrap().is_empty());
+    }
+}

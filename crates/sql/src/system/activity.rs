@@ -1,0 +1,237 @@
+//! Sessions, locks, counters, settings: what happens now. All of it is counted where it happens, and read when asked for.
+
+use colibri_txn::{LockMode, LockName};
+
+use super::{Fill, NULL, Rows, flag, int, oid, relations, text, text_or_null};
+use crate::catalog::CATALOG_SPACE;
+use crate::cluster::SessionInfo;
+use crate::env::{Env, Surroundings};
+use crate::error::Result;
+use crate::value::Datum;
+
+pub(super) const FILLS: &[(&str, Fill)] = &[
+    ("pg_stat_activity", sessions),
+    ("pg_locks", locks),
+    ("pg_settings", settings),
+    ("pg_stat_database", databases),
+    ("pg_stat_all_tables", all_tables),
+    ("pg_stat_user_tables", user_tables),
+    ("pg_stat_all_indexes", all_indexes),
+    ("pg_stat_user_indexes", user_indexes),
+    ("pg_stat_statements", statements),
+];
+
+fn database_number(names: &Surroundings, name: &str) -> Datum {
+    names.databases().iter().find(|database| database.name == name).map_or(NULL, |database| oid(database.oid))
+}
+
+/// What is shown in place of another user's statement.
+const HIDDEN: &str = "<insufficient privilege>";
+
+fn sessions(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let Some(cluster) = &names.cluster else { return Ok(()) };
+    let roles = names.roles();
+    for session in cluster.sessions() {
+        session_row(env, &session, roles.named(&session.user).map(|role| role.oid), rows);
+    }
+    Ok(())
+}
+
+fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut Rows) {
+    let names = env.names();
+    // Others' statements may hold what is nobody's business.
+    let seen = names.authority.as_ref().is_some_and(|authority| role.is_some_and(|role| authority.has_role(role)));
+    let shown = |value: Datum| if seen { value } else { NULL };
+    let time = |us: Option<i64>| us.map_or(NULL, Datum::Timestamp);
+    let (wait_type, wait) = session.waits_for.map(crate::cluster::Waits::event).unzip();
+    rows.push([
+        database_number(names, &session.database),
+        text(&session.database),
+        int(session.pid),
+        NULL,
+        role.map_or(NULL, oid),
+        text(&session.user),
+        text(&session.application_name),
+        shown(text_or_null(session.client.map(|client| client.ip().to_string()).as_deref())),
+        NULL,
+        shown(session.client.map_or(int(-1), |client| int(client.port()))),
+        shown(Datum::Timestamp(session.connected_us)),
+        shown(time(session.transaction_us)),
+        shown(time(session.query_us)),
+        shown(Datum::Timestamp(session.state_us)),
+        shown(text_or_null(wait_type)),
+        shown(text_or_null(wait)),
+        shown(text(session.state.name())),
+        NULL,
+        NULL,
+        NULL,
+        text(if seen { &session.query } else { HIDDEN }),
+        text("client backend"),
+    ]);
+}
+
+/// Which relation a space belongs to, and whether it is an index.
+fn relation_of_space(names: &Surroundings, space: u32) -> Option<u32> {
+    names.catalog.tables().find_map(|table| {
+        if table.space == space {
+            return Some(table.id);
+        }
+        table.indexes.iter().find(|index| index.space == space).map(|index| index.id)
+    })
+}
+
+fn locks(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let Some(engine) = &names.engine else { return Ok(()) };
+    let database = database_number(names, engine.name());
+    for lock in engine.store().locks() {
+        let in_catalog = lock.space == CATALOG_SPACE;
+        let relation = if in_catalog { None } else { relation_of_space(names, lock.space.0) };
+        let LockName(name) = lock.name;
+        let transaction = format!("{}", lock.owner.0);
+        rows.push([
+            text(if in_catalog { "object" } else { "tuple" }),
+            database.clone(),
+            relation.map_or(NULL, oid),
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            if in_catalog { oid(relations::PG_CLASS) } else { NULL },
+            // A row is locked by a hash of its key.
+            oid((name ^ (name >> 32)) as u32),
+            NULL,
+            text(&transaction),
+            engine.session_of(lock.owner).map_or(NULL, int),
+            text(match lock.mode {
+                LockMode::Exclusive => "ExclusiveLock",
+                LockMode::Share => "ShareLock",
+                LockMode::Add => "RowExclusiveLock",
+            }),
+            flag(lock.granted),
+            flag(false),
+            NULL,
+        ]);
+    }
+    Ok(())
+}
+
+fn settings(env: &Env, rows: &mut Rows) -> Result<()> {
+    for known in crate::session::settings_for_catalog(env) {
+        let setting = text(&known.value);
+        let default = text(&known.default);
+        rows.push([
+            text(&known.name),
+            setting,
+            text_or_null(known.unit),
+            text("Settings"),
+            text(""),
+            NULL,
+            text(if known.fixed { "internal" } else { "user" }),
+            text(known.kind),
+            text(if known.value == known.default { "default" } else { "session" }),
+            NULL,
+            NULL,
+            NULL,
+            default.clone(),
+            default,
+            NULL,
+            NULL,
+            flag(false),
+        ]);
+    }
+    Ok(())
+}
+
+fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let sessions = names.cluster.as_ref().map(|cluster| cluster.sessions()).unwrap_or_default();
+    for database in names.databases() {
+        // Counters are each engine's own: those of other databases are read there.
+        let here = names.engine.as_ref().filter(|engine| engine.name() == database.name);
+        let counters = here.map(|engine| engine.store().counters());
+        let count = |value: Option<u64>| value.map_or(NULL, |value| int(value as i64));
+        let connected = sessions.iter().filter(|session| session.database == database.name).count();
+        let mut row: [Datum; 28] = std::array::from_fn(|_| NULL);
+        row[0] = oid(database.oid);
+        row[1] = text(&database.name);
+        row[2] = int(connected as i64);
+        row[3] = count(counters.as_ref().map(|counters| counters.commits));
+        row[4] = count(here.map(|engine| engine.activity().rolled_back()));
+        row[12] = count(counters.as_ref().map(|counters| counters.conflicts));
+        row[15] = count(counters.as_ref().map(|counters| counters.deadlocks));
+        rows.push(row);
+    }
+    Ok(())
+}
+
+fn all_tables(env: &Env, rows: &mut Rows) -> Result<()> {
+    user_tables(env, rows)
+}
+
+fn user_tables(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for table in relations::sorted_tables(names) {
+        let (entries, _) = relations::figures(names, table.space)?;
+        let mut row: [Datum; 23] = std::array::from_fn(|_| NULL);
+        row[0] = oid(table.id);
+        row[1] = text(&table.schema);
+        row[2] = text(&table.name);
+        row[11] = int(entries as i64);
+        // Nothing dead is left behind.
+        row[12] = int(0);
+        rows.push(row);
+    }
+    Ok(())
+}
+
+fn all_indexes(env: &Env, rows: &mut Rows) -> Result<()> {
+    user_indexes(env, rows)
+}
+
+fn user_indexes(env: &Env, rows: &mut Rows) -> Result<()> {
+    for table in relations::sorted_tables(env.names()) {
+        for index in relations::table_indexes(&table) {
+            rows.push([
+                oid(table.id),
+                oid(index.id),
+                text(&table.schema),
+                text(&table.name),
+                text(&index.name),
+                NULL,
+                NULL,
+                NULL,
+            ]);
+        }
+    }
+    Ok(())
+}
+
+fn statements(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let Some(engine) = &names.engine else { return Ok(()) };
+    let database = database_number(names, engine.name());
+    let roles = names.roles();
+    for statement in engine.activity().statements() {
+        let role = roles.named(&statement.user).map(|role| role.oid);
+        let seen = names.authority.as_ref().is_some_and(|authority| role.is_some_and(|role| authority.has_role(role)));
+        let ms = |ns: u64| Datum::Float(ns as f64 / 1e6);
+        rows.push([
+            role.map_or(NULL, oid),
+            database.clone(),
+            flag(true),
+            if seen { int(statement.id) } else { NULL },
+            text(if seen { &statement.text } else { HIDDEN }),
+            int(statement.plans as i64),
+            int(statement.calls as i64),
+            ms(statement.total_ns),
+            ms(statement.min_ns),
+            ms(statement.max_ns),
+            ms(statement.total_ns.checked_div(statement.calls).unwrap_or(0)),
+            int(statement.rows as i64),
+            int(statement.conflicts as i64),
+        ]);
+    }
+    Ok(())
+}

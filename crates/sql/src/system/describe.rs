@@ -1,0 +1,187 @@
+//! Definitions as SQL: `pg_get_indexdef`, `pg_get_constraintdef`, `pg_get_viewdef`, `pg_get_expr`.
+//!
+//! Expressions are shown as the catalogue keeps them: as they were written. PostgreSQL shows casts and parentheses that it
+//! has added; what is shown here means the same.
+
+use compact_str::CompactString;
+use sqlparser::ast;
+
+use super::names::quoted;
+use super::relations::{AnyIndex, table_indexes};
+use crate::bind::{Binder, fold};
+use crate::catalog::{ForeignKey, Table, View};
+use crate::env::{Env, Surroundings};
+use crate::plan::ReferenceAction;
+use crate::planner::Sizes;
+use crate::types::{Category, ColumnType, Type};
+
+/// A name with its schema.
+pub(super) fn qualified(schema: &str, name: &str) -> String {
+    format!("{}.{}", quoted(schema), quoted(name))
+}
+
+/// A column of an index: its name, and how it is ordered.
+pub(crate) fn index_column(table: &Table, index: &AnyIndex, at: usize, ordered: bool) -> Option<String> {
+    let part = index.columns.get(at)?;
+    let mut out = quoted(&table.columns[part.column].name);
+    if ordered {
+        if part.descending {
+            out.push_str(" DESC");
+        }
+        if part.nulls_first != part.descending {
+            out.push_str(if part.nulls_first { " NULLS FIRST" } else { " NULLS LAST" });
+        }
+    }
+    Some(out)
+}
+
+/// `CREATE INDEX …`, the table being called `on`.
+pub(crate) fn index_definition(table: &Table, index: &AnyIndex, on: &str) -> String {
+    let columns: Vec<String> = (0..index.columns.len()).filter_map(|at| index_column(table, index, at, true)).collect();
+    format!(
+        "CREATE {}INDEX {} ON {on} USING btree ({})",
+        if index.unique { "UNIQUE " } else { "" },
+        quoted(&index.name),
+        columns.join(", ")
+    )
+}
+
+/// `pg_get_indexdef`: the whole index, or one of its columns.
+pub(crate) fn index_by_number(names: &Surroundings, id: u32, column: i64, pretty: bool) -> Option<String> {
+    let find = |table: &&std::sync::Arc<Table>| {
+        table.primary_key.as_ref().is_some_and(|key| key.id == id) || table.indexes.iter().any(|index| index.id == id)
+    };
+    let table = names.catalog.tables().find(find)?;
+    let index = table_indexes(table).into_iter().find(|index| index.id == id)?;
+    match column {
+        0 => {
+            // For people, a schema that is looked through anyway is left out.
+            let short = pretty.then(|| names.relation_name(table.id)).flatten();
+            Some(index_definition(table, &index, &short.unwrap_or_else(|| qualified(&table.schema, &table.name))))
+        }
+        column => Some(index_column(table, &index, usize::try_from(column - 1).ok()?, false).unwrap_or_default()),
+    }
+}
+
+fn column_list(table: &Table, columns: &[usize]) -> String {
+    let names: Vec<String> = columns.iter().map(|&column| quoted(&table.columns[column].name)).collect();
+    names.join(", ")
+}
+
+fn action(word: &str, action: ReferenceAction) -> String {
+    let name = match action {
+        ReferenceAction::NoAction => return String::new(),
+        ReferenceAction::Restrict => "RESTRICT",
+        ReferenceAction::Cascade => "CASCADE",
+        ReferenceAction::SetNull => "SET NULL",
+        ReferenceAction::SetDefault => "SET DEFAULT",
+    };
+    format!(" ON {word} {name}")
+}
+
+fn foreign_key(names: &Surroundings, table: &Table, key: &ForeignKey) -> Option<String> {
+    let target = names.table(key.target)?;
+    let target_name = names.relation_name(key.target)?;
+    Some(format!(
+        "FOREIGN KEY ({}) REFERENCES {target_name}({}){}{}",
+        column_list(table, &key.columns),
+        column_list(target, &key.target_columns),
+        action("UPDATE", key.on_update),
+        action("DELETE", key.on_delete),
+    ))
+}
+
+/// `pg_get_constraintdef`. `pretty` leaves out parentheses.
+pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) -> Option<String> {
+    names.catalog.tables().find_map(|table| {
+        let of_index = |index: &AnyIndex| {
+            let columns: Vec<usize> = index.columns.iter().map(|part| part.column).collect();
+            let kind = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
+            format!("{kind} ({})", column_list(table, &columns))
+        };
+        if let Some(index) = table_indexes(table).iter().find(|index| index.id == id && index.constraint) {
+            return Some(of_index(index));
+        }
+        if let Some(check) = table.checks.iter().find(|check| check.id == id) {
+            let condition = &check.condition;
+            return Some(if pretty { format!("CHECK ({condition})") } else { format!("CHECK (({condition}))") });
+        }
+        let key = table.foreign_keys.iter().find(|key| key.id == id)?;
+        foreign_key(names, table, key)
+    })
+}
+
+/// A view's query.
+pub(crate) fn view_definition(view: &View) -> String {
+    format!(" {};", view.query)
+}
+
+/// A default as PostgreSQL shows it: what a literal is taken for is said with it.
+pub(crate) fn default_expression(env: &Env, default: &str, ty: ColumnType) -> String {
+    let Ok(parsed) = crate::statement::parse_expr(default) else { return default.to_owned() };
+    match &parsed {
+        ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)) => {
+            // Its length is said by the column.
+            let plain = match ty.ty {
+                Type::Char => CompactString::const_new("bpchar"),
+                other => other.sql_name().into(),
+            };
+            match ty.ty.category() {
+                Category::Number | Category::Boolean => default.to_owned(),
+                _ => format!("{default}::{plain}"),
+            }
+        }
+        ast::Expr::Function(function) if function.name.to_string() == "nextval" => {
+            let sequence = default.split_once('\'').and_then(|(_, rest)| rest.rsplit_once('\''));
+            let number = sequence.and_then(|(name, _)| env.names().find_number(Type::RegClass, name));
+            match number.and_then(|number| env.names().relation_name(number)) {
+                Some(name) => format!("nextval('{}'::regclass)", name.replace('\'', "''")),
+                None => default.to_owned(),
+            }
+        }
+        _ => default.to_owned(),
+    }
+}
+
+/// The columns of a table that a condition looks at, in the order in which it does.
+pub(super) fn columns_in(condition: &str, table: &Table) -> Vec<usize> {
+    let Ok(parsed) = crate::statement::parse_expr(condition) else { return Vec::new() };
+    let mut found = Vec::new();
+    _ = ast::visit_expressions(&parsed, |expr| {
+        let name = match expr {
+            ast::Expr::Identifier(ident) => Some(ident),
+            ast::Expr::CompoundIdentifier(parts) => parts.last(),
+            _ => None,
+        };
+        if let Some(column) = name.and_then(|name| table.column(&fold(name)))
+            && !found.contains(&column)
+        {
+            found.push(column);
+        }
+        std::ops::ControlFlow::<()>::Continue(())
+    });
+    found
+}
+
+/// Sizes do not matter where nothing is run.
+struct NoSizes;
+
+impl Sizes for NoSizes {
+    fn rows(&self, _: &Table) -> f64 {
+        1.0
+    }
+}
+
+/// The types of a view's columns; text for those that cannot be told, since what it reads is not there any more.
+pub(super) fn view_types(env: &Env, view: &View) -> Vec<ColumnType> {
+    let names = env.names();
+    let bound = crate::statement::parse_query(&view.query).and_then(|query| {
+        let mut binder = Binder::new(&names.catalog, env, &NoSizes, "", &names.search_path, Vec::new());
+        binder.query(&query)
+    });
+    let known = |ty: ColumnType| if ty.ty == Type::Unknown { Type::Text.into() } else { ty };
+    let mut types: Vec<ColumnType> =
+        bound.map(|query| query.columns.iter().map(|column| known(column.ty)).collect()).unwrap_or_default();
+    types.resize(view.columns.len(), Type::Text.into());
+    types
+}

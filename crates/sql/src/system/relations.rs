@@ -1,0 +1,783 @@
+//! Schemas, relations, columns, indexes, constraints, sequences: what `\d` asks for.
+
+use std::sync::Arc;
+
+use compact_str::CompactString;
+
+use super::{
+    Fill, INFORMATION_SCHEMA, NULL, PG_CATALOG, Rows, SystemTable, array, describe, flag, int, oid, text, text_or_null,
+    vector,
+};
+use crate::catalog::{Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View};
+use crate::cluster::{Acl, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::env::{Env, Surroundings};
+use crate::error::Result;
+use crate::plan::ReferenceAction;
+use crate::types::{Category, ColumnType, Type};
+use crate::value::Datum;
+
+pub(super) const FILLS: &[(&str, Fill)] = &[
+    ("pg_namespace", namespaces),
+    ("pg_class", classes),
+    ("pg_attribute", attributes),
+    ("pg_attrdef", defaults),
+    ("pg_index", indexes),
+    ("pg_constraint", constraints),
+    ("pg_sequence", sequences),
+    ("pg_sequences", sequence_list),
+    ("pg_depend", dependencies),
+    ("pg_description", descriptions),
+    ("pg_tables", table_list),
+    ("pg_indexes", index_list),
+    ("pg_views", view_list),
+    ("pg_rewrite", rules),
+];
+
+/// PostgreSQL's numbers of the tables that others refer to by number.
+pub(super) const PG_CLASS: u32 = 1259;
+pub(super) const PG_NAMESPACE: u32 = 2615;
+pub(super) const PG_ATTRDEF: u32 = 2604;
+pub(super) const PG_CONSTRAINT: u32 = 2606;
+
+const HEAP: u32 = 2;
+const BTREE: u32 = 403;
+/// Bytes of a page as clients count them.
+const PAGE_BYTES: u64 = 8192;
+
+/// The grants as an array of `aclitem`; NULL where nothing was granted.
+pub(super) fn acl(acl: Option<&Acl>, names: &Surroundings) -> Datum {
+    match acl {
+        None => NULL,
+        Some(acl) => array(Type::AclItem, acl.items(&names.roles()).iter().map(|item| text(item))),
+    }
+}
+
+/// What is granted on the system's own: everybody may look.
+pub(super) fn system_acl(kind: ObjectKind) -> Acl {
+    let mut acl = Acl::default_of(kind, BOOTSTRAP_ROLE);
+    acl.grant(
+        PUBLIC_ROLE,
+        BOOTSTRAP_ROLE,
+        if kind == ObjectKind::Schema { Privileges::USAGE } else { Privileges::SELECT },
+        false,
+    );
+    acl
+}
+
+/// All schemas, the system's among them: number, name, owner, grants.
+pub(super) fn all_schemas(names: &Surroundings) -> Vec<Arc<Schema>> {
+    let system = [(PG_CATALOG, "pg_catalog"), (INFORMATION_SCHEMA, "information_schema")].map(|(id, name)| {
+        let acl = Some(system_acl(ObjectKind::Schema));
+        Arc::new(Schema { id, name: name.into(), owner: BOOTSTRAP_ROLE, acl })
+    });
+    let mut all: Vec<Arc<Schema>> = system.into_iter().chain(names.catalog.schemas().cloned()).collect();
+    all.sort_by_key(|schema| schema.id);
+    all
+}
+
+fn namespaces(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for schema in all_schemas(names) {
+        rows.push([oid(schema.id), text(&schema.name), oid(schema.owner), acl(schema.acl.as_ref(), names)]);
+    }
+    Ok(())
+}
+
+/// Entries and bytes of a space.
+pub(super) fn figures(names: &Surroundings, space: u32) -> Result<(u64, u64)> {
+    let Some(engine) = &names.engine else { return Ok((0, 0)) };
+    let page_bytes = u64::from(engine.store().database().page_size());
+    Ok(match engine.store().space_stat(colibri_txn::SpaceId(space))? {
+        Some(stat) => (stat.entries, (stat.leaf_pages + stat.branch_pages + stat.overflow_pages) * page_bytes),
+        None => (0, 0),
+    })
+}
+
+/// A row of `pg_class`, as far as kinds of relations differ.
+struct Class<'a> {
+    id: u32,
+    name: &'a str,
+    namespace: u32,
+    kind: &'static str,
+    access_method: u32,
+    owner: RoleId,
+    acl: Option<&'a Acl>,
+    entries: u64,
+    bytes: u64,
+    columns: usize,
+    checks: usize,
+    has_index: bool,
+    has_triggers: bool,
+    has_rules: bool,
+}
+
+impl Class<'_> {
+    fn push(&self, names: &Surroundings, rows: &mut Rows) {
+        let is_stored = matches!(self.kind, "r" | "i");
+        rows.push([
+            oid(self.id),
+            text(self.name),
+            oid(self.namespace),
+            // The type of its rows, which nothing here has.
+            oid(0),
+            oid(0),
+            oid(self.owner),
+            oid(self.access_method),
+            oid(if is_stored { self.id } else { 0 }),
+            oid(0),
+            int(self.bytes.div_ceil(PAGE_BYTES) as i64),
+            Datum::Float(if is_stored { f64::from(self.entries as f32) } else { 0.0 }),
+            int(0),
+            oid(0),
+            flag(self.has_index),
+            flag(false),
+            text("p"),
+            text(self.kind),
+            int(self.columns as i64),
+            int(self.checks as i64),
+            flag(self.has_rules),
+            flag(self.has_triggers),
+            flag(false),
+            flag(false),
+            flag(false),
+            flag(true),
+            text(if self.kind == "r" { "d" } else { "n" }),
+            flag(false),
+            oid(0),
+            oid(0),
+            oid(0),
+            acl(self.acl, names),
+            NULL,
+            NULL,
+        ]);
+    }
+}
+
+fn namespace_of(names: &Surroundings, schema: &str) -> u32 {
+    names.schema_number(schema).unwrap_or_default()
+}
+
+/// Tables in the order of their numbers.
+pub(super) fn sorted_tables(names: &Surroundings) -> Vec<Arc<Table>> {
+    let mut tables: Vec<Arc<Table>> = names.catalog.tables().cloned().collect();
+    tables.sort_by_key(|table| table.id);
+    tables
+}
+
+/// Views in the order of their numbers.
+pub(super) fn sorted_views(names: &Surroundings) -> Vec<Arc<View>> {
+    let mut views: Vec<Arc<View>> = names.catalog.views().cloned().collect();
+    views.sort_by_key(|view| view.id);
+    views
+}
+
+/// Sequences in the order of their numbers.
+pub(super) fn sorted_sequences(names: &Surroundings) -> Vec<Arc<Sequence>> {
+    let mut sequences: Vec<Arc<Sequence>> = names.catalog.sequences().cloned().collect();
+    sequences.sort_by_key(|sequence| sequence.id);
+    sequences
+}
+
+fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let system = system_acl(ObjectKind::Table);
+    for table in super::tables() {
+        Class {
+            id: table.oid,
+            name: table.name,
+            namespace: table.namespace(),
+            kind: if table.is_view { "v" } else { "r" },
+            access_method: if table.is_view { 0 } else { HEAP },
+            owner: BOOTSTRAP_ROLE,
+            acl: Some(&system),
+            entries: 0,
+            bytes: 0,
+            columns: table.columns.len(),
+            checks: 0,
+            has_index: false,
+            has_triggers: false,
+            has_rules: table.is_view,
+        }
+        .push(names, rows);
+    }
+    for table in sorted_tables(names) {
+        table_classes(names, &table, rows)?;
+    }
+    for view in sorted_views(names) {
+        Class {
+            id: view.id,
+            name: &view.name,
+            namespace: namespace_of(names, &view.schema),
+            kind: "v",
+            access_method: 0,
+            owner: view.owner,
+            acl: view.acl.as_ref(),
+            entries: 0,
+            bytes: 0,
+            columns: view.columns.len(),
+            checks: 0,
+            has_index: false,
+            has_triggers: false,
+            has_rules: true,
+        }
+        .push(names, rows);
+    }
+    for sequence in sorted_sequences(names) {
+        Class {
+            id: sequence.id,
+            name: &sequence.name,
+            namespace: namespace_of(names, &sequence.schema),
+            kind: "S",
+            access_method: 0,
+            owner: sequence.owner,
+            acl: sequence.acl.as_ref(),
+            entries: 1,
+            bytes: PAGE_BYTES,
+            columns: 3,
+            checks: 0,
+            has_index: false,
+            has_triggers: false,
+            has_rules: false,
+        }
+        .push(names, rows);
+    }
+    Ok(())
+}
+
+/// A table, and its indexes.
+fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result<()> {
+    let namespace = namespace_of(names, &table.schema);
+    let (entries, bytes) = figures(names, table.space)?;
+    let refers = !table.foreign_keys.is_empty() || names.catalog.referring_to(table.id).next().is_some();
+    let class = Class {
+        id: table.id,
+        name: &table.name,
+        namespace,
+        kind: "r",
+        access_method: HEAP,
+        owner: table.owner,
+        acl: table.acl.as_ref(),
+        entries,
+        bytes,
+        columns: table.columns.len(),
+        checks: table.checks.len(),
+        has_index: table.primary_key.is_some() || !table.indexes.is_empty(),
+        has_triggers: refers,
+        has_rules: false,
+    };
+    class.push(names, rows);
+    let of_index = |id, name, columns, bytes| Class {
+        id,
+        name,
+        kind: "i",
+        access_method: BTREE,
+        acl: None,
+        bytes,
+        columns,
+        checks: 0,
+        has_index: false,
+        has_triggers: false,
+        ..class
+    };
+    if let Some(key) = &table.primary_key {
+        // The table itself is in the key's order.
+        of_index(key.id, &key.name, key.columns.len(), 0).push(names, rows);
+    }
+    for index in &table.indexes {
+        let (_, bytes) = figures(names, index.space)?;
+        of_index(index.id, &index.name, index.columns.len(), bytes).push(names, rows);
+    }
+    Ok(())
+}
+
+// ---- columns ----
+
+/// How values of a type are kept in PostgreSQL: alignment, storage, whether a word holds one.
+pub(super) fn layout_of(ty: Type) -> (&'static str, &'static str, bool) {
+    match ty.length() {
+        1 => ("c", "p", true),
+        2 => ("s", "p", true),
+        4 => ("i", "p", true),
+        8 => ("d", "p", true),
+        16 if ty == Type::Uuid => ("c", "p", false),
+        16 => ("d", "p", false),
+        64 => ("c", "p", false),
+        -2 => ("c", "p", false),
+        -1 if ty == Type::Numeric => ("i", "m", false),
+        -1 if matches!(ty, Type::Int2Vector | Type::OidVector) => ("i", "p", false),
+        -1 => ("i", "x", false),
+        _ => ("i", "p", false),
+    }
+}
+
+/// The collation of a type: that of the database, C for names.
+pub(super) fn collation_of(ty: Type) -> u32 {
+    let element = ty.element().unwrap_or(ty);
+    match element {
+        Type::Name => 950,
+        Type::InternalChar | Type::Unknown => 0,
+        _ if element.category() == Category::String => 100,
+        _ => 0,
+    }
+}
+
+/// A row of `pg_attribute`.
+struct Attribute<'a> {
+    relation: u32,
+    name: &'a str,
+    ty: ColumnType,
+    number: i64,
+    not_null: bool,
+    has_default: bool,
+    identity: &'static str,
+    dropped: bool,
+}
+
+impl<'a> Attribute<'a> {
+    fn plain(relation: u32, name: &'a str, ty: ColumnType, number: i64) -> Self {
+        Self { relation, name, ty, number, not_null: false, has_default: false, identity: "", dropped: false }
+    }
+
+    fn push(&self, rows: &mut Rows) {
+        let ty = self.ty.ty;
+        let (align, storage, by_value) = layout_of(ty);
+        rows.push([
+            oid(self.relation),
+            text(self.name),
+            oid(if self.dropped { 0 } else { ty.oid() }),
+            int(if self.dropped { 0 } else { -1 }),
+            int(ty.length()),
+            int(self.number),
+            int(i64::from(matches!(ty, Type::Array(_)))),
+            int(-1),
+            int(self.ty.modifier.0),
+            flag(by_value),
+            text(align),
+            text(storage),
+            text(""),
+            flag(self.not_null),
+            flag(self.has_default),
+            flag(false),
+            text(self.identity),
+            text(""),
+            flag(self.dropped),
+            flag(true),
+            int(0),
+            oid(collation_of(ty)),
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+        ]);
+    }
+}
+
+fn identity_letter(column: &Column) -> &'static str {
+    match column.identity {
+        None => "",
+        Some(Identity::Always) => "a",
+        Some(Identity::ByDefault) => "d",
+    }
+}
+
+/// A column's name as `pg_attribute` has it: dropped ones keep a place, but no name.
+fn attribute_name(column: &Column, number: usize) -> CompactString {
+    if column.dropped {
+        compact_str::format_compact!("........pg.dropped.{number}........")
+    } else {
+        column.name.clone()
+    }
+}
+
+fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for table in super::tables() {
+        system_attributes(table, rows);
+    }
+    for table in sorted_tables(names) {
+        for (at, column) in table.columns.iter().enumerate() {
+            let name = attribute_name(column, at + 1);
+            Attribute {
+                not_null: column.not_null,
+                has_default: column.default.is_some() && column.identity.is_none(),
+                identity: identity_letter(column),
+                dropped: column.dropped,
+                ..Attribute::plain(table.id, &name, column.ty, at as i64 + 1)
+            }
+            .push(rows);
+        }
+        for index in table_indexes(&table) {
+            for (at, part) in index.columns.iter().enumerate() {
+                let column = &table.columns[part.column];
+                Attribute::plain(index.id, &column.name, column.ty, at as i64 + 1).push(rows);
+            }
+        }
+    }
+    for view in sorted_views(names) {
+        let types = describe::view_types(env, &view);
+        for (at, (name, ty)) in view.columns.iter().zip(types).enumerate() {
+            Attribute::plain(view.id, name, ty, at as i64 + 1).push(rows);
+        }
+    }
+    for sequence in sorted_sequences(names) {
+        let columns = [("last_value", Type::Int8), ("log_cnt", Type::Int8), ("is_called", Type::Bool)];
+        for (at, (name, ty)) in columns.into_iter().enumerate() {
+            Attribute { not_null: true, ..Attribute::plain(sequence.id, name, ty.into(), at as i64 + 1) }.push(rows);
+        }
+    }
+    Ok(())
+}
+
+fn system_attributes(table: &SystemTable, rows: &mut Rows) {
+    for (at, (name, ty)) in table.columns.iter().enumerate() {
+        let column = Attribute::plain(table.oid, name, (*ty).into(), at as i64 + 1);
+        Attribute { not_null: !table.is_view && *name == "oid", ..column }.push(rows);
+    }
+}
+
+/// A number for a default: nothing else has one like it.
+fn default_number(table: u32, column: usize) -> u32 {
+    0x8000_0000 | (table << 11) | (column as u32 & 0x7ff)
+}
+
+fn defaults(env: &Env, rows: &mut Rows) -> Result<()> {
+    for table in sorted_tables(env.names()) {
+        for (at, column) in table.live_columns() {
+            if let (Some(default), None) = (&column.default, column.identity) {
+                let shown = describe::default_expression(env, default, column.ty);
+                rows.push([oid(default_number(table.id, at)), oid(table.id), int(at as i64 + 1), text(&shown)]);
+            }
+        }
+    }
+    Ok(())
+}
+
+// ---- indexes and constraints ----
+
+/// An index, or the order of a table by its primary key.
+pub(crate) struct AnyIndex {
+    pub(crate) id: u32,
+    pub(crate) name: CompactString,
+    pub(crate) columns: Vec<IndexColumn>,
+    pub(crate) unique: bool,
+    pub(crate) primary: bool,
+    pub(crate) constraint: bool,
+}
+
+impl AnyIndex {
+    fn of_key(key: &PrimaryKey) -> Self {
+        let column = |&column: &usize| IndexColumn { column, descending: false, nulls_first: false };
+        let columns = key.columns.iter().map(column).collect();
+        Self { id: key.id, name: key.name.clone(), columns, unique: true, primary: true, constraint: true }
+    }
+
+    fn of_index(index: &Index) -> Self {
+        Self {
+            id: index.id,
+            name: index.name.clone(),
+            columns: index.columns.clone(),
+            unique: index.unique,
+            primary: false,
+            constraint: index.constraint,
+        }
+    }
+}
+
+/// All indexes of a table, that of the primary key first.
+pub(crate) fn table_indexes(table: &Table) -> Vec<AnyIndex> {
+    let key = table.primary_key.iter().map(AnyIndex::of_key);
+    key.chain(table.indexes.iter().map(|index| AnyIndex::of_index(index))).collect()
+}
+
+fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
+    for table in sorted_tables(env.names()) {
+        for index in table_indexes(&table) {
+            let types: Vec<Type> = index.columns.iter().map(|part| table.columns[part.column].ty.ty).collect();
+            let option = |part: &IndexColumn| i64::from(part.descending) | i64::from(part.nulls_first) << 1;
+            rows.push([
+                oid(index.id),
+                oid(table.id),
+                int(index.columns.len() as i64),
+                int(index.columns.len() as i64),
+                flag(index.unique),
+                flag(false),
+                flag(index.primary),
+                flag(false),
+                flag(true),
+                flag(false),
+                flag(true),
+                flag(false),
+                flag(true),
+                flag(true),
+                flag(false),
+                vector(Type::Int2, index.columns.iter().map(|part| int(part.column as i64 + 1))),
+                vector(Type::Oid, types.iter().map(|&ty| oid(collation_of(ty)))),
+                vector(Type::Oid, types.iter().map(|&ty| oid(super::types::operator_class(ty)))),
+                vector(Type::Int2, index.columns.iter().map(|part| int(option(part)))),
+                NULL,
+                NULL,
+            ]);
+        }
+    }
+    Ok(())
+}
+
+fn action_letter(action: ReferenceAction) -> &'static str {
+    match action {
+        ReferenceAction::NoAction => "a",
+        ReferenceAction::Restrict => "r",
+        ReferenceAction::Cascade => "c",
+        ReferenceAction::SetNull => "n",
+        ReferenceAction::SetDefault => "d",
+    }
+}
+
+/// The index that a foreign key's target is unique by.
+pub(super) fn referenced_index(names: &Surroundings, key: &ForeignKey) -> Option<AnyIndex> {
+    let target = names.table(key.target)?;
+    table_indexes(target).into_iter().find(|index| {
+        index.unique
+            && index.columns.len() == key.target_columns.len()
+            && index.columns.iter().all(|part| key.target_columns.contains(&part.column))
+    })
+}
+
+/// A row of `pg_constraint`.
+struct Constraint<'a> {
+    id: u32,
+    name: &'a str,
+    kind: &'static str,
+    index: u32,
+    columns: Vec<usize>,
+    foreign: Option<&'a ForeignKey>,
+    condition: Option<String>,
+}
+
+impl Constraint<'_> {
+    fn push(&self, names: &Surroundings, table: &Table, rows: &mut Rows) {
+        let numbers = |columns: &[usize]| array(Type::Int2, columns.iter().map(|&column| int(column as i64 + 1)));
+        let action = |action: Option<ReferenceAction>| text(action.map_or(" ", action_letter));
+        rows.push([
+            oid(self.id),
+            text(self.name),
+            oid(namespace_of(names, &table.schema)),
+            text(self.kind),
+            flag(false),
+            flag(false),
+            flag(true),
+            oid(table.id),
+            oid(0),
+            oid(self.index),
+            oid(0),
+            oid(self.foreign.map_or(0, |key| key.target)),
+            action(self.foreign.map(|key| key.on_update)),
+            action(self.foreign.map(|key| key.on_delete)),
+            text(if self.foreign.is_some() { "s" } else { " " }),
+            flag(true),
+            int(0),
+            flag(self.kind != "c"),
+            numbers(&self.columns),
+            self.foreign.map_or(NULL, |key| numbers(&key.target_columns)),
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            text_or_null(self.condition.as_deref()),
+        ]);
+    }
+}
+
+fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for table in sorted_tables(names) {
+        for index in table_indexes(&table).into_iter().filter(|index| index.constraint) {
+            Constraint {
+                id: index.id,
+                name: &index.name,
+                kind: if index.primary { "p" } else { "u" },
+                index: index.id,
+                columns: index.columns.iter().map(|part| part.column).collect(),
+                foreign: None,
+                condition: None,
+            }
+            .push(names, &table, rows);
+        }
+        for check in &table.checks {
+            Constraint {
+                id: check.id,
+                name: &check.name,
+                kind: "c",
+                index: 0,
+                columns: describe::columns_in(&check.condition, &table),
+                foreign: None,
+                condition: Some(format!("({})", check.condition)),
+            }
+            .push(names, &table, rows);
+        }
+        for key in &table.foreign_keys {
+            Constraint {
+                id: key.id,
+                name: &key.name,
+                kind: "f",
+                index: referenced_index(names, key).map_or(0, |index| index.id),
+                columns: key.columns.clone(),
+                foreign: Some(key),
+                condition: None,
+            }
+            .push(names, &table, rows);
+        }
+    }
+    Ok(())
+}
+
+// ---- sequences, dependencies, comments ----
+
+fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
+    for sequence in sorted_sequences(env.names()) {
+        rows.push([
+            oid(sequence.id),
+            oid(sequence.type_oid),
+            int(sequence.start),
+            int(sequence.increment),
+            int(sequence.max),
+            int(sequence.min),
+            int(1),
+            flag(sequence.cycle),
+        ]);
+    }
+    Ok(())
+}
+
+fn sequence_list(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for sequence in sorted_sequences(names) {
+        let last = match &names.engine {
+            Some(engine) => engine.last_value(&sequence)?,
+            None => None,
+        };
+        rows.push([
+            text(&sequence.schema),
+            text(&sequence.name),
+            text(&names.roles().name_of(sequence.owner)),
+            oid(sequence.type_oid),
+            int(sequence.start),
+            int(sequence.min),
+            int(sequence.max),
+            int(sequence.increment),
+            flag(sequence.cycle),
+            int(1),
+            last.map_or(NULL, int),
+        ]);
+    }
+    Ok(())
+}
+
+fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for sequence in sorted_sequences(names) {
+        if let Some((table, column)) = sequence.owned_by {
+            let identity = names.table(table).is_some_and(|table| table.columns[column].identity.is_some());
+            rows.push([
+                oid(PG_CLASS),
+                oid(sequence.id),
+                int(0),
+                oid(PG_CLASS),
+                oid(table),
+                int(column as i64 + 1),
+                text(if identity { "i" } else { "a" }),
+            ]);
+        }
+    }
+    for table in sorted_tables(names) {
+        for index in table_indexes(&table) {
+            let (class, kind) = if index.constraint { (PG_CONSTRAINT, "i") } else { (PG_CLASS, "a") };
+            let (of, column) =
+                if index.constraint { (index.id, 0) } else { (table.id, index.columns[0].column as i64 + 1) };
+            rows.push([oid(PG_CLASS), oid(index.id), int(0), oid(class), oid(of), int(column), text(kind)]);
+        }
+        for (at, _) in table.live_columns().filter(|(_, column)| column.default.is_some()) {
+            let default = default_number(table.id, at);
+            let column = int(at as i64 + 1);
+            rows.push([oid(PG_ATTRDEF), oid(default), int(0), oid(PG_CLASS), oid(table.id), column, text("a")]);
+        }
+        for key in &table.foreign_keys {
+            rows.push([oid(PG_CONSTRAINT), oid(key.id), int(0), oid(PG_CLASS), oid(key.target), int(0), text("n")]);
+        }
+    }
+    for view in sorted_views(names) {
+        for &read in &view.reads {
+            rows.push([oid(PG_CLASS), oid(view.id), int(0), oid(PG_CLASS), oid(read), int(0), text("n")]);
+        }
+    }
+    Ok(())
+}
+
+fn descriptions(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for ((object, column), comment) in names.catalog.comments() {
+        let is_schema = names.catalog.schemas().any(|schema| schema.id == object);
+        let is_constraint = names.relation(object).is_none() && !is_schema;
+        let class = match (is_schema, is_constraint) {
+            (true, _) => PG_NAMESPACE,
+            (_, true) => PG_CONSTRAINT,
+            _ => PG_CLASS,
+        };
+        rows.push([oid(object), oid(class), int(column), text(comment)]);
+    }
+    Ok(())
+}
+
+// ---- lists for people ----
+
+fn table_list(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let roles = names.roles();
+    for table in super::tables().filter(|table| !table.is_view) {
+        let owner = text(&roles.name_of(BOOTSTRAP_ROLE));
+        let no = flag(false);
+        rows.push([text(table.schema), text(table.name), owner, NULL, no.clone(), no.clone(), no.clone(), no]);
+    }
+    for table in sorted_tables(names) {
+        rows.push([
+            text(&table.schema),
+            text(&table.name),
+            text(&roles.name_of(table.owner)),
+            NULL,
+            flag(table.primary_key.is_some() || !table.indexes.is_empty()),
+            flag(false),
+            flag(!table.foreign_keys.is_empty() || names.catalog.referring_to(table.id).next().is_some()),
+            flag(false),
+        ]);
+    }
+    Ok(())
+}
+
+fn index_list(env: &Env, rows: &mut Rows) -> Result<()> {
+    for table in sorted_tables(env.names()) {
+        for index in table_indexes(&table) {
+            let definition =
+                describe::index_definition(&table, &index, &describe::qualified(&table.schema, &table.name));
+            rows.push([text(&table.schema), text(&table.name), text(&index.name), NULL, text(&definition)]);
+        }
+    }
+    Ok(())
+}
+
+fn view_list(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for view in sorted_views(names) {
+        let owner = names.roles().name_of(view.owner);
+        rows.push([text(&view.schema), text(&view.name), text(&owner), text(&describe::view_definition(&view))]);
+    }
+    Ok(())
+}
+
+/// The rule that makes a view what it is.
+fn rules(env: &Env, rows: &mut Rows) -> Result<()> {
+    for view in sorted_views(env.names()) {
+        let (number, kind, enabled) = (oid(view.id), text("1"), text("O"));
+        rows.push([number.clone(), text("_RETURN"), number, kind, enabled, flag(true), NULL, NULL]);
+    }
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! Roles, databases, tablespaces.
+
+use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text};
+use crate::cluster::{BOOTSTRAP_ROLE, Role};
+use crate::env::Env;
+use crate::error::Result;
+use crate::types::Type;
+use crate::value::Datum;
+
+pub(super) const FILLS: &[(&str, Fill)] = &[
+    ("pg_authid", authids),
+    ("pg_roles", roles),
+    ("pg_user", users),
+    ("pg_shadow", shadows),
+    ("pg_group", groups),
+    ("pg_auth_members", members),
+    ("pg_database", databases),
+    ("pg_tablespace", tablespaces),
+];
+
+/// UTF8, as PostgreSQL numbers encodings.
+pub(super) const UTF8: i64 = 6;
+const DEFAULT_TABLESPACE: u32 = 1663;
+/// What is shown in place of a password.
+const HIDDEN: &str = "********";
+
+fn until(role: &Role) -> Datum {
+    role.valid_until_us.map_or(NULL, Datum::Timestamp)
+}
+
+/// Whether password verifiers may be shown.
+fn sees_passwords(env: &Env) -> bool {
+    env.names().authority.as_ref().is_some_and(|authority| authority.is_superuser())
+}
+
+fn refuse(env: &Env, table: &str) -> Result<()> {
+    if sees_passwords(env) { Ok(()) } else { Err(crate::error::Error::denied("table", table)) }
+}
+
+fn authids(env: &Env, rows: &mut Rows) -> Result<()> {
+    let roles = env.names().roles();
+    if roles.iter().any(|role| role.verifier.is_some()) {
+        refuse(env, "pg_authid")?;
+    }
+    for role in roles.iter() {
+        rows.push([
+            oid(role.oid),
+            text(&role.name),
+            flag(role.superuser),
+            flag(role.inherit),
+            flag(role.createrole),
+            flag(role.createdb),
+            flag(role.login),
+            flag(false),
+            flag(role.superuser),
+            int(role.connection_limit),
+            super::text_or_null(role.verifier.as_deref()),
+            until(role),
+        ]);
+    }
+    Ok(())
+}
+
+fn roles(env: &Env, rows: &mut Rows) -> Result<()> {
+    for role in env.names().roles().iter() {
+        rows.push([
+            text(&role.name),
+            flag(role.superuser),
+            flag(role.inherit),
+            flag(role.createrole),
+            flag(role.createdb),
+            flag(role.login),
+            flag(false),
+            int(role.connection_limit),
+            text(HIDDEN),
+            until(role),
+            flag(role.superuser),
+            NULL,
+            oid(role.oid),
+        ]);
+    }
+    Ok(())
+}
+
+fn user_rows(env: &Env, rows: &mut Rows, password: impl Fn(&Role) -> Datum) {
+    for role in env.names().roles().iter().filter(|role| role.login) {
+        rows.push([
+            text(&role.name),
+            oid(role.oid),
+            flag(role.createdb),
+            flag(role.superuser),
+            flag(false),
+            flag(role.superuser),
+            password(role),
+            until(role),
+            NULL,
+        ]);
+    }
+}
+
+fn users(env: &Env, rows: &mut Rows) -> Result<()> {
+    user_rows(env, rows, |_| text(HIDDEN));
+    Ok(())
+}
+
+fn shadows(env: &Env, rows: &mut Rows) -> Result<()> {
+    refuse(env, "pg_shadow")?;
+    user_rows(env, rows, |role| super::text_or_null(role.verifier.as_deref()));
+    Ok(())
+}
+
+fn groups(env: &Env, rows: &mut Rows) -> Result<()> {
+    let roles = env.names().roles();
+    for group in roles.iter().filter(|role| !role.login) {
+        let is_member = |role: &&Role| role.member_of.iter().any(|membership| membership.group == group.oid);
+        let members = roles.iter().filter(is_member).map(|role| oid(role.oid));
+        rows.push([text(&group.name), oid(group.oid), array(Type::Oid, members)]);
+    }
+    Ok(())
+}
+
+fn members(env: &Env, rows: &mut Rows) -> Result<()> {
+    for role in env.names().roles().iter() {
+        for membership in &role.member_of {
+            rows.push([oid(membership.group), oid(role.oid), oid(membership.grantor), flag(membership.admin)]);
+        }
+    }
+    Ok(())
+}
+
+fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for database in names.databases() {
+        rows.push([
+            oid(database.oid),
+            text(&database.name),
+            oid(database.owner),
+            int(UTF8),
+            text("c"),
+            flag(false),
+            flag(database.allow_connections),
+            int(database.connection_limit),
+            oid(0),
+            oid(0),
+            oid(DEFAULT_TABLESPACE),
+            text("C"),
+            text("C.UTF-8"),
+            NULL,
+            NULL,
+            relations::acl(database.acl.as_ref(), names),
+        ]);
+    }
+    Ok(())
+}
+
+fn tablespaces(_: &Env, rows: &mut Rows) -> Result<()> {
+    for (number, name) in [(DEFAULT_TABLESPACE, "pg_default"), (1664, "pg_global")] {
+        rows.push([oid(number), text(name), oid(BOOTSTRAP_ROLE), NULL, NULL]);
+    }
+    Ok(())
+}

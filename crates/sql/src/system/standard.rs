@@ -1,0 +1,580 @@
+//! `information_schema`, as the standard has it: what the user has some privilege on.
+
+use std::sync::Arc;
+
+use compact_str::CompactString;
+
+use super::relations::{
+    AnyIndex, all_schemas, referenced_index, sorted_sequences, sorted_tables, sorted_views, table_indexes,
+};
+use super::{Fill, NULL, Rows, describe, int, text, text_or_null, yes_or_no};
+use crate::catalog::{Column, Identity, Table, View};
+use crate::cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::env::{Env, Surroundings};
+use crate::error::Result;
+use crate::plan::ReferenceAction;
+use crate::types::{Category, ColumnType, Type};
+use crate::value::Datum;
+
+pub(super) const FILLS: &[(&str, Fill)] = &[
+    ("information_schema_catalog_name", catalog_name),
+    ("schemata", schemata),
+    ("tables", tables),
+    ("columns", columns),
+    ("views", views),
+    ("sequences", sequences),
+    ("table_constraints", table_constraints),
+    ("key_column_usage", key_columns),
+    ("referential_constraints", references),
+    ("constraint_column_usage", constraint_columns),
+    ("constraint_table_usage", constraint_tables),
+    ("check_constraints", checks),
+    ("table_privileges", table_privileges),
+    ("role_table_grants", table_privileges),
+    ("view_table_usage", view_tables),
+    ("enabled_roles", enabled_roles),
+    ("applicable_roles", applicable_roles),
+];
+
+fn database(env: &Env) -> Datum {
+    Datum::Text(env.database.clone())
+}
+
+fn authority(names: &Surroundings) -> Arc<Authority> {
+    names.authority.clone().unwrap_or_else(|| Arc::new(Authority::superuser()))
+}
+
+/// Whether the user owns something or was granted anything on it.
+fn sees(names: &Surroundings, owner: RoleId, acl: Option<&Acl>) -> bool {
+    let authority = authority(names);
+    authority.has_role(owner) || !authority.privileges(ObjectKind::Table, owner, acl).is_empty()
+}
+
+fn seen_tables(names: &Surroundings) -> Vec<Arc<Table>> {
+    let mut tables = sorted_tables(names);
+    tables.retain(|table| sees(names, table.owner, table.acl.as_ref()));
+    tables
+}
+
+fn seen_views(names: &Surroundings) -> Vec<Arc<View>> {
+    let mut views = sorted_views(names);
+    views.retain(|view| sees(names, view.owner, view.acl.as_ref()));
+    views
+}
+
+fn catalog_name(env: &Env, rows: &mut Rows) -> Result<()> {
+    rows.push([database(env)]);
+    Ok(())
+}
+
+fn schemata(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let authority = authority(names);
+    for schema in all_schemas(names) {
+        let privileges = authority.privileges(ObjectKind::Schema, schema.owner, schema.acl.as_ref());
+        if authority.has_role(schema.owner) || !privileges.is_empty() {
+            let owner = text(&names.roles().name_of(schema.owner));
+            rows.push([database(env), text(&schema.name), owner, NULL, NULL, NULL, NULL]);
+        }
+    }
+    Ok(())
+}
+
+fn tables(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let mut push = |schema: &str, name: &str, kind: &str, writable: bool| {
+        rows.push([
+            database(env),
+            text(schema),
+            text(name),
+            text(kind),
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            yes_or_no(writable),
+            text("NO"),
+            NULL,
+        ]);
+    };
+    for table in super::tables() {
+        push(table.schema, table.name, if table.is_view { "VIEW" } else { "BASE TABLE" }, false);
+    }
+    for table in seen_tables(names) {
+        push(&table.schema, &table.name, "BASE TABLE", true);
+    }
+    for view in seen_views(names) {
+        push(&view.schema, &view.name, "VIEW", false);
+    }
+    Ok(())
+}
+
+/// The name of a type in the standard's words.
+fn data_type(ty: Type) -> &'static str {
+    match ty {
+        Type::Array(_) => "ARRAY",
+        other => other.sql_name(),
+    }
+}
+
+/// A column as `information_schema.columns` has it.
+struct Described<'a> {
+    schema: &'a str,
+    relation: &'a str,
+    name: &'a str,
+    number: usize,
+    ty: ColumnType,
+    default: Option<String>,
+    not_null: bool,
+    identity: Option<(Identity, [Datum; 5])>,
+    writable: bool,
+}
+
+/// Digits, their base, and digits of the fraction.
+fn numeric_shape(ty: ColumnType) -> [Datum; 3] {
+    match ty.ty {
+        Type::Int2 => [int(16), int(2), int(0)],
+        Type::Int4 => [int(32), int(2), int(0)],
+        Type::Int8 => [int(64), int(2), int(0)],
+        Type::Float4 => [int(24), int(2), NULL],
+        Type::Float8 => [int(53), int(2), NULL],
+        Type::Numeric => match ty.modifier.precision_scale() {
+            Some((precision, scale)) => [int(precision), int(10), int(scale)],
+            None => [NULL, int(10), NULL],
+        },
+        _ => [NULL, NULL, NULL],
+    }
+}
+
+impl Described<'_> {
+    fn push(self, env: &Env, rows: &mut Rows) {
+        let ty = self.ty.ty;
+        let is_text = matches!(ty, Type::Char | Type::Varchar | Type::Text);
+        let length = self.ty.modifier.chars_max().filter(|_| matches!(ty, Type::Char | Type::Varchar));
+        let octets = match length {
+            Some(length) => int(length as i64 * 4),
+            None if is_text => int(1 << 30),
+            None => NULL,
+        };
+        let [precision, radix, scale] = numeric_shape(self.ty);
+        let fraction = match ty {
+            Type::Date => int(0),
+            _ if matches!(ty.category(), Category::DateTime | Category::TimeSpan) => {
+                int(self.ty.modifier.fraction_digits().unwrap_or(6))
+            }
+            _ => NULL,
+        };
+        let (is_identity, generation, [start, increment, maximum, minimum, cycle]) = match self.identity {
+            None => ("NO", NULL, [NULL, NULL, NULL, NULL, text("NO")]),
+            Some((Identity::Always, options)) => ("YES", text("ALWAYS"), options),
+            Some((Identity::ByDefault, options)) => ("YES", text("BY DEFAULT"), options),
+        };
+        let number = self.number.to_string();
+        rows.push([
+            database(env),
+            text(self.schema),
+            text(self.relation),
+            text(self.name),
+            int(self.number as i64),
+            text_or_null(self.default.as_deref()),
+            yes_or_no(!self.not_null),
+            text(data_type(ty)),
+            length.map_or(NULL, |length| int(length as i64)),
+            octets,
+            precision,
+            radix,
+            scale,
+            fraction,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            database(env),
+            text("pg_catalog"),
+            text(ty.inner_name()),
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            text(&number),
+            text("NO"),
+            text(is_identity),
+            generation,
+            start,
+            increment,
+            maximum,
+            minimum,
+            cycle,
+            text("NEVER"),
+            NULL,
+            yes_or_no(self.writable),
+        ]);
+    }
+}
+
+fn identity_of(names: &Surroundings, table: &Table, place: usize, column: &Column) -> Option<(Identity, [Datum; 5])> {
+    let identity = column.identity?;
+    let sequence = names.catalog.sequences().find(|sequence| sequence.owned_by == Some((table.id, place)))?;
+    let number = |value: i64| text(&value.to_string());
+    let options = [
+        number(sequence.start),
+        number(sequence.increment),
+        number(sequence.max),
+        number(sequence.min),
+        yes_or_no(sequence.cycle),
+    ];
+    Some((identity, options))
+}
+
+fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for table in super::tables() {
+        for (at, (name, ty)) in table.columns.iter().enumerate() {
+            let described = Described {
+                schema: table.schema,
+                relation: table.name,
+                name,
+                number: at + 1,
+                ty: (*ty).into(),
+                default: None,
+                not_null: false,
+                identity: None,
+                writable: false,
+            };
+            described.push(env, rows);
+        }
+    }
+    for table in seen_tables(names) {
+        for (at, column) in table.live_columns() {
+            let default = column.default.as_ref().filter(|_| column.identity.is_none());
+            let described = Described {
+                schema: &table.schema,
+                relation: &table.name,
+                name: &column.name,
+                number: at + 1,
+                ty: column.ty,
+                default: default.map(|default| describe::default_expression(env, default, column.ty)),
+                not_null: column.not_null,
+                identity: identity_of(names, &table, at, column),
+                writable: true,
+            };
+            described.push(env, rows);
+        }
+    }
+    for view in seen_views(names) {
+        let types = describe::view_types(env, &view);
+        for (at, (name, ty)) in view.columns.iter().zip(types).enumerate() {
+            let described = Described {
+                schema: &view.schema,
+                relation: &view.name,
+                name,
+                number: at + 1,
+                ty,
+                default: None,
+                not_null: false,
+                identity: None,
+                writable: false,
+            };
+            described.push(env, rows);
+        }
+    }
+    Ok(())
+}
+
+fn views(env: &Env, rows: &mut Rows) -> Result<()> {
+    for view in seen_views(env.names()) {
+        let no = || text("NO");
+        rows.push([
+            database(env),
+            text(&view.schema),
+            text(&view.name),
+            text(&describe::view_definition(&view)),
+            text("NONE"),
+            no(),
+            no(),
+            no(),
+            no(),
+            no(),
+        ]);
+    }
+    Ok(())
+}
+
+fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for sequence in sorted_sequences(names) {
+        let identity = sequence.owned_by.is_some_and(|(table, column)| {
+            names.table(table).is_some_and(|table| table.columns[column].identity.is_some())
+        });
+        if identity || !sees(names, sequence.owner, sequence.acl.as_ref()) {
+            continue;
+        }
+        let [precision, radix, scale] = numeric_shape(sequence.ty().into());
+        let number = |value: i64| text(&value.to_string());
+        rows.push([
+            database(env),
+            text(&sequence.schema),
+            text(&sequence.name),
+            text(sequence.ty().sql_name()),
+            precision,
+            radix,
+            scale,
+            number(sequence.start),
+            number(sequence.min),
+            number(sequence.max),
+            number(sequence.increment),
+            yes_or_no(sequence.cycle),
+        ]);
+    }
+    Ok(())
+}
+
+// ---- constraints ----
+
+fn constraint_indexes(table: &Table) -> impl Iterator<Item = AnyIndex> {
+    table_indexes(table).into_iter().filter(|index| index.constraint)
+}
+
+fn table_constraints(env: &Env, rows: &mut Rows) -> Result<()> {
+    for table in seen_tables(env.names()) {
+        let mut push = |name: &str, kind: &str| {
+            rows.push([
+                database(env),
+                text(&table.schema),
+                text(name),
+                database(env),
+                text(&table.schema),
+                text(&table.name),
+                text(kind),
+                text("NO"),
+                text("NO"),
+                text("YES"),
+                if kind == "UNIQUE" { text("YES") } else { NULL },
+            ]);
+        };
+        for index in constraint_indexes(&table) {
+            push(&index.name, if index.primary { "PRIMARY KEY" } else { "UNIQUE" });
+        }
+        table.checks.iter().for_each(|check| push(&check.name, "CHECK"));
+        table.foreign_keys.iter().for_each(|key| push(&key.name, "FOREIGN KEY"));
+        // As PostgreSQL does, NOT NULL counts as a check with a name made of numbers.
+        for (at, _) in table.live_columns().filter(|(_, column)| column.not_null) {
+            push(&not_null_name(&table, at), "CHECK");
+        }
+    }
+    Ok(())
+}
+
+fn not_null_name(table: &Table, column: usize) -> CompactString {
+    compact_str::format_compact!("{}_{}_{}_not_null", crate::catalog::PUBLIC_SCHEMA, table.id, column + 1)
+}
+
+fn key_columns(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for table in seen_tables(names) {
+        let mut push = |name: &str, column: usize, number: usize, of_target: Option<usize>| {
+            rows.push([
+                database(env),
+                text(&table.schema),
+                text(name),
+                database(env),
+                text(&table.schema),
+                text(&table.name),
+                text(&table.columns[column].name),
+                int(number as i64 + 1),
+                of_target.map_or(NULL, |place| int(place as i64 + 1)),
+            ]);
+        };
+        for index in constraint_indexes(&table) {
+            for (number, part) in index.columns.iter().enumerate() {
+                push(&index.name, part.column, number, None);
+            }
+        }
+        for key in &table.foreign_keys {
+            let target = referenced_index(names, key);
+            for (number, (&column, target_column)) in key.columns.iter().zip(&key.target_columns).enumerate() {
+                let place = |index: &AnyIndex| index.columns.iter().position(|part| part.column == *target_column);
+                push(&key.name, column, number, target.as_ref().and_then(place));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rule(action: ReferenceAction) -> Datum {
+    text(match action {
+        ReferenceAction::NoAction => "NO ACTION",
+        ReferenceAction::Restrict => "RESTRICT",
+        ReferenceAction::Cascade => "CASCADE",
+        ReferenceAction::SetNull => "SET NULL",
+        ReferenceAction::SetDefault => "SET DEFAULT",
+    })
+}
+
+fn references(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for table in seen_tables(names) {
+        for key in &table.foreign_keys {
+            let Some(target) = names.table(key.target) else { continue };
+            let unique = referenced_index(names, key).filter(|index| index.constraint);
+            let of_unique = |value: Datum| if unique.is_some() { value } else { NULL };
+            rows.push([
+                database(env),
+                text(&table.schema),
+                text(&key.name),
+                of_unique(database(env)),
+                of_unique(text(&target.schema)),
+                text_or_null(unique.as_ref().map(|index| index.name.as_str())),
+                text("NONE"),
+                rule(key.on_update),
+                rule(key.on_delete),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+/// For each constraint of the tables that the user owns: what it is called, and the columns that it is about.
+fn uses(names: &Surroundings) -> Vec<(Arc<Table>, CompactString, CompactString, Vec<usize>)> {
+    let mut uses = Vec::new();
+    let authority = authority(names);
+    for table in sorted_tables(names) {
+        for index in constraint_indexes(&table) {
+            let columns = index.columns.iter().map(|part| part.column).collect();
+            uses.push((Arc::clone(&table), table.schema.clone(), index.name, columns));
+        }
+        for check in &table.checks {
+            let columns = describe::columns_in(&check.condition, &table);
+            uses.push((Arc::clone(&table), table.schema.clone(), check.name.clone(), columns));
+        }
+        for key in &table.foreign_keys {
+            if let Some(target) = names.table(key.target) {
+                uses.push((Arc::clone(target), table.schema.clone(), key.name.clone(), key.target_columns.clone()));
+            }
+        }
+    }
+    uses.retain(|(table, ..)| authority.has_role(table.owner));
+    uses
+}
+
+fn constraint_columns(env: &Env, rows: &mut Rows) -> Result<()> {
+    for (table, schema, name, columns) in uses(env.names()) {
+        for column in columns {
+            rows.push([
+                database(env),
+                text(&table.schema),
+                text(&table.name),
+                text(&table.columns[column].name),
+                database(env),
+                text(&schema),
+                text(&name),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+fn constraint_tables(env: &Env, rows: &mut Rows) -> Result<()> {
+    for (table, schema, name, _) in uses(env.names()) {
+        let row = [database(env), text(&table.schema), text(&table.name), database(env), text(&schema), text(&name)];
+        rows.push(row);
+    }
+    Ok(())
+}
+
+fn checks(env: &Env, rows: &mut Rows) -> Result<()> {
+    for table in seen_tables(env.names()) {
+        for check in &table.checks {
+            let clause = format!("({})", check.condition);
+            rows.push([database(env), text(&table.schema), text(&check.name), text(&clause)]);
+        }
+        for (at, column) in table.live_columns().filter(|(_, column)| column.not_null) {
+            let clause = format!("{} IS NOT NULL", super::names::quoted(&column.name));
+            rows.push([database(env), text(&table.schema), text(&not_null_name(&table, at)), text(&clause)]);
+        }
+    }
+    Ok(())
+}
+
+// ---- privileges ----
+
+fn table_privileges(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let (roles, authority) = (names.roles(), authority(names));
+    let tables = sorted_tables(names)
+        .into_iter()
+        .map(|table| (table.schema.clone(), table.name.clone(), table.owner, table.acl.clone()));
+    let views = sorted_views(names)
+        .into_iter()
+        .map(|view| (view.schema.clone(), view.name.clone(), view.owner, view.acl.clone()));
+    for (schema, name, owner, acl) in tables.chain(views) {
+        let acl = acl.unwrap_or_else(|| Acl::default_of(ObjectKind::Table, owner));
+        for grant in &acl.0 {
+            if !(grant.grantee == PUBLIC_ROLE || authority.has_role(grant.grantee) || authority.has_role(grant.grantor))
+            {
+                continue;
+            }
+            let grantee = if grant.grantee == PUBLIC_ROLE { "PUBLIC".into() } else { roles.name_of(grant.grantee) };
+            for privilege in grant.privileges.names() {
+                let grantable = Privileges::named(privilege).is_some_and(|one| one.without(grant.grantable).is_empty());
+                rows.push([
+                    text(&roles.name_of(grant.grantor)),
+                    text(&grantee),
+                    database(env),
+                    text(&schema),
+                    text(&name),
+                    text(privilege),
+                    yes_or_no(grantable || grant.grantee == owner),
+                    yes_or_no(privilege == "SELECT"),
+                ]);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn view_tables(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    for view in seen_views(names) {
+        for table in view.reads.iter().filter_map(|&read| names.table(read)) {
+            rows.push([
+                database(env),
+                text(&view.schema),
+                text(&view.name),
+                database(env),
+                text(&table.schema),
+                text(&table.name),
+            ]);
+        }
+    }
+    Ok(())
+}
+
+fn enabled_roles(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let authority = authority(names);
+    for role in names.roles().iter().filter(|role| authority.has_role(role.oid)) {
+        rows.push([text(&role.name)]);
+    }
+    Ok(())
+}
+
+fn applicable_roles(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let (roles, authority) = (names.roles(), authority(names));
+    for role in roles.iter().filter(|role| authority.has_role(role.oid)) {
+        for membership in &role.member_of {
+            let row = [text(&role.name), text(&roles.name_of(membership.group)), yes_or_no(membership.admin)];
+            rows.push(row);
+        }
+    }
+    Ok(())
+}

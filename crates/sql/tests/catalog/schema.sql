@@ -1,0 +1,10 @@
+CREATE TABLE authors (id serial PRIMARY KEY, name varchar(40) NOT NULL, born date DEFAULT '1970-01-01', active boolean DEFAULT true);
+CREATE TABLE books (isbn char(13), author_id int NOT NULL REFERENCES authors(id) ON DELETE CASCADE, title text NOT NULL DEFAULT 'x', pages int CHECK (pages > 0), price numeric(10,2), tags text[], PRIMARY KEY (isbn), UNIQUE (author_id, title));
+CREATE INDEX books_price ON books (price DESC, title);
+CREATE TABLE loans (book char(13) REFERENCES books, nr bigint GENERATED ALWAYS AS IDENTITY, since timestamptz DEFAULT now(), CONSTRAINT loans_key PRIMARY KEY (book, nr));
+CREATE VIEW cheap AS SELECT isbn, title FROM books WHERE price < 10;
+CREATE SEQUENCE counter START 5 INCREMENT 2;
+CREATE SCHEMA other;
+CREATE TABLE other.plain (a int, b text);
+COMMENT ON TABLE books IS 'what we lend';
+COMMENT ON COLUMN books.title IS 'as printed';
