@@ -38,9 +38,14 @@ use crate::kv::{Error, Result};
 use crate::results;
 use crate::target::colibri::Colibri;
 use crate::target::null::Null;
+use crate::target::postgres::Postgres;
 use crate::target::{self, Failure, Place, Target};
 use crate::workload::load::{LoadProgress, Loaded};
+pub use crate::workload::stock::Mix;
+use crate::workload::stock::Stock;
 use crate::workload::tpcc::{Scale, Tpcc};
+use crate::workload::ycsb::Ycsb;
+pub use crate::workload::ycsb::{Distribution, Letter};
 use crate::workload::{Finding, Workload, load};
 use crate::workplace::Workplace;
 
@@ -78,6 +83,68 @@ pub fn tpcc(args: &TpccArgs) -> Result<()> {
     run(&args.common, &(Arc::new(workload) as Arc<dyn Workload>))
 }
 
+/// Measure YCSB: reads, updates, inserts and scans of one table
+///
+/// Loads, runs and checks the core workloads A to F; closed loop unless --rate is given.
+#[derive(Debug, Clone, Args)]
+pub struct YcsbArgs {
+    /// The core workload
+    #[arg(long, value_enum, default_value = "a")]
+    pub workload: Letter,
+    /// Records that are loaded: about 1.1 KB each
+    #[arg(long, default_value_t = 100_000)]
+    pub records: u64,
+    /// Which keys are asked for [default: what the workload says: zipfian, and latest for D]
+    #[arg(long, value_enum)]
+    pub distribution: Option<Distribution>,
+    /// Flags of all workloads.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// Runs YCSB.
+///
+/// # Errors
+/// As [`tpcc`].
+pub fn ycsb(args: &YcsbArgs) -> Result<()> {
+    check_range("--records", args.records, 1, 1 << 40)?;
+    let CommonArgs { seed, shard, .. } = args.common;
+    let workload = Ycsb::new(args.workload, args.distribution, args.records, seed, shard);
+    run(&args.common, &(Arc::new(workload) as Arc<dyn Workload>))
+}
+
+/// Measure YDB's stock workload: orders on a stock of products
+///
+/// Loads, runs and checks; closed loop unless --rate is given. The published figure is that of --find-max --p99 25ms.
+#[derive(Debug, Clone, Args)]
+pub struct StockArgs {
+    /// Which transactions
+    #[arg(long, value_enum, default_value = "add-rand-order")]
+    pub workload: Mix,
+    /// Products in stock
+    #[arg(long, default_value_t = 100)]
+    pub products: u32,
+    /// Of each product
+    #[arg(long, default_value_t = 1_000)]
+    pub quantity: u32,
+    /// Orders that are loaded
+    #[arg(long, default_value_t = 100)]
+    pub orders: u32,
+    /// Flags of all workloads.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// Runs the stock workload.
+///
+/// # Errors
+/// As [`tpcc`].
+pub fn stock(args: &StockArgs) -> Result<()> {
+    check_range("--products", args.products.into(), 1, 1 << 20)?;
+    let workload = Stock::new(args.workload, args.products, args.quantity, args.orders, args.common.seed);
+    run(&args.common, &(Arc::new(workload) as Arc<dyn Workload>))
+}
+
 /// A target, and what has to go away with it.
 struct Opened {
     target: Arc<dyn Target>,
@@ -98,6 +165,7 @@ fn open(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Opened> {
             let target = Arc::new(Colibri::open(&dir, durability).map_err(refused)?);
             return Ok(Opened { target, _workplace: workplace });
         }
+        url if url.contains("://") => Arc::new(Postgres::new(url).map_err(Error::usage)?),
         other => {
             return Err(Error::usage(format!(
                 "there is no target {other:?}: colibri, null, sqlite, or an address as postgres://localhost/bench"
@@ -113,7 +181,9 @@ fn place(args: &CommonArgs) -> Result<(std::path::PathBuf, Option<Workplace>)> {
         return Ok((dir.clone(), None));
     }
     if args.step != Step::All {
-        return Err(Error::usage("which database? Without --dir there is one for the step `all` only, which is removed after it"));
+        return Err(Error::usage(
+            "which database? Without --dir there is one for the step `all` only, which is removed after it",
+        ));
     }
     let workplace = Workplace::new(Path::new(DIR_DEFAULT), false)?;
     let dir = workplace.make("database")?;
@@ -320,7 +390,10 @@ impl<'a> Bench<'a> {
     fn remark(&mut self, measured: &Measured) {
         let notes = &mut self.result.notes;
         if self.plan.pacing == Pacing::Closed {
-            notes.push("closed loop: who waits for a slow answer asks for nothing meanwhile, which flatters latency".to_owned());
+            notes.push(
+                "closed loop: who waits for a slow answer asks for nothing meanwhile, which flatters latency"
+                    .to_owned(),
+            );
         }
         if let Pacing::Open(rate, _) = self.plan.pacing {
             let rate = rate / f64::from(self.plan.shard.1);

@@ -14,7 +14,9 @@
 //! Not here: targets, clocks.
 
 pub(crate) mod load;
+pub(crate) mod stock;
 pub(crate) mod tpcc;
+pub(crate) mod ycsb;
 
 use std::time::Duration;
 
@@ -119,7 +121,12 @@ impl Finding {
     }
 
     /// Something that holds or not.
-    pub(crate) fn fact(what: impl Into<String>, found: impl Into<String>, wanted: impl Into<String>, holds: bool) -> Self {
+    pub(crate) fn fact(
+        what: impl Into<String>,
+        found: impl Into<String>,
+        wanted: impl Into<String>,
+        holds: bool,
+    ) -> Self {
         let verdict = if holds { Verdict::Holds } else { Verdict::Broken };
         Self { what: what.into(), found: found.into(), wanted: wanted.into(), verdict }
     }

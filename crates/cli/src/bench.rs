@@ -5,7 +5,7 @@ use colibri_bench::freespace::{self, FreespaceArgs};
 use colibri_bench::idle::{self, IdleArgs};
 use colibri_bench::kv::{self, KvArgs};
 use colibri_bench::lifo::{self, LifoArgs};
-use colibri_bench::oltp::{self, TpccArgs};
+use colibri_bench::oltp::{self, StockArgs, TpccArgs, YcsbArgs};
 use colibri_bench::threads::{self, ThreadsArgs};
 
 use crate::failure::Result;
@@ -26,6 +26,12 @@ enum Bench {
                             colibri bench tpcc --warehouses 10 --target postgres://postgres@localhost/bench --server-pid PID\n  \
                             colibri bench tpcc load --dir data --warehouses 10 && colibri bench tpcc run --dir data --warehouses 10")]
     Tpcc(TpccArgs),
+    #[command(after_help = "Examples:\n  colibri bench ycsb --workload a --records 100000 --duration 10s\n  \
+                            colibri bench ycsb --workload e --distribution uniform --target postgres://postgres@localhost/bench")]
+    Ycsb(YcsbArgs),
+    #[command(after_help = "Examples:\n  colibri bench stock --workload put-rand-order --duration 10s\n  \
+                            colibri bench stock --find-max --p99 25ms --rounds 5")]
+    Stock(StockArgs),
     #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n  \
                             colibri bench kv --targets colibri,flush --modes sync --workloads crud --load 0.5\n\n\
@@ -50,6 +56,8 @@ enum Bench {
 pub(crate) fn run(args: BenchArgs) -> Result<()> {
     match args.bench {
         Bench::Tpcc(args) => Ok(oltp::tpcc(&args)?),
+        Bench::Ycsb(args) => Ok(oltp::ycsb(&args)?),
+        Bench::Stock(args) => Ok(oltp::stock(&args)?),
         Bench::Kv(args) => Ok(kv::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),
         Bench::Lifo(args) => Ok(lifo::run(&args)?),

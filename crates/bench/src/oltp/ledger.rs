@@ -82,9 +82,11 @@ impl Ledger {
         let server = server.map(|(first, second)| Used::between(first, second, tick_ns()));
         let memory = second.server.as_ref().unwrap_or(&second.own).memory();
         self.memory = (memory.rss_bytes, memory.pss_bytes);
-        self.joules = self.packages.as_ref().zip(first.energy.as_ref().zip(second.energy.as_ref())).map(
-            |(packages, (first, second))| packages.between(first, second).joules,
-        );
+        self.joules = self
+            .packages
+            .as_ref()
+            .zip(first.energy.as_ref().zip(second.energy.as_ref()))
+            .map(|(packages, (first, second))| packages.between(first, second).joules);
         self.used = Some((Used::between(&first.own, &second.own, tick_ns()), server));
     }
 

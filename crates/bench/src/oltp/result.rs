@@ -295,9 +295,7 @@ impl RunResult {
         self.failures = measured
             .failures
             .iter()
-            .map(|(state, (count, message))| {
-                (state.clone(), FailureResult { count: *count, message: message.clone() })
-            })
+            .map(|(state, (count, message))| (state.clone(), FailureResult { count: *count, message: message.clone() }))
             .collect();
         self.tallies =
             workload.tallies().iter().zip(measured.tally).map(|(&name, count)| (name.to_owned(), count)).collect();
@@ -332,7 +330,11 @@ impl RunResult {
             reasons.push("no transaction ended".to_owned());
         }
         let broken = |findings: &[Finding]| {
-            findings.iter().filter(|finding| finding.verdict == Verdict::Broken).map(|finding| finding.what.clone()).collect::<Vec<_>>()
+            findings
+                .iter()
+                .filter(|finding| finding.verdict == Verdict::Broken)
+                .map(|finding| finding.what.clone())
+                .collect::<Vec<_>>()
         };
         reasons.extend(broken(&self.audit).into_iter().map(|what| format!("audit: {what}")));
         reasons.extend(broken(&self.checks).into_iter().map(|what| format!("check: {what}")));

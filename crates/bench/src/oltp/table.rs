@@ -11,23 +11,35 @@ fn ms(us: f64) -> String {
 /// Transactions and their latencies, a kind a line.
 fn kinds(result: &RunResult) -> String {
     let heading = [
-        "transaction", "count", "a second", "p50", "p90", "p99", "p99.9", "max", "admitted p99", "wire p99", "rolled back",
-        "retries", "failed",
+        "transaction",
+        "count",
+        "a second",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+        "admitted p99",
+        "wire p99",
+        "rolled back",
+        "retries",
+        "failed",
     ];
     let mut cells = vec![heading.map(str::to_owned).to_vec()];
     let latency = |latency: &Latency| [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(ms);
     for kind in result.kinds.iter() {
-        let mut line = vec![kind.name.clone(), whole((kind.committed + kind.rolled_back) as f64), significant(kind.per_s)];
+        let mut line =
+            vec![kind.name.clone(), whole((kind.committed + kind.rolled_back) as f64), significant(kind.per_s)];
         line.extend(latency(&kind.scheduled_us));
         line.extend([ms(kind.admitted_us.p99), ms(kind.wire_us.p99)]);
         line.extend([kind.rolled_back, kind.retries, kind.failed].map(|count| whole(count as f64)));
         cells.push(line);
     }
     if result.kinds.len() > 1 {
-        let sum = |of: fn(&crate::oltp::result::KindResult) -> u64| {
-            whole(result.kinds.iter().map(of).sum::<u64>() as f64)
-        };
-        let mut line = vec!["all".to_owned(), sum(|kind| kind.committed + kind.rolled_back), significant(result.throughput_per_s)];
+        let sum =
+            |of: fn(&crate::oltp::result::KindResult) -> u64| whole(result.kinds.iter().map(of).sum::<u64>() as f64);
+        let mut line =
+            vec!["all".to_owned(), sum(|kind| kind.committed + kind.rolled_back), significant(result.throughput_per_s)];
         line.extend(latency(&result.scheduled_us));
         line.extend([String::new(), String::new()]);
         line.extend([sum(|kind| kind.rolled_back), sum(|kind| kind.retries), sum(|kind| kind.failed)]);
@@ -55,7 +67,9 @@ pub(crate) fn findings(title: &str, findings: &[Finding]) -> String {
 pub(crate) fn finding(finding: &Finding) -> String {
     match finding.verdict {
         Verdict::Holds => format!("{}: holds", finding.what),
-        _ => format!("{}: {} (found {}, wanted {})", finding.what, finding.verdict.word(), finding.found, finding.wanted),
+        _ => {
+            format!("{}: {} (found {}, wanted {})", finding.what, finding.verdict.word(), finding.found, finding.wanted)
+        }
     }
 }
 

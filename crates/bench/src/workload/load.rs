@@ -267,7 +267,8 @@ async fn begin(session: &mut Session, workload: &dyn Workload) -> std::result::R
              PRIMARY KEY (workload, part))",
         ])
         .await?;
-    let table = session.query(&format!("SELECT fingerprint, complete FROM bench_data WHERE workload = '{name}'")).await?;
+    let table =
+        session.query(&format!("SELECT fingerprint, complete FROM bench_data WHERE workload = '{name}'")).await?;
     let row = table.answer();
     let Some(found) = row.text(0, 0) else {
         let tables = data.tables();

@@ -30,9 +30,7 @@ use std::time::Duration;
 use crate::random::Random;
 use crate::target::batch::AnswerWriter;
 use crate::target::{Boxed, Cell, Failure, Session, StatementId, Target};
-use crate::workload::{
-    Acknowledged, Choice, Client, Done, Finding, Totals, TransactionKind, Workload, load,
-};
+use crate::workload::{Acknowledged, Choice, Client, Done, Finding, Totals, TransactionKind, Workload, load};
 
 pub(crate) const NEW_ORDER: u8 = 0;
 pub(crate) const PAYMENT: u8 = 1;
@@ -305,14 +303,13 @@ impl Workload for Tpcc {
 
     fn figures(&self, totals: &Totals, seconds: f64) -> Vec<(&'static str, f64)> {
         let orders = usize::from(NEW_ORDER);
-        let (Some(&committed), Some(&rolled_back)) = (totals.committed.get(orders), totals.rolled_back.get(orders)) else {
+        let (Some(&committed), Some(&rolled_back)) = (totals.committed.get(orders), totals.rolled_back.get(orders))
+        else {
             return Vec::new();
         };
         let a_minute = |count: u64| count as f64 * 60.0 / seconds;
-        let mut figures = vec![
-            ("tpmC", a_minute(committed)),
-            ("tpmC with rolled-back orders", a_minute(committed + rolled_back)),
-        ];
+        let mut figures =
+            vec![("tpmC", a_minute(committed)), ("tpmC with rolled-back orders", a_minute(committed + rolled_back))];
         if totals.has_think_times {
             let most = TPMC_MAX * self.scale.warehouses as f64;
             figures.push(("efficiency %", a_minute(committed) / most * 100.0));
@@ -322,4 +319,4 @@ impl Workload for Tpcc {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

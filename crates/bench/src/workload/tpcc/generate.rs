@@ -29,7 +29,10 @@ pub(super) struct TpccData {
 impl Data for TpccData {
     fn fingerprint(&self) -> String {
         let Scale { warehouses, items, customers } = self.scale;
-        format!("TPC-C 5.11, {warehouses} warehouses of {customers} customers a district, {items} items, seed {}", self.seed)
+        format!(
+            "TPC-C 5.11, {warehouses} warehouses of {customers} customers a district, {items} items, seed {}",
+            self.seed
+        )
     }
 
     fn tables(&self) -> Vec<String> {
@@ -123,7 +126,14 @@ impl TpccData {
         self.customers(warehouse, district, rows, random);
         let table = rows.table("history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data)");
         for customer in 1..=self.scale.customers {
-            table.int(customer).int(district).int(warehouse).int(district).int(warehouse).text(LOADED_AT).decimal(1_000, 2);
+            table
+                .int(customer)
+                .int(district)
+                .int(warehouse)
+                .int(district)
+                .int(warehouse)
+                .text(LOADED_AT)
+                .decimal(1_000, 2);
             string(table, random, 12, 24);
             table.end_row();
         }

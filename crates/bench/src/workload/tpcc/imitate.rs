@@ -77,7 +77,9 @@ pub(super) fn imitate(tpcc: &Tpcc, statement: StatementId, params: &[Cell], answ
         }
         S::OrderLines => {
             for item in 1..=DISTRICTS {
-                [Cell::Int(item), Cell::Int(1), Cell::Int(5), cents, Cell::Null].into_iter().for_each(|cell| answer.cell(cell));
+                [Cell::Int(item), Cell::Int(1), Cell::Int(5), cents, Cell::Null]
+                    .into_iter()
+                    .for_each(|cell| answer.cell(cell));
                 answer.end_row(5);
             }
         }

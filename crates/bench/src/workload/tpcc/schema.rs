@@ -36,18 +36,8 @@ pub(super) const TABLES: [&str; 10] = [
      s_data varchar(50) NOT NULL, PRIMARY KEY (s_w_id, s_i_id))",
 ];
 
-pub(super) const TABLE_NAMES: [&str; 10] = [
-    "tpcc_load",
-    "item",
-    "warehouse",
-    "district",
-    "customer",
-    "history",
-    "orders",
-    "new_order",
-    "order_line",
-    "stock",
-];
+pub(super) const TABLE_NAMES: [&str; 10] =
+    ["tpcc_load", "item", "warehouse", "district", "customer", "history", "orders", "new_order", "order_line", "stock"];
 
 pub(super) const INDEXES: [&str; 2] = [
     "CREATE INDEX IF NOT EXISTS customer_by_name ON customer (c_w_id, c_d_id, c_last, c_first)",

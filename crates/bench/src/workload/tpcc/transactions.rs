@@ -18,7 +18,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::schema::{Statement as S, take_stock};
 use super::{
-    DELIVERED, DISTRICTS, LINES, PAYMENTS_BY_NAME, REMOTE_LINES, REMOTE_PAYMENTS, SKIPPED, STATUS_BY_NAME, Tpcc, last_name,
+    DELIVERED, DISTRICTS, LINES, PAYMENTS_BY_NAME, REMOTE_LINES, REMOTE_PAYMENTS, SKIPPED, STATUS_BY_NAME, Tpcc,
+    last_name,
 };
 use crate::random::Random;
 use crate::target::{BEGIN, BEGIN_READ_ONLY, COMMIT, Failure, ROLLBACK, Session};
