@@ -114,8 +114,10 @@ pub(crate) trait Watch {
 }
 
 /// Nobody watches.
+#[cfg(test)]
 pub(crate) struct Unwatched;
 
+#[cfg(test)]
 impl Watch for Unwatched {}
 
 /// A runtime for a run, or for what is around it.

@@ -12,11 +12,14 @@
 //! Not here: regressions from one commit to the next (they need a quiet machine and a history), and crash tests
 //! (they need the simulator).
 
+mod bootstrap;
+pub mod compare;
 mod driver;
 pub mod freespace;
 pub mod idle;
 pub mod kv;
 pub mod lifo;
+pub mod merge;
 pub mod oltp;
 mod plot;
 mod random;

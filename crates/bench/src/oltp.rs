@@ -16,9 +16,11 @@
 //! Not here: `kv`, which measures engines and not SQL.
 
 pub(crate) mod args;
+mod find_max;
+pub(crate) mod html;
 pub(crate) mod ledger;
 pub(crate) mod result;
-mod table;
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,10 +53,13 @@ use crate::workplace::Workplace;
 
 pub use args::{CommonArgs, Durable, Knob, Step};
 use ledger::Ledger;
-use result::{Control, LoadResult, RunResult, SCHEMA, Settings};
+use result::{Control, FindMax, LoadResult, Probe, RunResult, SCHEMA, Settings};
 
 /// The control run takes as long as the run, but no longer than this.
 const CONTROL_MAX: Duration = Duration::from_secs(2);
+/// A probe of a search is this part of a run, and not shorter than so long.
+const PROBE_PART: u32 = 4;
+const PROBE_MIN: Duration = Duration::from_secs(2);
 /// Clients of the control run at the most.
 const CONTROL_CLIENTS_MAX: u32 = 256;
 
@@ -205,6 +210,10 @@ pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()>
     if let Some(path) = &args.json {
         results::write_json(path, std::slice::from_ref(&result))?;
     }
+    if let Some(path) = &args.html {
+        let title = format!("{} on {}", result.workload, result.target);
+        results::write(path, html::page(&title, std::slice::from_ref(&result)))?;
+    }
     match result.valid {
         true => Ok(()),
         false => Err(Error::InvalidResults { invalid: 1, total: 1 }),
@@ -321,9 +330,14 @@ impl<'a> Bench<'a> {
 
     fn run(&mut self) -> Result<()> {
         let before = self.prepare()?;
-        let mut watch = RunWatch::new(self.args.server_pid, &self.plan);
-        let measured = self.measure(&self.plan.clone(), &mut watch)?;
-        watch.finish();
+        let (measured, watch) = if self.args.find_max {
+            self.find_max()?
+        } else {
+            let mut watch = RunWatch::new(self.args.server_pid, &self.plan);
+            let measured = self.measure(&self.plan.clone(), &mut watch)?;
+            watch.finish();
+            (measured, watch)
+        };
         self.has_run = true;
         self.result.fill(&**self.workload, &measured, self.plan.pacing);
         self.result.settings.connections = measured.connections;
@@ -348,8 +362,8 @@ impl<'a> Bench<'a> {
     fn reconcile(&mut self, before: i64, measured: &Measured) -> Result<()> {
         let after = self.block_on(self.workload.mark(&*self.target))?.map_err(|e| self.target_failed(e))?;
         let after = after.unwrap_or(before);
-        // Other processes ran their shares at the same time: what they acknowledged is not known here.
-        if self.plan.shard.1 == 1 {
+        // Other processes ran their shares at the same time, or there were runs before: what those acknowledged is not known here.
+        if self.plan.shard.1 == 1 && !self.args.find_max {
             self.result.checks.extend(self.workload.reconcile(before, after, &measured.acknowledged));
         }
         Ok(())
@@ -357,6 +371,73 @@ impl<'a> Bench<'a> {
 
     fn measure(&self, plan: &RunPlan, watch: &mut dyn Watch) -> Result<Measured> {
         driver::run(self.workload, &self.target, &self.statements, plan, watch).map_err(|e| self.target_failed(e))
+    }
+
+    /// Searches for the highest load; the run of the result is the last that was held out.
+    fn find_max(&mut self) -> Result<(Measured, RunWatch)> {
+        let knob = self.args.find;
+        let limit_us = self.args.p99.map_or(f64::INFINITY, |limit| limit.as_secs_f64() * 1e6);
+        let (mut probes, mut last) = (Vec::new(), None);
+        let found = find_max::find_max(find_max::Range::of(knob), limit_us, self.args.rounds, |value, held_out| {
+            let plan = self.plan_at(value, held_out);
+            let mut watch = RunWatch::new(self.args.server_pid, &plan);
+            let measured = self.measure(&plan, &mut watch)?;
+            watch.finish();
+            let outcome = outcome(&measured, &plan);
+            let find_max::Outcome { throughput_per_s, p99_us, is_sound } = outcome;
+            eprintln!(
+                "{} {}: {} a second, p99 {} ms{}{}",
+                knob.name(),
+                significant(value),
+                significant(throughput_per_s),
+                significant(p99_us / 1e3),
+                if held_out { ", held out" } else { "" },
+                if is_sound { "" } else { ", with failures or overloaded" }
+            );
+            probes.push(Probe { knob: value, throughput_per_s, p99_us, held_out });
+            last = Some((measured, watch, plan));
+            Ok(outcome)
+        })?;
+        let cores = self.result.env.cores.max(1) as f64;
+        self.result.find_max = Some(FindMax {
+            knob: knob.name().to_owned(),
+            p99_limit_us: limit_us,
+            found: found.knob,
+            throughput_per_s: found.throughput_per_s,
+            low_per_s: found.interval.0,
+            high_per_s: found.interval.1,
+            throughput_per_s_core: found.throughput_per_s / cores,
+            probes,
+        });
+        if found.knob.is_none() {
+            self.result.reasons.push("find-max: no load holds the limit".to_owned());
+        }
+        let (measured, watch, plan) = last.ok_or_else(|| Error::usage("--find-max made no run"))?;
+        self.result.settings = Settings {
+            connections: measured.connections,
+            isolation: self.result.settings.isolation.clone(),
+            durability: self.result.settings.durability.clone(),
+            ..Settings::of(&plan, 0, "", "")
+        };
+        self.plan = plan;
+        Ok((measured, watch))
+    }
+
+    /// The plan of a probe: shorter than a run unless it is held out.
+    fn plan_at(&self, value: f64, held_out: bool) -> RunPlan {
+        let mut plan = self.plan.clone();
+        match self.args.find {
+            Knob::InFlight => {
+                plan.pacing = Pacing::Closed;
+                (plan.clients, plan.in_flight) = (value as u32, value as u32);
+            }
+            Knob::Rate => plan.pacing = Pacing::Open(value, self.args.arrivals),
+        }
+        if !held_out {
+            plan.duration = (plan.duration / PROBE_PART).max(PROBE_MIN).min(plan.duration);
+            plan.warmup = plan.warmup.min(plan.duration);
+        }
+        plan
     }
 
     /// The same against a target that does nothing, as fast as it goes.
@@ -449,6 +530,20 @@ impl<'a> Bench<'a> {
             self.result.valid = true;
         }
         Ok(self.result)
+    }
+}
+
+/// What a search wants to know of a run.
+fn outcome(measured: &Measured, plan: &RunPlan) -> find_max::Outcome {
+    let (ended, failed) = (measured.ended(), measured.failed());
+    let keeps_rate = match plan.pacing {
+        Pacing::Open(rate, _) => measured.throughput() >= 0.95 * rate / f64::from(plan.shard.1),
+        _ => true,
+    };
+    find_max::Outcome {
+        throughput_per_s: measured.throughput(),
+        p99_us: measured.scheduled().value_at_quantile(0.99) as f64 / 1e3,
+        is_sound: ended > 0 && failed * 100 <= ended + failed && measured.ended_early.is_none() && keeps_rate,
     }
 }
 

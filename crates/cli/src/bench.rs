@@ -1,10 +1,12 @@
 //! `colibri bench`: the benchmarks, each a command of its own.
 
 use clap::{Args, Subcommand};
+use colibri_bench::compare::{self, CompareArgs};
 use colibri_bench::freespace::{self, FreespaceArgs};
 use colibri_bench::idle::{self, IdleArgs};
 use colibri_bench::kv::{self, KvArgs};
 use colibri_bench::lifo::{self, LifoArgs};
+use colibri_bench::merge::{self, MergeArgs};
 use colibri_bench::oltp::{self, StockArgs, TpccArgs, YcsbArgs};
 use colibri_bench::threads::{self, ThreadsArgs};
 
@@ -51,6 +53,10 @@ enum Bench {
                             colibri bench threads --part pipeline,find-max --threads 2 --json threads.json\n\n\
                             tokio beside it needs a build with --features rivals.")]
     Threads(ThreadsArgs),
+    #[command(after_help = "Example:\n  colibri bench compare before.json after.json --threshold 5")]
+    Compare(CompareArgs),
+    #[command(after_help = "Example:\n  colibri bench merge shard-0.json shard-1.json --json all.json")]
+    Merge(MergeArgs),
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<()> {
@@ -62,6 +68,8 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
         Bench::Freespace(args) => Ok(freespace::run(&args)?),
         Bench::Lifo(args) => Ok(lifo::run(&args)?),
         Bench::Idle(args) => Ok(idle::run(&args)?),
+        Bench::Compare(args) => Ok(compare::run(&args)?),
+        Bench::Merge(args) => Ok(merge::run(&args)?),
         Bench::Threads(args) => Ok(threads::run(&args)?),
     }
 }

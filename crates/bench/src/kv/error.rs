@@ -51,6 +51,14 @@ pub enum Error {
         /// What it said, with its code.
         message: String,
     },
+    /// A comparison found that something became worse; it has been printed.
+    #[error("{worse} of {total} figures became worse")]
+    Regression {
+        /// How many did.
+        worse: usize,
+        /// How many were compared.
+        total: usize,
+    },
     /// Some results are not valid; they have been printed, and their notes say why.
     #[error("{invalid} of {total} results are not valid: see their notes")]
     InvalidResults {

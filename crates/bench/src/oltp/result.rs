@@ -5,6 +5,7 @@
 //! - Histograms are exact: what a result holds can be added to another's.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::driver::record::{KindRecord, histogram};
 use crate::driver::{Measured, Pacing, RunPlan};
 use crate::kv::environment::Environment;
+use crate::kv::{Error, Result};
 use crate::oltp::ledger::Cost;
 use crate::workload::{Finding, Totals, Verdict, Workload};
 
@@ -343,9 +345,151 @@ impl RunResult {
     }
 }
 
+/// Reads the results of a file.
+///
+/// # Errors
+/// If it cannot be read, or is not an array of results.
+pub(crate) fn read(path: &Path) -> Result<Vec<RunResult>> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("cannot read", path, e))?;
+    let not_results = |e: String| Error::usage(format!("{} holds no results of SQL workloads: {e}", path.display()));
+    let results: Vec<RunResult> = serde_json::from_str(&text).map_err(|e| not_results(e.to_string()))?;
+    match results.iter().find(|result| result.schema != SCHEMA) {
+        Some(other) => Err(not_results(format!("their schema is {}, and not {SCHEMA}", other.schema))),
+        None => Ok(results),
+    }
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::workload::tpcc::{Scale, Tpcc};
+
+    /// A result with something of everything, as of a run of ten seconds.
+    pub(crate) fn example(workload: &str, target: &str) -> RunResult {
+        let (mut record, mut quick) = (KindRecord::new(), KindRecord::new());
+        for value in 1..=10_000_u64 {
+            record.scheduled.saturating_record(value * 1_000);
+            record.admitted.saturating_record(value * 900);
+            record.wire.saturating_record(value * 800);
+            quick.scheduled.saturating_record(value * 100);
+        }
+        (record.committed, record.rolled_back, quick.committed) = (9_900, 100, 10_000);
+        let mut all = record.scheduled.clone();
+        all.add(&quick.scheduled).unwrap();
+        let point = |second: usize| Point {
+            at_s: second as f64,
+            per_s: 2_000.0 + 7.0 * (second % 3) as f64,
+            failed: 0,
+            p50_us: 500.0,
+            p99_us: 9_000.0 + second as f64,
+        };
+        let env =
+            Environment { commit: "c0ffee".into(), cpu: "a CPU".into(), cores: 2, kernel: "Linux".into(), fs: "ext4".into() };
+        let settings = Settings {
+            pacing: "closed".into(),
+            rate_per_s: None,
+            clients: 8,
+            in_flight: 8,
+            connections: 8,
+            threads: 2,
+            isolation: "default".into(),
+            durability: "sync".into(),
+            warmup_s: 1.0,
+            duration_s: 10.0,
+            seed: 42,
+            shard: 0,
+            shards: 1,
+        };
+        RunResult {
+            schema: SCHEMA,
+            workload: workload.to_owned(),
+            workload_about: format!("{workload} of a test, small"),
+            target: target.to_owned(),
+            target_about: "for tests".to_owned(),
+            command: "colibri bench".to_owned(),
+            ended_unix_s: 1_700_000_000,
+            env,
+            settings,
+            valid: true,
+            reasons: Vec::new(),
+            notes: vec!["a note".to_owned()],
+            seconds: 10.0,
+            throughput_per_s: 2_000.0,
+            figures: BTreeMap::from([("tpmC".to_owned(), 59_400.0)]),
+            kinds: vec![kind_result("NewOrder", &record, 10.0), kind_result("Payment", &quick, 10.0)],
+            scheduled_us: Latency::of(&all),
+            lag_us: Latency::default(),
+            timeline: (0..10).map(point).collect(),
+            failures: BTreeMap::new(),
+            tallies: BTreeMap::from([("order lines".to_owned(), 100_000)]),
+            audit: vec![Finding::share("orders rolled back", 100, 10_000, 0.01, 0.009, 0.011)],
+            checks: vec![Finding::fact("condition 1", "none broken", "none broken", true)],
+            cost: Cost {
+                of: "process".into(),
+                cpu_us_per_txn: Some(200.0),
+                generator_cpu_us_per_txn: Some(10.0),
+                written_bytes_per_txn: Some(4_000.0),
+                ..Cost::default()
+            },
+            control: Some(Control { throughput_per_s: 100_000.0, cpu_us_per_txn: Some(10.0), p99_us: 20.0 }),
+            load: None,
+            find_max: None,
+        }
+    }
+
+    #[test]
+    fn a_result_is_judged_by_everything_that_can_make_it_worthless() {
+        let judged = |change: &dyn Fn(&mut RunResult)| {
+            let mut result = example("tpcc", "colibri");
+            change(&mut result);
+            result.judge();
+            (result.valid, result.reasons.join("; "))
+        };
+        assert_eq!(judged(&|_| {}), (true, String::new()));
+        let cases: [(&str, &dyn Fn(&mut RunResult)); 7] = [
+            ("generator was late", &|result| result.lag_us.p99 = 8_000.0),
+            ("generator was the limit", &|result| {
+                result.control.as_mut().unwrap().throughput_per_s = 3_000.0;
+            }),
+            ("transactions failed", &|result| result.kinds[0].failed = 300),
+            ("no transaction ended", &|result| result.kinds.clear()),
+            ("audit: orders", &|result| result.audit[0].verdict = Verdict::Broken),
+            ("check: condition 1", &|result| result.checks[0].verdict = Verdict::Broken),
+            ("it died", &|result| result.reasons.push("it died".to_owned())),
+        ];
+        for (needle, change) in cases {
+            let (valid, reasons) = judged(change);
+            assert!(!valid && reasons.contains(needle), "{needle}: {reasons}");
+        }
+        assert!(judged(&|result| result.kinds[0].failed = 100).0, "one in two hundred is not the end of the world");
+        assert!(judged(&|result| result.audit[0].verdict = Verdict::TooFew).0);
+    }
+
+    #[test]
+    fn results_are_read_as_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("results.json");
+        let written = vec![example("tpcc", "colibri"), example("ycsb", "null")];
+        crate::results::write_json(&path, &written).unwrap();
+        let found = read(&path).unwrap();
+        assert_eq!(serde_json::to_string(&found).unwrap(), serde_json::to_string(&written).unwrap());
+        std::fs::write(&path, "[{\"schema\": 1}]").unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("holds no results"));
+    }
+
+    #[test]
+    fn figures_of_tpcc_are_by_the_minute() {
+        let tpcc = Tpcc::new(Scale::new(10), 42);
+        let totals = Totals {
+            committed: vec![990, 0, 0, 0, 0],
+            rolled_back: vec![10, 0, 0, 0, 0],
+            has_think_times: true,
+            ..Totals::default()
+        };
+        let figures: BTreeMap<_, _> = tpcc.figures(&totals, 600.0).into_iter().collect();
+        assert_eq!((figures["tpmC"], figures["tpmC with rolled-back orders"]), (99.0, 100.0));
+        assert!((figures["efficiency %"] - 99.0 / 128.6 * 100.0).abs() < 1e-9);
+    }
 
     #[test]
     fn histograms_survive_being_written_down() {

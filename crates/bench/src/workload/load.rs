@@ -208,7 +208,9 @@ pub(crate) async fn load(
             loaded.parts_before = parts.iter().filter(|&&is_there| is_there).count() as u32;
             load_parts(target, workload, loaders, progress, parts).await?;
             let mut finish: Vec<String> = workload.data().indexes();
-            finish.extend(workload.data().table_names().iter().map(|table| format!("VACUUM ANALYZE {table}")));
+            for table in workload.data().table_names() {
+                finish.extend([format!("VACUUM {table}"), format!("ANALYZE {table}")]);
+            }
             finish.push(format!("UPDATE bench_data SET complete = 1 WHERE workload = '{name}'"));
             let texts: Vec<&str> = finish.iter().map(String::as_str).collect();
             session.execute_all(&texts).await.map_err(|e| failed(&**target, &e))?;

@@ -36,7 +36,6 @@ pub(crate) const NEW_ORDER: u8 = 0;
 pub(crate) const PAYMENT: u8 = 1;
 pub(crate) const ORDER_STATUS: u8 = 2;
 pub(crate) const DELIVERY: u8 = 3;
-pub(crate) const STOCK_LEVEL: u8 = 4;
 
 const fn kind(name: &'static str, commits: bool, p90_max_s: u64) -> TransactionKind {
     TransactionKind { name, commits, p90_max: Some(Duration::from_secs(p90_max_s)) }
@@ -247,6 +246,7 @@ impl Workload for Tpcc {
             PAYMENT => Box::pin(transactions::payment(self, client, session)),
             ORDER_STATUS => Box::pin(transactions::order_status(self, client, session)),
             DELIVERY => Box::pin(transactions::delivery(self, client, session)),
+            // StockLevel.
             _ => Box::pin(transactions::stock_level(self, client, session)),
         }
     }
