@@ -16,6 +16,7 @@ mod bootstrap;
 pub mod compare;
 mod driver;
 pub mod freespace;
+pub mod history;
 pub mod idle;
 pub mod kv;
 pub mod lifo;

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use colibri_bench::compare::{self, CompareArgs};
 use colibri_bench::freespace::{self, FreespaceArgs};
+use colibri_bench::history::{self, HistoryArgs};
 use colibri_bench::idle::{self, IdleArgs};
 use colibri_bench::kv::{self, KvArgs};
 use colibri_bench::lifo::{self, LifoArgs};
@@ -55,6 +56,8 @@ enum Bench {
     Threads(ThreadsArgs),
     #[command(after_help = "Example:\n  colibri bench compare before.json after.json --threshold 5")]
     Compare(CompareArgs),
+    #[command(after_help = "Example:\n  colibri bench history results --html history.html")]
+    History(HistoryArgs),
     #[command(after_help = "Example:\n  colibri bench merge shard-0.json shard-1.json --json all.json")]
     Merge(MergeArgs),
 }
@@ -69,6 +72,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
         Bench::Lifo(args) => Ok(lifo::run(&args)?),
         Bench::Idle(args) => Ok(idle::run(&args)?),
         Bench::Compare(args) => Ok(compare::run(&args)?),
+        Bench::History(args) => Ok(history::run(&args)?),
         Bench::Merge(args) => Ok(merge::run(&args)?),
         Bench::Threads(args) => Ok(threads::run(&args)?),
     }

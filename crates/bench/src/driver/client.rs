@@ -3,8 +3,10 @@
 //! A client is a task of a few hundred bytes while it waits: what a transaction needs is boxed, and there only while it is under way.
 //! A transaction that failed is followed by its think time as any other is.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use colibri_runtime::{sleep, sleep_until, timeout};
@@ -24,6 +26,21 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(200);
 /// The pause before a transaction is tried again doubles from this, up to so many times.
 const RETRY_PAUSE: Duration = Duration::from_micros(200);
 const RETRY_DOUBLINGS: u32 = 7;
+
+/// Transactions after which a client lets others run, however fast it is answered.
+const TURNS: u32 = 8;
+
+async fn let_others_run() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
 
 /// Counts a client as being at work, however that ends.
 struct AtWork<'r>(&'r Run);
@@ -49,7 +66,13 @@ pub(super) async fn live(run: Arc<Run>, number: u32) {
         Pacing::Terminals => run.workload.cycle().map(|cycle| cycle.mul_f64(client.random.unit())),
         _ => None,
     };
+    let mut turn = 0_u32;
     while !run.is_over() {
+        // A target that answers at once would never let go of the thread.
+        turn = turn.wrapping_add(1);
+        if turn.is_multiple_of(TURNS) {
+            let_others_run().await;
+        }
         let Choice { kind, keying, think } = run.workload.choose(&mut client);
         let due = match (&run.schedule, run.plan.pacing) {
             (Some(schedule), _) => schedule.take(),

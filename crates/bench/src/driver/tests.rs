@@ -269,7 +269,7 @@ fn a_target_that_dies_ends_the_run_with_a_reason() {
     let begun = Instant::now();
     let measured = run_on(&target, &plan(Pacing::Closed, 2, 20_000));
     assert!(begun.elapsed() < Duration::from_secs(10));
-    let reason = measured.ended_early.unwrap();
+    let reason = measured.ended_early.clone().unwrap();
     assert!(reason.contains("cannot be reached") && reason.contains("connection refused"), "{reason}");
     assert!(measured.seconds < 10.0 && measured.acknowledged.committed == [51]);
 }
