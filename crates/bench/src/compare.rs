@@ -91,7 +91,8 @@ struct Change {
 
 impl Figure {
     fn change(&self, a: &[&RunResult], b: &[&RunResult], threshold: f64) -> Option<Change> {
-        let values = |results: &[&RunResult]| results.iter().filter_map(|result| (self.of_run)(result)).collect::<Vec<_>>();
+        let values =
+            |results: &[&RunResult]| results.iter().filter_map(|result| (self.of_run)(result)).collect::<Vec<_>>();
         let (of_a, of_b) = (values(a), values(b));
         if of_a.is_empty() || of_b.is_empty() {
             return None;
@@ -165,7 +166,9 @@ fn compare(a: &[RunResult], b: &[RunResult], threshold: f64, across_targets: boo
                 significant(change.a),
                 significant(change.b),
                 percent(change.b / change.a),
-                change.interval.map_or("one run".to_owned(), |(low, high)| format!("{} to {}", percent(low), percent(high))),
+                change
+                    .interval
+                    .map_or("one run".to_owned(), |(low, high)| format!("{} to {}", percent(low), percent(high))),
                 word.to_owned(),
             ]);
         }

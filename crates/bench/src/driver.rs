@@ -137,7 +137,8 @@ pub(crate) fn run(
     plan: &RunPlan,
     watch: &mut dyn Watch,
 ) -> Result<Measured, Failure> {
-    let runtime = runtime(plan.threads).map_err(|e| Failure::connection(false, format!("cannot start threads: {e}")))?;
+    let runtime =
+        runtime(plan.threads).map_err(|e| Failure::connection(false, format!("cannot start threads: {e}")))?;
     let measured = runtime.block_on(async {
         let first = target.connect(statements).await?;
         let started = Instant::now();

@@ -67,7 +67,8 @@ struct Line {
 
 fn lines(mut results: Vec<RunResult>) -> Vec<Line> {
     results.sort_by_key(|result| result.ended_unix_s);
-    let name = |result: &RunResult| format!("{}, {}, on {}", result.workload_about, result.settings.pacing, result.target);
+    let name =
+        |result: &RunResult| format!("{}, {}, on {}", result.workload_about, result.settings.pacing, result.target);
     let mut names: Vec<String> = Vec::new();
     for result in &results {
         if !names.contains(&name(result)) {
@@ -80,8 +81,11 @@ fn lines(mut results: Vec<RunResult>) -> Vec<Line> {
         commits.dedup();
         let figures = FIGURES.iter().map(|(_, figure)| {
             let of_commit = |commit: &String| {
-                let values: Vec<f64> =
-                    of.iter().filter(|result| result.env.commit == *commit).filter_map(|result| figure(result)).collect();
+                let values: Vec<f64> = of
+                    .iter()
+                    .filter(|result| result.env.commit == *commit)
+                    .filter_map(|result| figure(result))
+                    .collect();
                 median(&values)
             };
             commits.iter().map(of_commit).collect()
@@ -140,7 +144,9 @@ pub fn run(args: &HistoryArgs) -> Result<()> {
     if lines.is_empty() {
         return Err(Error::usage(format!("{} holds no valid results of SQL workloads", args.dir.display())));
     }
-    let mut html = String::from("<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>history</title></head><body>\n");
+    let mut html = String::from(
+        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>history</title></head><body>\n",
+    );
     for line in &lines {
         let table = table(line, args.threshold / 100.0);
         println!("{}\n{table}", line.name);
@@ -178,7 +184,8 @@ mod tests {
             (result.env.commit, result.ended_unix_s, result.throughput_per_s) = (commit.to_owned(), time, throughput);
             result
         };
-        let mut results = vec![result("c", 30, 70.0), result("a", 10, 100.0), result("b", 20, 100.0), result("b", 21, 102.0)];
+        let mut results =
+            vec![result("c", 30, 70.0), result("a", 10, 100.0), result("b", 20, 100.0), result("b", 21, 102.0)];
         results.push(result("b", 22, 104.0));
         let mut other = example("ycsb", "colibri");
         other.valid = false;

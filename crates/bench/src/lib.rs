@@ -20,6 +20,7 @@ pub mod history;
 pub mod idle;
 pub mod kv;
 pub mod lifo;
+pub mod matrix;
 pub mod merge;
 pub mod oltp;
 mod plot;

@@ -120,7 +120,9 @@ fn merge(shards: &[RunResult]) -> Result<RunResult> {
             && other.settings.clients == first.settings.clients
             && other.settings.shards == first.settings.shards;
         if !same {
-            return Err(Error::usage("these are not shards of one run: workload, target and flags have to be the same"));
+            return Err(Error::usage(
+                "these are not shards of one run: workload, target and flags have to be the same",
+            ));
         }
         if seen.contains(&other.settings.shard) {
             return Err(Error::usage(format!("shard {} is there twice", other.settings.shard)));

@@ -37,6 +37,7 @@ use crate::kv::args::{DIR_DEFAULT, check_range};
 use crate::kv::environment::Environment;
 use crate::kv::report::{doubts, significant, whole};
 use crate::kv::{Error, Result};
+use crate::random::mix;
 use crate::results;
 use crate::target::colibri::Colibri;
 use crate::target::null::Null;
@@ -379,7 +380,7 @@ impl<'a> Bench<'a> {
         let limit_us = self.args.p99.map_or(f64::INFINITY, |limit| limit.as_secs_f64() * 1e6);
         let (mut probes, mut last) = (Vec::new(), None);
         let found = find_max::find_max(find_max::Range::of(knob), limit_us, self.args.rounds, |value, held_out| {
-            let plan = self.plan_at(value, held_out);
+            let plan = self.plan_at(value, held_out, probes.len() as u64);
             let mut watch = RunWatch::new(self.args.server_pid, &plan);
             let measured = self.measure(&plan, &mut watch)?;
             watch.finish();
@@ -424,8 +425,10 @@ impl<'a> Bench<'a> {
     }
 
     /// The plan of a probe: shorter than a run unless it is held out.
-    fn plan_at(&self, value: f64, held_out: bool) -> RunPlan {
+    fn plan_at(&self, value: f64, held_out: bool, number: u64) -> RunPlan {
         let mut plan = self.plan.clone();
+        // No two probes ask the same: what one inserted would be in the way of the other.
+        plan.seed = mix(plan.seed ^ number);
         match self.args.find {
             Knob::InFlight => {
                 plan.pacing = Pacing::Closed;

@@ -20,7 +20,7 @@ pub(crate) mod ycsb;
 
 use std::time::Duration;
 
-use crate::random::Random;
+use crate::random::{Random, mix};
 use crate::target::batch::AnswerWriter;
 use crate::target::{Boxed, Cell, Failure, Session, StatementId, Target};
 
@@ -184,7 +184,8 @@ pub(crate) trait Workload: Send + Sync + 'static {
     }
 
     fn client(&self, number: u32, seed: u64) -> Client {
-        Client { random: Random::new(seed, u64::from(number)), number, deck: [0; 6] }
+        // The data have the streams of the seed itself.
+        Client { random: Random::new(mix(seed ^ 0xC11E), u64::from(number)), number, deck: [0; 6] }
     }
 
     fn choose(&self, client: &mut Client) -> Choice;

@@ -7,6 +7,7 @@ use colibri_bench::history::{self, HistoryArgs};
 use colibri_bench::idle::{self, IdleArgs};
 use colibri_bench::kv::{self, KvArgs};
 use colibri_bench::lifo::{self, LifoArgs};
+use colibri_bench::matrix::{self, MatrixArgs};
 use colibri_bench::merge::{self, MergeArgs};
 use colibri_bench::oltp::{self, StockArgs, TpccArgs, YcsbArgs};
 use colibri_bench::threads::{self, ThreadsArgs};
@@ -58,6 +59,8 @@ enum Bench {
     Compare(CompareArgs),
     #[command(after_help = "Example:\n  colibri bench history results --html history.html")]
     History(HistoryArgs),
+    #[command(after_help = "Example:\n  colibri bench matrix matrix.toml --json results.json --html results.html")]
+    Matrix(MatrixArgs),
     #[command(after_help = "Example:\n  colibri bench merge shard-0.json shard-1.json --json all.json")]
     Merge(MergeArgs),
 }
@@ -73,6 +76,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
         Bench::Idle(args) => Ok(idle::run(&args)?),
         Bench::Compare(args) => Ok(compare::run(&args)?),
         Bench::History(args) => Ok(history::run(&args)?),
+        Bench::Matrix(args) => Ok(matrix::run(&args)?),
         Bench::Merge(args) => Ok(merge::run(&args)?),
         Bench::Threads(args) => Ok(threads::run(&args)?),
     }

@@ -114,7 +114,9 @@ async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
     let outcome = loop {
         let outcome = attempt(run, client, kind, &mut session).await;
         match &outcome {
-            Err(failure) if failure.kind() == Kind::Conflict && retries < run.plan.retries_max && !session.is_broken() => {
+            Err(failure)
+                if failure.kind() == Kind::Conflict && retries < run.plan.retries_max && !session.is_broken() =>
+            {
                 retries += 1;
                 pause(&mut client.random, retries).await;
                 client.random = random;
@@ -124,7 +126,9 @@ async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
     };
     let wire = session.take_wire();
     let now = Instant::now();
-    if matches!(&outcome, Err(failure) if failure.kind() != Kind::Conflict && failure.kind() != Kind::Refused) || session.is_broken() {
+    if matches!(&outcome, Err(failure) if failure.kind() != Kind::Conflict && failure.kind() != Kind::Refused)
+        || session.is_broken()
+    {
         drop(session);
         run.pool.put_room();
     } else {

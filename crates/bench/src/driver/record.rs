@@ -92,9 +92,11 @@ impl KindRecord {
         self.rolled_back += other.rolled_back;
         self.failed += other.failed;
         self.retries += other.retries;
-        for (to, from) in
-            [(&mut self.scheduled, &other.scheduled), (&mut self.admitted, &other.admitted), (&mut self.wire, &other.wire)]
-        {
+        for (to, from) in [
+            (&mut self.scheduled, &other.scheduled),
+            (&mut self.admitted, &other.admitted),
+            (&mut self.wire, &other.wire),
+        ] {
             to.add(from).expect("histograms of the same bounds");
         }
     }

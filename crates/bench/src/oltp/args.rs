@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn flags_out_of_range_are_refused() {
-        for flags in ["--rate 0", "--rate -1", "--clients 0", "--duration 1us", "--rate 5 --find-max --p99 1s"] {
+        for flags in ["--rate 0", "--rate=-1", "--clients 0", "--duration 1us", "--rate 5 --find-max --p99 1s"] {
             assert!(plan(flags).is_err(), "{flags}");
         }
         assert!(parse::<CommonArgs>("--shard 2/2").is_err());

@@ -71,19 +71,24 @@ fn overview(html: &mut String, results: &[RunResult]) {
     let mut targets: Vec<&str> = results.iter().map(|result| result.target.as_str()).collect();
     for names in [&mut workloads, &mut targets] {
         let mut seen = Vec::new();
-        names.retain(|name| !seen.contains(name) && { seen.push(*name); true });
+        names.retain(|name| {
+            !seen.contains(name) && {
+                seen.push(*name);
+                true
+            }
+        });
     }
     let series = |of: &dyn Fn(&RunResult) -> Option<f64>| {
         let value = |workload: &str, target: &str| {
             let of_both = results.iter().filter(|result| result.workload_about == workload && result.target == target);
             crate::bootstrap::median(&of_both.filter_map(of).collect::<Vec<_>>())
         };
-        let row = |target: &&str| {
-            ((*target).to_owned(), workloads.iter().map(|workload| value(workload, target)).collect())
-        };
+        let row =
+            |target: &&str| ((*target).to_owned(), workloads.iter().map(|workload| value(workload, target)).collect());
         targets.iter().map(row).collect::<Vec<(String, Vec<f64>)>>()
     };
-    let groups: Vec<String> = workloads.iter().map(|workload| workload.split(',').next().unwrap_or_default().to_owned()).collect();
+    let groups: Vec<String> =
+        workloads.iter().map(|workload| workload.split(',').next().unwrap_or_default().to_owned()).collect();
     let panel = |title: &str, series| Panel {
         title: title.to_owned(),
         shape: Shape::Bars(groups.clone()),
@@ -136,14 +141,26 @@ fn section(html: &mut String, number: usize, result: &RunResult) {
 fn kinds(html: &mut String, result: &RunResult) {
     let row = |kind: &crate::oltp::result::KindResult| {
         let latency = &kind.scheduled_us;
-        let mut cells = vec![kind.name.clone(), whole((kind.committed + kind.rolled_back) as f64), significant(kind.per_s)];
+        let mut cells =
+            vec![kind.name.clone(), whole((kind.committed + kind.rolled_back) as f64), significant(kind.per_s)];
         cells.extend([latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(ms));
         cells.extend([kind.admitted_us.p99, kind.wire_us.p99].map(ms));
         cells.extend([kind.retries, kind.failed].map(|count| whole(count as f64)));
         cells
     };
     let heading = [
-        "transaction", "count", "a second", "p50 ms", "p90", "p99", "p99.9", "max", "admitted p99", "wire p99", "retries", "failed",
+        "transaction",
+        "count",
+        "a second",
+        "p50 ms",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+        "admitted p99",
+        "wire p99",
+        "retries",
+        "failed",
     ];
     table(html, &heading, &result.kinds.iter().map(row).collect::<Vec<_>>());
 }
@@ -236,7 +253,8 @@ mod tests {
         let mut open: Vec<&str> = Vec::new();
         for tag in html.split('<').skip(1) {
             let name = tag.split(['>', ' ', '/', '\n']).find(|part| !part.is_empty()).unwrap_or_default();
-            let is_alone = matches!(name, "!DOCTYPE" | "meta") || tag.split('>').next().is_some_and(|tag| tag.ends_with('/'));
+            let is_alone =
+                matches!(name, "!DOCTYPE" | "meta") || tag.split('>').next().is_some_and(|tag| tag.ends_with('/'));
             match tag.strip_prefix('/') {
                 Some(_) if open.last() == Some(&name) => drop(open.pop()),
                 Some(_) => return Some(format!("{name} closes {open:?}")),
@@ -254,7 +272,14 @@ mod tests {
         broken.reasons.push("1 < 2 & 3".to_owned());
         let html = page("two <results>", &[example("tpcc", "colibri"), broken]);
         assert_eq!(unbalanced(&html), None);
-        for needle in ["not valid: 1 &lt; 2 &amp; 3", "side by side", "NewOrder", "two &lt;results&gt;", "condition 1", "polyline"] {
+        for needle in [
+            "not valid: 1 &lt; 2 &amp; 3",
+            "side by side",
+            "NewOrder",
+            "two &lt;results&gt;",
+            "condition 1",
+            "polyline",
+        ] {
             assert!(html.contains(needle), "{needle}");
         }
         // Nothing from elsewhere, nothing that runs.

@@ -383,8 +383,13 @@ pub(crate) mod tests {
             p50_us: 500.0,
             p99_us: 9_000.0 + second as f64,
         };
-        let env =
-            Environment { commit: "c0ffee".into(), cpu: "a CPU".into(), cores: 2, kernel: "Linux".into(), fs: "ext4".into() };
+        let env = Environment {
+            commit: "c0ffee".into(),
+            cpu: "a CPU".into(),
+            cores: 2,
+            kernel: "Linux".into(),
+            fs: "ext4".into(),
+        };
         let settings = Settings {
             pacing: "closed".into(),
             rate_per_s: None,

@@ -12,6 +12,7 @@
 //!
 //! Not here: restocking. After 100,000 units all orders are short, as in the original.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::ValueEnum;
@@ -84,6 +85,8 @@ pub(crate) struct Stock {
     quantity: i64,
     orders: i64,
     seed: u64,
+    /// Of a run: another one on the same data has other orders.
+    salt: AtomicU64,
 }
 
 /// A name that ends in a number.
@@ -141,11 +144,19 @@ struct Order {
 
 impl Stock {
     pub(crate) fn new(mix: Mix, products: u32, quantity: u32, orders: u32, seed: u64) -> Self {
-        Self { mix, products: products.into(), quantity: quantity.into(), orders: orders.into(), seed }
+        Self {
+            mix,
+            products: products.into(),
+            quantity: quantity.into(),
+            orders: orders.into(),
+            seed,
+            salt: AtomicU64::new(0),
+        }
     }
 
     fn draw(&self, random: &mut Random) -> Order {
-        let (id, customer) = (random.next() as i64, random.between(1, CUSTOMERS));
+        let id = (random.next() ^ self.salt.load(Ordering::Relaxed)) as i64;
+        let customer = random.between(1, CUSTOMERS);
         let count = line_count(random).min(self.products as usize);
         let mut products = [0; LINES_MAX];
         for place in 0..count {
@@ -298,6 +309,14 @@ impl Workload for Stock {
         Box::new(StockData { of: self })
     }
 
+    fn prepare<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            let there = self.mark(target).await?.unwrap_or_default();
+            self.salt.store(mix(there as u64), Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
     fn check<'a>(
         &'a self,
         target: &'a dyn Target,
@@ -442,7 +461,10 @@ impl load::Data for StockData<'_> {
         for number in 1..=self.of.products {
             table.text(product(number).get()).int(self.of.quantity).end_row();
         }
-        let orders: Vec<Order> = (0..self.of.orders).map(|_| self.of.draw(random)).collect();
+        // Without the salt of a run, which may have been set before.
+        let salt = self.of.salt.load(Ordering::Relaxed);
+        let unsalted = |order: Order| Order { id: order.id ^ salt as i64, ..order };
+        let orders: Vec<Order> = (0..self.of.orders).map(|_| unsalted(self.of.draw(random))).collect();
         let table = rows.table("orders (id, customer, created)");
         for order in &orders {
             table.int(order.id).text(customer(order.customer).get()).text(b"2020-01-01 00:00:00").end_row();

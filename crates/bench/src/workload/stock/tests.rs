@@ -31,6 +31,7 @@ impl Bed {
 
     fn run(&self, clients: u32) -> driver::Measured {
         let before = block_on(self.workload.mark(&*self.target)).unwrap().unwrap();
+        block_on(self.workload.prepare(&*self.target)).unwrap();
         let statements = texts(Isolation::Default, self.workload.statements());
         let plan = plan(Pacing::Closed, clients, 1.0);
         let measured = driver::run(&self.workload, &self.target, &statements, &plan, &mut Unwatched).unwrap();

@@ -23,8 +23,14 @@ fn customer(answer: &mut AnswerWriter<'_>, id: i64) {
     answer.text(if id % 10 == 0 { b"BC" } else { b"GC" });
     answer.cell(Cell::Decimal { mantissa: 5_000_000, scale: 2 });
     answer.cell(Cell::Decimal { mantissa: 1_000, scale: 4 });
+    answer.end_row(14);
+}
+
+fn status(answer: &mut AnswerWriter<'_>, id: i64) {
+    answer.cell(Cell::Int(id));
+    (0..3).for_each(|_| answer.text(&TEXT[..12]));
     answer.cell(Cell::Decimal { mantissa: -1_000, scale: 2 });
-    answer.end_row(15);
+    answer.end_row(5);
 }
 
 pub(super) fn imitate(tpcc: &Tpcc, statement: StatementId, params: &[Cell], answer: &mut AnswerWriter<'_>) {
@@ -60,6 +66,8 @@ pub(super) fn imitate(tpcc: &Tpcc, statement: StatementId, params: &[Cell], answ
         }
         S::CustomerById => customer(answer, number(params, 2)),
         S::CustomersByName => (1..=NAMESAKES).for_each(|id| customer(answer, id)),
+        S::StatusById => status(answer, number(params, 2)),
+        S::StatusByName => (1..=NAMESAKES).for_each(|id| status(answer, id)),
         S::PayCustomer => {
             answer.cell(cents);
             answer.end_row(1);

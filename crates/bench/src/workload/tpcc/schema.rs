@@ -59,6 +59,8 @@ pub(super) enum Statement {
     DistrictAddress,
     CustomerById,
     CustomersByName,
+    StatusById,
+    StatusByName,
     PayCustomer,
     PayBadCustomer,
     PayDistrict,
@@ -78,7 +80,7 @@ pub(super) enum Statement {
 }
 
 impl Statement {
-    const ALL: [Self; 27] = [
+    const ALL: [Self; 29] = [
         Self::WarehouseTax,
         Self::TakeOrderNumber,
         Self::CustomerDiscount,
@@ -90,6 +92,8 @@ impl Statement {
         Self::DistrictAddress,
         Self::CustomerById,
         Self::CustomersByName,
+        Self::StatusById,
+        Self::StatusByName,
         Self::PayCustomer,
         Self::PayBadCustomer,
         Self::PayDistrict,
@@ -147,12 +151,20 @@ impl Statement {
             }
             Self::CustomerById => {
                 "SELECT c_id, c_first, c_middle, c_last, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_since, \
-                 c_credit, c_credit_lim, c_discount, c_balance FROM customer \
+                 c_credit, c_credit_lim, c_discount FROM customer \
                  WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3"
             }
             Self::CustomersByName => {
                 "SELECT c_id, c_first, c_middle, c_last, c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_since, \
-                 c_credit, c_credit_lim, c_discount, c_balance FROM customer \
+                 c_credit, c_credit_lim, c_discount FROM customer \
+                 WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first"
+            }
+            Self::StatusById => {
+                "SELECT c_id, c_first, c_middle, c_last, c_balance FROM customer \
+                 WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3"
+            }
+            Self::StatusByName => {
+                "SELECT c_id, c_first, c_middle, c_last, c_balance FROM customer \
                  WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3 ORDER BY c_first"
             }
             Self::PayCustomer => {

@@ -193,12 +193,11 @@ impl Who {
         matches!(self, Self::Name(_))
     }
 
-    fn ask(self, session: &mut Session, warehouse: i64, district: i64) {
+    /// Asks by one of two statements: by number, by name.
+    fn ask(self, session: &mut Session, statements: [S; 2], warehouse: i64, district: i64) {
         match self {
-            Self::Number(number) => session.call(S::CustomerById.id()).int(warehouse).int(district).int(number),
-            Self::Name(name) => {
-                session.call(S::CustomersByName.id()).int(warehouse).int(district).texts(&last_name(name))
-            }
+            Self::Number(number) => session.call(statements[0].id()).int(warehouse).int(district).int(number),
+            Self::Name(name) => session.call(statements[1].id()).int(warehouse).int(district).texts(&last_name(name)),
         };
     }
 
@@ -229,7 +228,8 @@ pub(super) async fn payment(tpcc: &Tpcc, client: &mut Client, session: &mut Sess
     session.call(BEGIN);
     session.call(S::WarehouseAddress.id()).int(home);
     session.call(S::DistrictAddress.id()).int(home).int(district);
-    who.ask(session, warehouse_of, district_of);
+    // Without the balance, which is told when it is changed: nobody else's payment is in the way then.
+    who.ask(session, [S::CustomerById, S::CustomersByName], warehouse_of, district_of);
     session.run().await?;
 
     let names = [Short::new(session.answer(1).text(0, 0)), Short::new(session.answer(2).text(0, 0))];
@@ -280,7 +280,7 @@ pub(super) async fn order_status(tpcc: &Tpcc, client: &mut Client, session: &mut
     };
 
     session.call(BEGIN_READ_ONLY);
-    who.ask(session, home, district);
+    who.ask(session, [S::StatusById, S::StatusByName], home, district);
     let mut at = 2;
     if let Who::Number(number) = who {
         newest(session, number);
