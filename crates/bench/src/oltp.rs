@@ -151,6 +151,32 @@ pub fn stock(args: &StockArgs) -> Result<()> {
     run(&args.common, &(Arc::new(workload) as Arc<dyn Workload>))
 }
 
+/// Run statements of a file as a workload
+///
+/// `\set NAME EXPRESSION` gives a variable a value, `:NAME` in a statement is a parameter; expressions have numbers, variables,
+/// `client`, `random(low, high)`, `random_zipfian(low, high)` and arithmetic. One run of the file is one transaction of the
+/// statistics, sent in one exchange.
+#[derive(Debug, Clone, Args)]
+pub struct ScriptArgs {
+    /// The script
+    #[arg(long)]
+    pub file: std::path::PathBuf,
+    /// Statements that make the data, run once by `load`
+    #[arg(long)]
+    pub setup: Option<std::path::PathBuf>,
+    /// Flags of all workloads.
+    #[command(flatten)]
+    pub common: CommonArgs,
+}
+
+/// Runs a script.
+///
+/// # Errors
+/// As [`tpcc`].
+pub fn script(args: &ScriptArgs) -> Result<()> {
+    run(&args.common, &crate::workload::script::open(&args.file, args.setup.as_deref())?)
+}
+
 /// A target, and what has to go away with it.
 struct Opened {
     target: Arc<dyn Target>,

@@ -14,6 +14,7 @@
 //! Not here: targets, clocks.
 
 pub(crate) mod load;
+pub(crate) mod script;
 pub(crate) mod stock;
 pub(crate) mod tpcc;
 pub(crate) mod ycsb;

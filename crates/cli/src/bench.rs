@@ -9,7 +9,7 @@ use colibri_bench::kv::{self, KvArgs};
 use colibri_bench::lifo::{self, LifoArgs};
 use colibri_bench::matrix::{self, MatrixArgs};
 use colibri_bench::merge::{self, MergeArgs};
-use colibri_bench::oltp::{self, StockArgs, TpccArgs, YcsbArgs};
+use colibri_bench::oltp::{self, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
 use colibri_bench::threads::{self, ThreadsArgs};
 
 use crate::failure::Result;
@@ -36,6 +36,8 @@ enum Bench {
     #[command(after_help = "Examples:\n  colibri bench stock --workload put-rand-order --duration 10s\n  \
                             colibri bench stock --find-max --p99 25ms --rounds 5")]
     Stock(StockArgs),
+    #[command(after_help = "Example:\n  colibri bench script --file transfer.sql --setup accounts.sql --clients 8")]
+    Script(ScriptArgs),
     #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n  \
                             colibri bench kv --targets colibri,flush --modes sync --workloads crud --load 0.5\n\n\
@@ -69,6 +71,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
     match args.bench {
         Bench::Tpcc(args) => Ok(oltp::tpcc(&args)?),
         Bench::Ycsb(args) => Ok(oltp::ycsb(&args)?),
+        Bench::Script(args) => Ok(oltp::script(&args)?),
         Bench::Stock(args) => Ok(oltp::stock(&args)?),
         Bench::Kv(args) => Ok(kv::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),

@@ -189,11 +189,14 @@ pub(crate) async fn load(
     progress: &Arc<LoadProgress>,
 ) -> Result<Loaded> {
     let begun = Instant::now();
+    let mut loaded = Loaded { rows: 0, bytes: 0, parts_before: 0, took: Duration::ZERO };
+    if has_no_data(&**workload) {
+        return Ok(loaded);
+    }
     let mut session = target.connect(&[]).await.map_err(|e| failed(&**target, &e))?;
     let there = begin(&mut session, &**workload).await.map_err(|e| failed(&**target, &e))?;
     let name = workload.name();
     let fingerprint = workload.data().fingerprint();
-    let mut loaded = Loaded { rows: 0, bytes: 0, parts_before: 0, took: Duration::ZERO };
     match there {
         There::Other(other) => {
             return Err(Error::usage(format!(
@@ -222,12 +225,18 @@ pub(crate) async fn load(
     Ok(loaded)
 }
 
+/// Whether a workload takes what it finds.
+fn has_no_data(workload: &dyn Workload) -> bool {
+    let data = workload.data();
+    data.parts() == 0 && data.tables().is_empty()
+}
+
 /// Whether the data of a workload are all there.
 ///
 /// # Errors
 /// The target's; and if there is nothing, or something else.
 pub(crate) async fn ensure_loaded(target: &dyn Target, workload: &dyn Workload) -> Result<()> {
-    if !target.keeps_data() {
+    if !target.keeps_data() || has_no_data(workload) {
         return Ok(());
     }
     let mut session = target.connect(&[]).await.map_err(|e| failed(target, &e))?;
