@@ -57,11 +57,11 @@ use crate::kv::{Error, Result};
 use crate::plot::{Panel, Plot, Shape};
 use crate::results::{self, ResultArgs, ResultFiles};
 
-mod accounts;
+pub(crate) mod accounts;
 mod commands;
 mod control;
-mod energy;
-mod tree;
+pub(crate) mod energy;
+pub(crate) mod tree;
 mod window;
 
 pub use control::Control;

@@ -12,14 +12,24 @@
 //! Not here: regressions from one commit to the next (they need a quiet machine and a history), and crash tests
 //! (they need the simulator).
 
+mod bootstrap;
+pub mod compare;
+mod driver;
 pub mod freespace;
+pub mod history;
 pub mod idle;
 pub mod kv;
 pub mod lifo;
+pub mod matrix;
+pub mod merge;
+pub mod oltp;
 mod plot;
+mod random;
 mod results;
+mod target;
 pub mod threads;
 mod trace;
+mod workload;
 mod workplace;
 
 /// The flags of a benchmark, as the command line would have them.

@@ -105,7 +105,7 @@ pub(crate) fn write_json<T: serde::Serialize>(path: &Path, rows: &[T]) -> Result
     write(path, text)
 }
 
-fn write(path: &Path, text: String) -> Result<()> {
+pub(crate) fn write(path: &Path, text: String) -> Result<()> {
     fs::write(path, text).map_err(|error| Error::io("cannot write", path, error))
 }
 

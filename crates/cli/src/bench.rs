@@ -1,10 +1,15 @@
 //! `colibri bench`: the benchmarks, each a command of its own.
 
 use clap::{Args, Subcommand};
+use colibri_bench::compare::{self, CompareArgs};
 use colibri_bench::freespace::{self, FreespaceArgs};
+use colibri_bench::history::{self, HistoryArgs};
 use colibri_bench::idle::{self, IdleArgs};
 use colibri_bench::kv::{self, KvArgs};
 use colibri_bench::lifo::{self, LifoArgs};
+use colibri_bench::matrix::{self, MatrixArgs};
+use colibri_bench::merge::{self, MergeArgs};
+use colibri_bench::oltp::{self, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
 use colibri_bench::threads::{self, ThreadsArgs};
 
 use crate::failure::Result;
@@ -21,6 +26,18 @@ pub(crate) struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum Bench {
+    #[command(after_help = "Examples:\n  colibri bench tpcc --warehouses 1 --no-wait --duration 10s\n  \
+                            colibri bench tpcc --warehouses 10 --target postgres://postgres@localhost/bench --server-pid PID\n  \
+                            colibri bench tpcc load --dir data --warehouses 10 && colibri bench tpcc run --dir data --warehouses 10")]
+    Tpcc(TpccArgs),
+    #[command(after_help = "Examples:\n  colibri bench ycsb --workload a --records 100000 --duration 10s\n  \
+                            colibri bench ycsb --workload e --distribution uniform --target postgres://postgres@localhost/bench")]
+    Ycsb(YcsbArgs),
+    #[command(after_help = "Examples:\n  colibri bench stock --workload put-rand-order --duration 10s\n  \
+                            colibri bench stock --find-max --p99 25ms --rounds 5")]
+    Stock(StockArgs),
+    #[command(after_help = "Example:\n  colibri bench script --file transfer.sql --setup accounts.sql --clients 8")]
+    Script(ScriptArgs),
     #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n  \
                             colibri bench kv --targets colibri,flush --modes sync --workloads crud --load 0.5\n\n\
@@ -40,14 +57,30 @@ enum Bench {
                             colibri bench threads --part pipeline,find-max --threads 2 --json threads.json\n\n\
                             tokio beside it needs a build with --features rivals.")]
     Threads(ThreadsArgs),
+    #[command(after_help = "Example:\n  colibri bench compare before.json after.json --threshold 5")]
+    Compare(CompareArgs),
+    #[command(after_help = "Example:\n  colibri bench history results --html history.html")]
+    History(HistoryArgs),
+    #[command(after_help = "Example:\n  colibri bench matrix matrix.toml --json results.json --html results.html")]
+    Matrix(MatrixArgs),
+    #[command(after_help = "Example:\n  colibri bench merge shard-0.json shard-1.json --json all.json")]
+    Merge(MergeArgs),
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<()> {
     match args.bench {
+        Bench::Tpcc(args) => Ok(oltp::tpcc(&args)?),
+        Bench::Ycsb(args) => Ok(oltp::ycsb(&args)?),
+        Bench::Script(args) => Ok(oltp::script(&args)?),
+        Bench::Stock(args) => Ok(oltp::stock(&args)?),
         Bench::Kv(args) => Ok(kv::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),
         Bench::Lifo(args) => Ok(lifo::run(&args)?),
         Bench::Idle(args) => Ok(idle::run(&args)?),
+        Bench::Compare(args) => Ok(compare::run(&args)?),
+        Bench::History(args) => Ok(history::run(&args)?),
+        Bench::Matrix(args) => Ok(matrix::run(&args)?),
+        Bench::Merge(args) => Ok(merge::run(&args)?),
         Bench::Threads(args) => Ok(threads::run(&args)?),
     }
 }

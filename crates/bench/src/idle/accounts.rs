@@ -13,29 +13,29 @@
 
 /// What `stat` says of a process, or of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Stat {
-    pub(super) pid: u32,
-    pub(super) command: String,
+pub(crate) struct Stat {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
     /// A letter: `R`unning, `S`leeping, `Z`ombie...
-    pub(super) state: char,
-    pub(super) parent: u32,
-    pub(super) group: u32,
+    pub(crate) state: char,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
     /// Page faults without I/O. There is no process without any.
-    pub(super) faults: u64,
+    pub(crate) faults: u64,
     /// Those of children that ended and were waited for, their children included.
-    pub(super) children_faults: u64,
+    pub(crate) children_faults: u64,
     /// Processor time of all threads, ended ones included.
-    pub(super) cpu_ticks: u64,
+    pub(crate) cpu_ticks: u64,
     /// That of children that ended and were waited for, their children included.
-    pub(super) children_cpu_ticks: u64,
-    pub(super) threads: u64,
+    pub(crate) children_cpu_ticks: u64,
+    pub(crate) threads: u64,
     /// Since the machine started. With the number it tells a process from others, earlier and later.
-    pub(super) start_ticks: u64,
+    pub(crate) start_ticks: u64,
 }
 
 impl Stat {
     /// `None` if the text is not that of a `stat` file.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         // The name is whatever the process likes, spaces and parentheses included; no other field has parentheses.
         let (open, close) = (text.find('(')?, text.rfind(')')?);
         let pid = text[..open].trim().parse().ok()?;
@@ -63,34 +63,34 @@ impl Stat {
 
     /// Whether it ended, and only waits for its parent to notice. A process whose first thread ended while others go
     /// on has not.
-    pub(super) fn is_dead(&self) -> bool {
+    pub(crate) fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
     }
 }
 
 /// How often a thread left the processor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Switches {
+pub(crate) struct Switches {
     /// To wait for something. Each ends with a wake-up.
-    pub(super) voluntary: u64,
+    pub(crate) voluntary: u64,
     /// Because another thread was to run.
-    pub(super) involuntary: u64,
+    pub(crate) involuntary: u64,
 }
 
 impl Switches {
     /// From a thread's `status`.
-    pub(super) fn parse(status: &str) -> Option<Self> {
+    pub(crate) fn parse(status: &str) -> Option<Self> {
         Some(Self {
             voluntary: field(status, "voluntary_ctxt_switches:")?,
             involuntary: field(status, "nonvoluntary_ctxt_switches:")?,
         })
     }
 
-    pub(super) fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self { voluntary: self.voluntary + other.voluntary, involuntary: self.involuntary + other.involuntary }
     }
 
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             voluntary: self.voluntary.saturating_sub(earlier.voluntary),
             involuntary: self.involuntary.saturating_sub(earlier.involuntary),
@@ -100,21 +100,21 @@ impl Switches {
 
 /// What a process wrote: all its threads, ended ones included, and the children that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Written {
+pub(crate) struct Written {
     /// Pages of files that it made dirty.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// What it gave to write calls, to sockets and terminals as well.
-    pub(super) call_bytes: u64,
-    pub(super) calls: u64,
+    pub(crate) call_bytes: u64,
+    pub(crate) calls: u64,
 }
 
 impl Written {
     /// From a process's `io`.
-    pub(super) fn parse(io: &str) -> Option<Self> {
+    pub(crate) fn parse(io: &str) -> Option<Self> {
         Some(Self { bytes: field(io, "write_bytes:")?, call_bytes: field(io, "wchar:")?, calls: field(io, "syscw:")? })
     }
 
-    pub(super) fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             bytes: self.bytes + other.bytes,
             call_bytes: self.call_bytes + other.call_bytes,
@@ -122,7 +122,7 @@ impl Written {
         }
     }
 
-    pub(super) fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
             call_bytes: self.call_bytes.saturating_sub(earlier.call_bytes),
@@ -133,19 +133,19 @@ impl Written {
 
 /// A thread's processor time in nanoseconds, from its `schedstat`. A kernel that does not count says zero thrice,
 /// which no thread is that has run.
-pub(super) fn cpu_ns(schedstat: &str) -> Option<u64> {
+pub(crate) fn cpu_ns(schedstat: &str) -> Option<u64> {
     let counts = schedstat.split_ascii_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
     let [cpu_ns, _, _] = counts[..] else { return None };
     counts.iter().any(|&count| count > 0).then_some(cpu_ns)
 }
 
 /// Resident memory, from a process's `status`; none for what has no memory of its own, as threads of the kernel.
-pub(super) fn rss_bytes(status: &str) -> Option<u64> {
+pub(crate) fn rss_bytes(status: &str) -> Option<u64> {
     field(status, "VmRSS:").map(|kib| kib << 10)
 }
 
 /// Resident memory, pages that several processes map divided among them, from `smaps_rollup`.
-pub(super) fn pss_bytes(smaps_rollup: &str) -> Option<u64> {
+pub(crate) fn pss_bytes(smaps_rollup: &str) -> Option<u64> {
     field(smaps_rollup, "Pss:").map(|kib| kib << 10)
 }
 

@@ -21,7 +21,7 @@ const POWERCAP: &str = "/sys/class/powercap";
 
 /// The counters of all packages.
 #[derive(Debug)]
-pub(super) struct Packages {
+pub(crate) struct Packages {
     packages: Vec<Package>,
 }
 
@@ -34,7 +34,7 @@ struct Package {
 
 /// All counters at one moment.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     at: Instant,
     /// Microjoules, one for each package.
     counters: Vec<u64>,
@@ -42,14 +42,14 @@ pub(super) struct Reading {
 
 /// What the machine's packages took.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Energy {
-    pub(super) joules: f64,
-    pub(super) watts: f64,
+pub(crate) struct Energy {
+    pub(crate) joules: f64,
+    pub(crate) watts: f64,
 }
 
 impl Packages {
     /// Those of this machine, or why there are none.
-    pub(super) fn find() -> Result<Self, String> {
+    pub(crate) fn find() -> Result<Self, String> {
         Self::find_in(Path::new(POWERCAP))
     }
 
@@ -78,13 +78,13 @@ impl Packages {
         packages.read().map(|_| packages)
     }
 
-    pub(super) fn read(&self) -> Result<Reading, String> {
+    pub(crate) fn read(&self) -> Result<Reading, String> {
         let counters = self.packages.iter().map(|package| read(&package.counter)).collect::<Result<_, _>>()?;
         Ok(Reading { at: Instant::now(), counters })
     }
 
     /// What was taken between two readings, if no counter went round twice.
-    pub(super) fn between(&self, earlier: &Reading, later: &Reading) -> Energy {
+    pub(crate) fn between(&self, earlier: &Reading, later: &Reading) -> Energy {
         let counters = earlier.counters.iter().zip(&later.counters);
         let taken = self.packages.iter().zip(counters).map(|(package, (&then, &now))| package.taken(then, now));
         energy(taken.sum(), later.at.saturating_duration_since(earlier.at))

@@ -38,34 +38,34 @@ use super::accounts::{self, Stat, Switches, Written};
 const ROUNDING_TICKS: u64 = 2;
 
 /// The length of a clock tick.
-pub(super) fn tick_ns() -> u64 {
+pub(crate) fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
 /// How much a difference in clock ticks may be off.
-pub(super) fn rounding_ns() -> u64 {
+pub(crate) fn rounding_ns() -> u64 {
     ROUNDING_TICKS * tick_ns()
 }
 
 /// All processes of the machine at one moment.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(crate) struct Machine {
     processes: BTreeMap<u32, Stat>,
 }
 
 impl Machine {
-    pub(super) fn look() -> io::Result<Self> {
+    pub(crate) fn look() -> io::Result<Self> {
         let numbers = fs::read_dir("/proc")?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         // What ended since the directory was read is not there.
         Ok(Self { processes: numbers.filter_map(|pid| Some((pid, stat(pid)?))).collect() })
     }
 
-    pub(super) fn get(&self, pid: u32) -> Option<&Stat> {
+    pub(crate) fn get(&self, pid: u32) -> Option<&Stat> {
         self.processes.get(&pid)
     }
 
     /// The processes in `roots`, those of process group `group`, and the descendants of all of them.
-    pub(super) fn tree(&self, roots: &[u32], group: Option<u32>) -> BTreeSet<u32> {
+    pub(crate) fn tree(&self, roots: &[u32], group: Option<u32>) -> BTreeSet<u32> {
         let of_group = self.processes.values().filter(|stat| Some(stat.group) == group).map(|stat| stat.pid);
         let known = roots.iter().copied().filter(|pid| self.processes.contains_key(pid));
         let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -83,7 +83,7 @@ impl Machine {
     }
 
     /// The process, its parent, and so on up to the first.
-    pub(super) fn line_of(&self, pid: u32) -> Vec<u32> {
+    pub(crate) fn line_of(&self, pid: u32) -> Vec<u32> {
         let mut line = Vec::new();
         let mut next = Some(pid);
         while let Some(stat) = next.and_then(|pid| self.get(pid)) {
@@ -98,7 +98,7 @@ impl Machine {
 }
 
 /// What `/proc` says of a process now; `None` if there is none.
-pub(super) fn stat(pid: u32) -> Option<Stat> {
+pub(crate) fn stat(pid: u32) -> Option<Stat> {
     Stat::parse(&text(format!("/proc/{pid}/stat")).ok()?)
 }
 
@@ -153,7 +153,7 @@ impl Process {
 
 /// A tree at one moment.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(crate) struct Look {
     at: Instant,
     processes: BTreeMap<Identity, Process>,
     /// All others on the machine.
@@ -163,7 +163,7 @@ pub(super) struct Look {
 impl Look {
     /// The tree below `root`, and what is in process group `group`; with what was in it `before`, wherever that is by
     /// now.
-    pub(super) fn take(machine: &Machine, root: u32, group: Option<u32>, before: Option<&Self>) -> Self {
+    pub(crate) fn take(machine: &Machine, root: u32, group: Option<u32>, before: Option<&Self>) -> Self {
         let at = Instant::now();
         let mut roots = vec![root];
         let still_there = |&&(pid, start): &&Identity| machine.get(pid).is_some_and(|stat| stat.start_ticks == start);
@@ -177,16 +177,16 @@ impl Look {
     }
 
     /// Whether the process is there, and not one that ended and waits for its parent to notice.
-    pub(super) fn has_living(&self, pid: u32, start_ticks: u64) -> bool {
+    pub(crate) fn has_living(&self, pid: u32, start_ticks: u64) -> bool {
         self.processes.get(&(pid, start_ticks)).is_some_and(|process| !process.stat.is_dead())
     }
 
-    pub(super) fn census(&self) -> Census {
+    pub(crate) fn census(&self) -> Census {
         Census::of(self.processes.values())
     }
 
     /// What its processes have in memory, now.
-    pub(super) fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> Memory {
         let mut sum = Memory { pss_bytes: Some(0), rss_bytes: Some(0) };
         let plus = |sum: Option<u64>, more: Option<u64>| Some(sum? + more?);
         for (pid, _) in self.processes.keys() {
@@ -211,18 +211,18 @@ impl Look {
 
 /// Resident memory of a tree; `None` where some of it could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// Pages that several processes have are divided among them.
-    pub(super) pss_bytes: Option<u64>,
+    pub(crate) pss_bytes: Option<u64>,
     /// Such pages count for each process.
-    pub(super) rss_bytes: Option<u64>,
+    pub(crate) rss_bytes: Option<u64>,
 }
 
 /// How many there are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Census {
-    pub(super) processes: u64,
-    pub(super) threads: u64,
+pub(crate) struct Census {
+    pub(crate) processes: u64,
+    pub(crate) threads: u64,
 }
 
 impl Census {
@@ -236,30 +236,30 @@ impl Census {
 
 /// What a tree used between two looks.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Used {
-    pub(super) seconds: f64,
+pub(crate) struct Used {
+    pub(crate) seconds: f64,
     /// Processor time of those that are there, and of those that ended as far as it is known.
-    pub(super) cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// The part of it that clock ticks tell.
-    pub(super) cpu_ns_by_ticks: u64,
+    pub(crate) cpu_ns_by_ticks: u64,
     /// Whether the kernel tells the time of threads in nanoseconds; if not, all of it is by clock ticks.
-    pub(super) has_cpu_ns: bool,
-    pub(super) switches: Option<Switches>,
-    pub(super) written: Option<Written>,
+    pub(crate) has_cpu_ns: bool,
+    pub(crate) switches: Option<Switches>,
+    pub(crate) written: Option<Written>,
     /// Not there at the first look. Threads are those of all processes, of these as well.
-    pub(super) came: Census,
+    pub(crate) came: Census,
     /// Not there at the second look.
-    pub(super) went: Census,
+    pub(crate) went: Census,
     /// Processes of the machine that became part of the tree. What they used is not counted: nobody looked at them
     /// before.
-    pub(super) joined: u64,
+    pub(crate) joined: u64,
     /// Whether, by page faults, processes came and went that neither look saw.
-    pub(super) missed: bool,
+    pub(crate) missed: bool,
 }
 
 impl Used {
     /// `tick_ns` is the length of a clock tick.
-    pub(super) fn between(first: &Look, second: &Look, tick_ns: u64) -> Self {
+    pub(crate) fn between(first: &Look, second: &Look, tick_ns: u64) -> Self {
         let went = Went::between(first, second);
         let mut used = Self {
             seconds: second.at.saturating_duration_since(first.at).as_secs_f64(),

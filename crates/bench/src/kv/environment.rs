@@ -8,10 +8,10 @@
 use std::fs;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The machine and the build behind a result.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Environment {
     /// The commit that was built, with `-dirty` if the sources differed from it; see `build.rs`.
     pub(crate) commit: String,

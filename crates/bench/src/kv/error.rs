@@ -43,6 +43,22 @@ pub enum Error {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// A target of SQL workloads failed.
+    #[error("{target}: {message}")]
+    Target {
+        /// The target, as the command line has it.
+        target: String,
+        /// What it said, with its code.
+        message: String,
+    },
+    /// A comparison found that something became worse; it has been printed.
+    #[error("{worse} of {total} figures became worse")]
+    Regression {
+        /// How many did.
+        worse: usize,
+        /// How many were compared.
+        total: usize,
+    },
     /// Some results are not valid; they have been printed, and their notes say why.
     #[error("{invalid} of {total} results are not valid: see their notes")]
     InvalidResults {
@@ -60,6 +76,10 @@ impl Error {
 
     pub(crate) fn engine(target: TargetName, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Engine { target, source: source.into() }
+    }
+
+    pub(crate) fn target(target: impl Into<String>, message: impl ToString) -> Self {
+        Self::Target { target: target.into(), message: message.to_string() }
     }
 
     pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, source: std::io::Error) -> Self {

@@ -1,0 +1,226 @@
+//! When something is asked, and what it took.
+//!
+//! ```text
+//! client (a task) ── due ──→ pool of sessions ── admitted ──→ transaction, tried again after conflicts ──→ recorded
+//! ```
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `schedule` | arrivals in open loop |
+//! | `pool` | sessions, and who waits for one |
+//! | `client` | the life of a client |
+//! | `record` | histograms and counts, a thread at a time |
+//!
+//! Invariants
+//! - A transaction counts if it ends within the measured time, from when it was due; what is under way at the end is waited for, so that
+//!   it is known what was acknowledged, and not counted.
+//! - A target that does not answer ends the run with a reason: nobody waits for ever.
+//!
+//! Not here: what the figures mean (`report`).
+
+mod client;
+pub(crate) mod pool;
+pub(crate) mod record;
+pub(crate) mod schedule;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use colibri_runtime::{Builder, Pool as TaskPool, Runtime, sleep_until};
+use parking_lot::Mutex;
+
+use crate::target::{Failure, Target};
+use crate::workload::Workload;
+
+pub(crate) use record::{Measured, Recorder};
+use schedule::{Arrivals, Schedule};
+
+/// When clients ask.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Pacing {
+    /// Again as soon as there is an answer.
+    Closed,
+    /// After keying, and thinking afterwards.
+    Terminals,
+    /// So many transactions a second of all clients together, whoever is busy.
+    Open(f64, Arrivals),
+}
+
+/// How a workload is to be run.
+#[derive(Debug, Clone)]
+pub(crate) struct RunPlan {
+    pub(crate) pacing: Pacing,
+    /// All clients, of all shards.
+    pub(crate) clients: u32,
+    /// This shard, from 0, and how many there are.
+    pub(crate) shard: (u32, u32),
+    /// Transactions under way at the most.
+    pub(crate) in_flight: u32,
+    pub(crate) warmup: Duration,
+    pub(crate) duration: Duration,
+    /// A transaction without an answer for so long has failed.
+    pub(crate) timeout: Duration,
+    /// Conflicts after which a transaction is given up.
+    pub(crate) retries_max: u32,
+    pub(crate) threads: usize,
+    pub(crate) seed: u64,
+}
+
+/// What all clients of a run share.
+pub(crate) struct Run {
+    pub(crate) workload: Arc<dyn Workload>,
+    pub(crate) plan: RunPlan,
+    pub(crate) pool: pool::SessionPool,
+    pub(crate) recorder: Recorder,
+    schedule: Option<Schedule>,
+    started: Instant,
+    is_over: AtomicBool,
+    /// Why the run cannot go on.
+    fatal: Mutex<Option<String>>,
+    /// Clients within a transaction.
+    at_work: AtomicU32,
+    /// Transactions that have ended, however; for seeing that the target hangs.
+    ended: AtomicU64,
+}
+
+impl Run {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.pool.close();
+    }
+
+    fn fail(&self, reason: String) {
+        let mut fatal = self.fatal.lock();
+        if fatal.is_none() && !self.is_over() {
+            let after = self.started.elapsed().as_secs_f64();
+            *fatal = Some(format!("{reason}, {after:.1} s after the start"));
+            drop(fatal);
+            self.end();
+        }
+    }
+}
+
+/// Called at the begin and at the end of the measured time, and about once a second: what has been measured so far.
+pub(crate) trait Watch {
+    fn measuring_begins(&mut self) {}
+    fn measuring_ends(&mut self) {}
+    fn tick(&mut self, _elapsed: Duration, _run: &Run) {}
+}
+
+/// Nobody watches.
+#[cfg(test)]
+pub(crate) struct Unwatched;
+
+#[cfg(test)]
+impl Watch for Unwatched {}
+
+/// A runtime for a run, or for what is around it.
+pub(crate) fn runtime(threads: usize) -> std::io::Result<Runtime> {
+    // A target on the same machine has to find a CPU as well: the kernel decides who gets which.
+    Builder::new().threads(threads).pin(false).name("bench").build()
+}
+
+/// Runs a workload, on a runtime of its own, and waits for its end.
+///
+/// # Errors
+/// If not even the first session can be had.
+pub(crate) fn run(
+    workload: &Arc<dyn Workload>,
+    target: &Arc<dyn Target>,
+    statements: &Arc<[String]>,
+    plan: &RunPlan,
+    watch: &mut dyn Watch,
+) -> Result<Measured, Failure> {
+    let runtime =
+        runtime(plan.threads).map_err(|e| Failure::connection(false, format!("cannot start threads: {e}")))?;
+    let measured = runtime.block_on(async {
+        let first = target.connect(statements).await?;
+        let started = Instant::now();
+        let measured_from = started + plan.warmup;
+        let schedule = match plan.pacing {
+            Pacing::Open(rate, arrivals) => {
+                let rate = rate / f64::from(plan.shard.1);
+                Some(Schedule::new(rate, arrivals, started, plan.seed ^ u64::from(plan.shard.0)))
+            }
+            _ => None,
+        };
+        let recorder = Recorder::new(&**workload, measured_from, plan.duration);
+        let pool = pool::SessionPool::new(target, statements, plan.in_flight, first);
+        let run = Arc::new(Run {
+            workload: Arc::clone(workload),
+            plan: plan.clone(),
+            pool,
+            recorder,
+            schedule,
+            started,
+            is_over: AtomicBool::new(false),
+            fatal: Mutex::new(None),
+            at_work: AtomicU32::new(0),
+            ended: AtomicU64::new(0),
+        });
+        let (shard, shards) = plan.shard;
+        for number in (shard..plan.clients).step_by(shards as usize) {
+            drop(runtime.spawn(TaskPool::User, client::live(Arc::clone(&run), number)));
+        }
+        watch_until(&run, measured_from, watch).await;
+        watch.measuring_begins();
+        watch_until(&run, measured_from + plan.duration, watch).await;
+        watch.measuring_ends();
+        let ended_at = Instant::now();
+        let outstanding = run.schedule.as_ref().map(|schedule| schedule.outstanding(ended_at)).unwrap_or_default();
+        run.end();
+        drain(&run).await;
+        let connections = run.pool.connections();
+        let fatal = run.fatal.lock().take();
+        let mut measured = run.recorder.finish(ended_at);
+        measured.ended_early = fatal;
+        measured.outstanding = outstanding;
+        measured.connections = connections;
+        Ok(measured)
+    });
+    // Clients that think are not waited for.
+    runtime.shutdown(Duration::ZERO);
+    measured
+}
+
+/// Waits until then, or until the run has ended before.
+async fn watch_until(run: &Run, until: Instant, watch: &mut dyn Watch) {
+    let (mut ended, mut since) = (run.ended.load(Ordering::Relaxed), Instant::now());
+    let patience = run.plan.timeout + Duration::from_secs(5);
+    while !run.is_over() {
+        let now = Instant::now();
+        if now >= until {
+            return;
+        }
+        let ended_now = run.ended.load(Ordering::Relaxed);
+        if ended_now != ended || run.at_work.load(Ordering::Relaxed) == 0 {
+            (ended, since) = (ended_now, now);
+        } else if now - since > patience {
+            run.fail(format!("the target hangs: no transaction has ended for {:.0} s", patience.as_secs_f64()));
+        }
+        watch.tick(now - run.started, run);
+        // Short steps, so that a run that has failed is over at once.
+        let step = Duration::from_millis(if run.plan.duration < Duration::from_secs(5) { 20 } else { 200 });
+        sleep_until(until.min(now + step)).slack(Duration::from_micros(50)).await;
+    }
+}
+
+/// Waits for what is under way: it has an answer or a limit.
+async fn drain(run: &Run) {
+    let until = Instant::now() + run.plan.timeout + Duration::from_secs(1);
+    while run.at_work.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        sleep_until(Instant::now() + Duration::from_millis(2)).await;
+    }
+}
+
+/// Messages of failures, by their code: how many, and the first of each.
+pub(crate) type Failures = BTreeMap<String, (u64, String)>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! The life of a client: choose, key, wait for a session, run, think.
+//!
+//! A client is a task of a few hundred bytes while it waits: what a transaction needs is boxed, and there only while it is under way.
+//! A transaction that failed is followed by its think time as any other is.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use colibri_runtime::{sleep, sleep_until, timeout};
+
+use super::pool::Given;
+use super::record::{Ended, Sample};
+use super::{Pacing, Run};
+use crate::random::Random;
+use crate::target::{Failure, Kind, ROLLBACK, Session};
+use crate::workload::{Choice, Client, Done};
+
+/// Timers of terminals may share a wake-up within this.
+const SLACK: Duration = Duration::from_millis(1);
+/// Somebody who cannot connect tries for so long.
+const CONNECT_FOR: Duration = Duration::from_secs(10);
+const CONNECT_PAUSE: Duration = Duration::from_millis(200);
+/// The pause before a transaction is tried again doubles from this, up to so many times.
+const RETRY_PAUSE: Duration = Duration::from_micros(200);
+const RETRY_DOUBLINGS: u32 = 7;
+
+/// Transactions after which a client lets others run, however fast it is answered.
+const TURNS: u32 = 8;
+
+async fn let_others_run() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Counts a client as being at work, however that ends.
+struct AtWork<'r>(&'r Run);
+
+impl<'r> AtWork<'r> {
+    fn new(run: &'r Run) -> Self {
+        run.at_work.fetch_add(1, Ordering::Relaxed);
+        Self(run)
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.ended.fetch_add(1, Ordering::Relaxed);
+        self.0.at_work.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Lives until the run is over.
+pub(super) async fn live(run: Arc<Run>, number: u32) {
+    let mut client = run.workload.client(number, run.plan.seed);
+    let mut first = match run.plan.pacing {
+        Pacing::Terminals => run.workload.cycle().map(|cycle| cycle.mul_f64(client.random.unit())),
+        _ => None,
+    };
+    let mut turn = 0_u32;
+    while !run.is_over() {
+        // A target that answers at once would never let go of the thread.
+        turn = turn.wrapping_add(1);
+        if turn.is_multiple_of(TURNS) {
+            let_others_run().await;
+        }
+        let Choice { kind, keying, think } = run.workload.choose(&mut client);
+        let due = match (&run.schedule, run.plan.pacing) {
+            (Some(schedule), _) => schedule.take(),
+            // The first transactions are spread over a cycle, so that the load is at its level at once.
+            (None, Pacing::Terminals) => Instant::now() + first.take().unwrap_or(keying),
+            (None, _) => Instant::now(),
+        };
+        if run.plan.pacing != Pacing::Closed {
+            let is_early = Instant::now() < due;
+            let slack = if run.schedule.is_some() { Duration::ZERO } else { SLACK };
+            sleep_until(due).slack(slack).await;
+            if is_early {
+                run.recorder.lag(due.elapsed());
+            }
+        }
+        if run.is_over() {
+            break;
+        }
+        Box::pin(one(&run, &mut client, kind, due)).await;
+        if run.plan.pacing == Pacing::Terminals {
+            sleep(think).slack(SLACK).await;
+        }
+    }
+}
+
+/// One transaction, from when it is due to when it is recorded.
+async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
+    let _at_work = AtWork::new(run);
+    let session = match run.pool.take().await {
+        Given::Session(session) => Some(session),
+        Given::Room => connect(run).await,
+        Given::Closed => None,
+    };
+    let Some(mut session) = session else { return };
+    let admitted = Instant::now();
+    session.take_wire();
+    let random = client.random;
+    let mut retries = 0;
+    let outcome = loop {
+        let outcome = attempt(run, client, kind, &mut session).await;
+        match &outcome {
+            Err(failure)
+                if failure.kind() == Kind::Conflict && retries < run.plan.retries_max && !session.is_broken() =>
+            {
+                retries += 1;
+                pause(&mut client.random, retries).await;
+                client.random = random;
+            }
+            _ => break outcome,
+        }
+    };
+    let wire = session.take_wire();
+    let now = Instant::now();
+    if matches!(&outcome, Err(failure) if failure.kind() != Kind::Conflict && failure.kind() != Kind::Refused)
+        || session.is_broken()
+    {
+        drop(session);
+        run.pool.put_room();
+    } else {
+        run.pool.put(session);
+    }
+    let ended = match outcome {
+        Ok(Done { rolled_back, tally }) => Ended::Done { rolled_back, tally },
+        Err(failure) => Ended::Failed(failure),
+    };
+    let sample = Sample { kind, scheduled: now - due, admitted: now - admitted, wire, retries };
+    run.recorder.record(now, &sample, ended);
+}
+
+/// Tries a transaction once. Afterwards the session is in none.
+async fn attempt(run: &Run, client: &mut Client, kind: u8, session: &mut Session) -> Result<Done, Failure> {
+    let limit = run.plan.timeout;
+    let failure = match timeout(limit, run.workload.transaction(client, kind, session)).await {
+        Ok(Ok(done)) => return Ok(done),
+        Ok(Err(failure)) => failure,
+        // Which call it was waiting for is not known any more: a commit may have been among them.
+        Err(_) => Failure::timed_out(run.workload.kinds()[usize::from(kind)].commits, limit),
+    };
+    session.reset();
+    if failure.state() == "answer" && !session.is_broken() {
+        session.call(ROLLBACK);
+        let _the_first_failure_is_told = timeout(limit, session.run()).await;
+    }
+    Err(failure)
+}
+
+/// Others get ahead: a random time, longer after each attempt.
+async fn pause(random: &mut Random, retries: u32) {
+    let most = RETRY_PAUSE * (1 << retries.min(RETRY_DOUBLINGS));
+    sleep(most.mul_f64(random.unit())).slack(Duration::from_micros(50)).await;
+}
+
+/// Makes a session; nothing if the run ends meanwhile, which it does if none can be made for long.
+async fn connect(run: &Run) -> Option<Session> {
+    let begun = Instant::now();
+    while !run.is_over() {
+        let failure = match timeout(run.plan.timeout, run.pool.connect()).await {
+            Ok(Ok(session)) => return Some(session),
+            Ok(Err(failure)) => failure,
+            Err(_) => Failure::timed_out(false, run.plan.timeout),
+        };
+        if begun.elapsed() > CONNECT_FOR.min(run.plan.timeout) {
+            run.fail(format!("the target cannot be reached any more: {failure}"));
+            break;
+        }
+        sleep(CONNECT_PAUSE).await;
+    }
+    run.pool.put_room();
+    None
+}

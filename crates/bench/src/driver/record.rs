@@ -1,0 +1,398 @@
+//! What was measured: histograms and counts, of each thread by itself, added up at the end.
+//!
+//! ```text
+//! kind       committed, rolled back, retries, failed; scheduled, admitted, wire (histograms of nanoseconds)
+//! interval   transactions that ended in it, and how long they took, to a sixteenth
+//! ```
+//!
+//! Invariants
+//! - Adding up two records is adding all their counts, so it does not matter which thread, process or machine counted.
+//! - Acknowledged transactions are counted from the first to the last one, everything else in the measured time only.
+
+use std::cell::Cell as ThreadCell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+
+use crate::driver::Failures;
+use crate::target::{Failure, Kind};
+use crate::workload::{Acknowledged, TALLIES, Tally, Workload};
+
+/// Histograms begin here: below, clocks and not databases are measured.
+const SHORTEST_NS: u64 = 100;
+const LONGEST_NS: u64 = 600_000_000_000;
+/// Significant digits.
+const DIGITS: u8 = 3;
+/// Threads that count by themselves; more share.
+const PARTS: usize = 16;
+/// Intervals of the timeline at the most; they are a second long, or longer.
+const INTERVALS_MAX: u64 = 600;
+
+/// A histogram of nanoseconds.
+pub(crate) fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, DIGITS).expect("bounds that are right at compile time")
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How one transaction ended.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    Done { rolled_back: bool, tally: Tally },
+    Failed(Failure),
+}
+
+/// How long one transaction took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    pub(crate) kind: u8,
+    /// From when it was due; from when it had a session; with the target.
+    pub(crate) scheduled: Duration,
+    pub(crate) admitted: Duration,
+    pub(crate) wire: Duration,
+    pub(crate) retries: u32,
+}
+
+/// Of one kind of transaction.
+#[derive(Debug, Clone)]
+pub(crate) struct KindRecord {
+    pub(crate) committed: u64,
+    pub(crate) rolled_back: u64,
+    pub(crate) failed: u64,
+    pub(crate) retries: u64,
+    pub(crate) scheduled: Histogram<u64>,
+    pub(crate) admitted: Histogram<u64>,
+    pub(crate) wire: Histogram<u64>,
+}
+
+impl KindRecord {
+    pub(crate) fn new() -> Self {
+        Self {
+            committed: 0,
+            rolled_back: 0,
+            failed: 0,
+            retries: 0,
+            scheduled: histogram(),
+            admitted: histogram(),
+            wire: histogram(),
+        }
+    }
+
+    pub(crate) fn ended(&self) -> u64 {
+        self.committed + self.rolled_back
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.committed += other.committed;
+        self.rolled_back += other.rolled_back;
+        self.failed += other.failed;
+        self.retries += other.retries;
+        for (to, from) in [
+            (&mut self.scheduled, &other.scheduled),
+            (&mut self.admitted, &other.admitted),
+            (&mut self.wire, &other.wire),
+        ] {
+            to.add(from).expect("histograms of the same bounds");
+        }
+    }
+}
+
+/// Parts of a power of two that the histogram of an interval tells apart.
+const PARTS_LOG2: u32 = 4;
+const BUCKETS: usize = (64 - PARTS_LOG2 as usize + 1) << PARTS_LOG2;
+
+/// Transactions that ended within a part of the measured time.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Interval {
+    pub(crate) ended: u64,
+    pub(crate) failed: u64,
+    /// Of scheduled latency; empty before the first.
+    counts: Vec<u32>,
+}
+
+impl Interval {
+    fn record(&mut self, ns: u64) {
+        if self.counts.is_empty() {
+            self.counts.resize(BUCKETS, 0);
+        }
+        self.ended += 1;
+        self.counts[Self::bucket(ns)] += 1;
+    }
+
+    fn bucket(ns: u64) -> usize {
+        if ns < 1 << PARTS_LOG2 {
+            return ns as usize;
+        }
+        let shift = ns.ilog2() - PARTS_LOG2;
+        ((shift as usize + 1) << PARTS_LOG2) + (ns >> shift) as usize - (1 << PARTS_LOG2)
+    }
+
+    /// What a share of all did not exceed, to a sixteenth, in nanoseconds.
+    pub(crate) fn quantile_ns(&self, quantile: f64) -> u64 {
+        let wanted = ((quantile * self.ended as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            seen += u64::from(count);
+            if seen >= wanted {
+                if bucket < 1 << PARTS_LOG2 {
+                    return bucket as u64;
+                }
+                let shift = (bucket >> PARTS_LOG2) as u32 - 1;
+                let first = ((bucket & ((1 << PARTS_LOG2) - 1)) + (1 << PARTS_LOG2)) as u64;
+                return ((first << shift) + ((1 << shift) - 1)).max(1);
+            }
+        }
+        0
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.ended += other.ended;
+        self.failed += other.failed;
+        if self.counts.is_empty() {
+            self.counts.clone_from(&other.counts);
+        } else {
+            self.counts.iter_mut().zip(&other.counts).for_each(|(to, from)| *to += from);
+        }
+    }
+}
+
+/// What one thread has counted.
+#[derive(Debug)]
+struct Part {
+    kinds: Vec<KindRecord>,
+    intervals: Vec<Interval>,
+    tally: [u64; TALLIES],
+    lag: Histogram<u64>,
+    failures: Failures,
+    acknowledged: Acknowledged,
+}
+
+/// Counts for all threads.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    parts: Vec<Mutex<Part>>,
+    measured_from: Instant,
+    measured_until: Instant,
+    interval: Duration,
+}
+
+/// A number for each thread that records.
+fn thread_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: ThreadCell<usize> = const { ThreadCell::new(usize::MAX) };
+    }
+    NUMBER.with(|number| {
+        if number.get() == usize::MAX {
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
+}
+
+impl Recorder {
+    pub(crate) fn new(workload: &dyn Workload, measured_from: Instant, duration: Duration) -> Self {
+        let kinds = workload.kinds().len();
+        let interval = Duration::from_secs((duration.as_secs() / INTERVALS_MAX).max(1));
+        let intervals = (duration.as_secs_f64() / interval.as_secs_f64()).ceil().max(1.0) as usize;
+        let threads = std::thread::available_parallelism().map_or(4, usize::from) * 2;
+        let part = || {
+            Mutex::new(Part {
+                kinds: vec![KindRecord::new(); kinds],
+                intervals: vec![Interval::default(); intervals],
+                tally: [0; TALLIES],
+                lag: histogram(),
+                failures: BTreeMap::new(),
+                acknowledged: Acknowledged { committed: vec![0; kinds], unknown: vec![0; kinds] },
+            })
+        };
+        Self {
+            parts: (0..threads.min(PARTS)).map(|_| part()).collect(),
+            measured_from,
+            measured_until: measured_from + duration,
+            interval,
+        }
+    }
+
+    fn part(&self) -> &Mutex<Part> {
+        &self.parts[thread_number() % self.parts.len()]
+    }
+
+    fn is_measured(&self, now: Instant) -> bool {
+        now >= self.measured_from && now < self.measured_until
+    }
+
+    /// How late the generator was with something that it waited for.
+    pub(crate) fn lag(&self, lag: Duration) {
+        if self.is_measured(Instant::now()) {
+            self.part().lock().lag.saturating_record(nanoseconds(lag));
+        }
+    }
+
+    pub(crate) fn record(&self, now: Instant, sample: &Sample, ended: Ended) {
+        let kind = usize::from(sample.kind);
+        let mut part = self.part().lock();
+        match &ended {
+            Ended::Done { rolled_back: false, .. } => part.acknowledged.committed[kind] += 1,
+            Ended::Failed(failure) if failure.kind() == Kind::Unknown => part.acknowledged.unknown[kind] += 1,
+            _ => {}
+        }
+        if !self.is_measured(now) {
+            if let Ended::Failed(failure) = ended {
+                note(&mut part.failures, &failure, 0);
+            }
+            return;
+        }
+        let place = ((now - self.measured_from).as_secs_f64() / self.interval.as_secs_f64()) as usize;
+        let place = place.min(part.intervals.len() - 1);
+        let record = &mut part.kinds[kind];
+        record.retries += u64::from(sample.retries);
+        match ended {
+            Ended::Done { rolled_back, tally } => {
+                record.committed += u64::from(!rolled_back);
+                record.rolled_back += u64::from(rolled_back);
+                record.scheduled.saturating_record(nanoseconds(sample.scheduled));
+                record.admitted.saturating_record(nanoseconds(sample.admitted));
+                record.wire.saturating_record(nanoseconds(sample.wire));
+                part.intervals[place].record(nanoseconds(sample.scheduled));
+                part.tally.iter_mut().zip(tally).for_each(|(sum, more)| *sum += u64::from(more));
+            }
+            Ended::Failed(failure) => {
+                record.failed += 1;
+                part.intervals[place].failed += 1;
+                note(&mut part.failures, &failure, 1);
+            }
+        }
+    }
+
+    /// Transactions that have ended in the measured time so far, and those that failed.
+    pub(crate) fn so_far(&self) -> (u64, u64) {
+        let mut sums = (0, 0);
+        for part in &self.parts {
+            let part = part.lock();
+            sums.0 += part.kinds.iter().map(KindRecord::ended).sum::<u64>();
+            sums.1 += part.kinds.iter().map(|kind| kind.failed).sum::<u64>();
+        }
+        sums
+    }
+
+    /// Adds everything up.
+    pub(crate) fn finish(&self, ended_at: Instant) -> Measured {
+        let mut parts = self.parts.iter().map(Mutex::lock);
+        let first = parts.next().expect("there is at least one part");
+        let mut measured = Measured {
+            seconds: ended_at.min(self.measured_until).saturating_duration_since(self.measured_from).as_secs_f64(),
+            interval_seconds: self.interval.as_secs_f64(),
+            kinds: first.kinds.clone(),
+            intervals: first.intervals.clone(),
+            tally: first.tally,
+            lag: first.lag.clone(),
+            failures: first.failures.clone(),
+            acknowledged: first.acknowledged.clone(),
+            ended_early: None,
+            outstanding: 0,
+            connections: 0,
+        };
+        for part in parts {
+            measured.kinds.iter_mut().zip(&part.kinds).for_each(|(to, from)| to.add(from));
+            measured.intervals.iter_mut().zip(&part.intervals).for_each(|(to, from)| to.add(from));
+            measured.tally.iter_mut().zip(&part.tally).for_each(|(to, from)| *to += from);
+            measured.lag.add(&part.lag).expect("histograms of the same bounds");
+            for (state, (count, message)) in &part.failures {
+                measured.failures.entry(state.clone()).or_insert((0, message.clone())).0 += count;
+            }
+            let add = |to: &mut [u64], from: &[u64]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+            add(&mut measured.acknowledged.committed, &part.acknowledged.committed);
+            add(&mut measured.acknowledged.unknown, &part.acknowledged.unknown);
+        }
+        measured
+    }
+}
+
+fn note(failures: &mut Failures, failure: &Failure, count: u64) {
+    let entry = failures.entry(failure.state().to_owned()).or_insert_with(|| (0, failure.message().to_owned()));
+    entry.0 += count;
+}
+
+/// What a run came to.
+#[derive(Debug, Clone)]
+pub(crate) struct Measured {
+    /// As long as was measured; shorter than planned if the run ended early.
+    pub(crate) seconds: f64,
+    pub(crate) interval_seconds: f64,
+    pub(crate) kinds: Vec<KindRecord>,
+    pub(crate) intervals: Vec<Interval>,
+    pub(crate) tally: [u64; TALLIES],
+    /// How late the generator was, of what it waited for.
+    pub(crate) lag: Histogram<u64>,
+    pub(crate) failures: Failures,
+    pub(crate) acknowledged: Acknowledged,
+    /// Why the run did not come to its planned end.
+    pub(crate) ended_early: Option<String>,
+    /// Transactions that were due, in open loop, and had not begun.
+    pub(crate) outstanding: u64,
+    /// Connections that were made.
+    pub(crate) connections: u32,
+}
+
+impl Measured {
+    pub(crate) fn ended(&self) -> u64 {
+        self.kinds.iter().map(KindRecord::ended).sum()
+    }
+
+    pub(crate) fn failed(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.failed).sum()
+    }
+
+    /// A second.
+    pub(crate) fn throughput(&self) -> f64 {
+        self.ended() as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Of all kinds, from when transactions were due.
+    pub(crate) fn scheduled(&self) -> Histogram<u64> {
+        let mut sum = histogram();
+        self.kinds.iter().for_each(|kind| sum.add(&kind.scheduled).expect("histograms of the same bounds"));
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_tell_latencies_to_a_sixteenth() {
+        for ns in [1_u64, 15, 16, 17, 999, 12_345, 1_000_000, 77_777_777_777] {
+            let mut interval = Interval::default();
+            interval.record(ns);
+            let told = interval.quantile_ns(0.99);
+            assert!(told >= ns && told as f64 <= ns as f64 * (1.0 + 1.0 / 16.0), "{ns}: {told}");
+        }
+        let mut interval = Interval::default();
+        (1..=1000).for_each(|us| interval.record(us * 1000));
+        let p99 = interval.quantile_ns(0.99) as f64;
+        assert!((990_000.0..=990_000.0 * 1.07).contains(&p99), "{p99}");
+        let mut sum = Interval::default();
+        sum.add(&interval);
+        sum.add(&interval);
+        assert_eq!((sum.ended, sum.quantile_ns(0.99)), (2000, interval.quantile_ns(0.99)));
+    }
+
+    #[test]
+    fn histograms_add_up_to_what_one_would_have_counted() {
+        let (mut one, mut other, mut both) = (KindRecord::new(), KindRecord::new(), KindRecord::new());
+        for value in 1..10_000_u64 {
+            let ns = value * value;
+            if value % 3 == 0 { &mut one } else { &mut other }.scheduled.saturating_record(ns);
+            both.scheduled.saturating_record(ns);
+        }
+        one.add(&other);
+        assert_eq!(one.scheduled, both.scheduled);
+    }
+}

@@ -1,0 +1,291 @@
+//! The flags that `tpcc`, `ycsb`, `stock` and `script` have in common, and the checks that turn them into a plan.
+//!
+//! Not here: flags of one workload, and anything that touches a target.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::driver::schedule::Arrivals;
+use crate::driver::{Pacing, RunPlan};
+use crate::kv::args::check_range;
+use crate::kv::{Error, Result};
+use crate::target::Isolation;
+use crate::workload::Workload;
+
+const CLIENTS_MAX: u64 = 10_000_000;
+const IN_FLIGHT_MAX: u64 = 100_000;
+/// Transactions under way without think times, for each thread of the machine.
+const CLOSED_PER_THREAD: u32 = 8;
+/// Transactions under way with think times or in open loop, unless a flag says otherwise.
+const IN_FLIGHT_DEFAULT: u32 = 128;
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Step {
+    /// Load the data, unless they are there; a load that was interrupted goes on.
+    Load,
+    /// Run the workload on data that are there.
+    Run,
+    /// Check the data.
+    Check,
+    /// All three, one after the other.
+    All,
+}
+
+impl Step {
+    pub(crate) fn loads(self) -> bool {
+        matches!(self, Self::Load | Self::All)
+    }
+
+    pub(crate) fn runs(self) -> bool {
+        matches!(self, Self::Run | Self::All)
+    }
+
+    pub(crate) fn checks(self) -> bool {
+        matches!(self, Self::Check | Self::All)
+    }
+}
+
+/// When a commit of Colibri in process is answered, and of SQLite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Durable {
+    /// When it is on disk.
+    Sync,
+    /// At once; it is on disk a little later.
+    Lazy,
+    /// At once; nobody cares.
+    Nosync,
+}
+
+/// Flags of all workloads.
+#[derive(Debug, Clone, Args)]
+pub struct CommonArgs {
+    /// What to do
+    #[arg(value_enum, default_value = "all")]
+    pub step: Step,
+    /// Who answers: colibri (in process), postgres://USER:PASSWORD@HOST:PORT/DATABASE (for a Unix socket: ?host=DIR), null
+    /// (nobody: the control group), or sqlite (in builds with --features rivals)
+    #[arg(long, default_value = "colibri")]
+    pub target: String,
+    /// Clients: terminals with think times, or those who ask without [default: ten terminals a warehouse; without think times
+    /// eight a thread of the machine]
+    #[arg(long)]
+    pub clients: Option<u32>,
+    /// Transactions under way at the most, each on a connection of its own [default: as many as clients without think times,
+    /// else up to 128]
+    #[arg(long)]
+    pub in_flight: Option<u32>,
+    /// So many transactions a second in open loop, whoever is busy: latency counts from when each was due
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// How arrivals of --rate are spread
+    #[arg(long, value_enum, default_value = "random")]
+    pub arrivals: Arrivals,
+    /// Without keying and think times: each client asks again as soon as it has an answer
+    #[arg(long)]
+    pub no_wait: bool,
+    /// How long to measure: 60s, 500ms, 2m
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub duration: Duration,
+    /// How long to run before that
+    #[arg(long, default_value = "10s", value_parser = duration)]
+    pub warmup: Duration,
+    /// A transaction without an answer for so long has failed
+    #[arg(long, default_value = "30s", value_parser = duration)]
+    pub timeout: Duration,
+    /// Conflicts after which a transaction has failed
+    #[arg(long, default_value_t = 50)]
+    pub retries: u32,
+    /// Isolation of transactions
+    #[arg(long, value_enum, default_value = "default")]
+    pub isolation: Isolation,
+    /// When commits are answered, in process
+    #[arg(long, value_enum, default_value = "sync")]
+    pub durability: Durable,
+    /// Threads of the generator, and of Colibri in process [default: as many as CPUs in process and for null, else one]
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Connections that load
+    #[arg(long, default_value_t = 2)]
+    pub loaders: u32,
+    /// Directory of the database, in process; it stays. Without it, a database is made in a directory of its own and removed in
+    /// the end
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// The server's process, if it is on this machine: what it costs, with all its children, becomes part of the result
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Option<u32>,
+    /// This part of the clients only, as one of several processes, counted from 0: 0/4 (see `bench merge`)
+    #[arg(long, value_name = "I/N", value_parser = shard, default_value = "0/1")]
+    pub shard: (u32, u32),
+    /// Seed of everything that is random
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// Leave out the control run against `null`; then nobody knows whether the generator was the limit
+    #[arg(long)]
+    pub no_control: bool,
+    /// Search for the highest load that holds --p99, instead of running at one
+    #[arg(long, requires = "p99")]
+    pub find_max: bool,
+    /// What 99 of 100 transactions may take
+    #[arg(long, value_name = "LIMIT", value_parser = duration)]
+    pub p99: Option<Duration>,
+    /// What --find-max turns: transactions under way, or the rate of an open loop [default: in-flight]
+    #[arg(long, value_enum, default_value = "in-flight")]
+    pub find: Knob,
+    /// Runs that --find-max confirms its result with
+    #[arg(long, default_value_t = 5)]
+    pub rounds: u32,
+    /// File to write the result to, as a JSON array
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// File to write the result to, as a page with charts that needs nothing else
+    #[arg(long)]
+    pub html: Option<PathBuf>,
+}
+
+/// What the search for the highest load turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Knob {
+    /// Transactions under way, in closed loop.
+    InFlight,
+    /// Transactions a second, in open loop.
+    Rate,
+}
+
+impl Knob {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::InFlight => "in-flight",
+            Self::Rate => "rate",
+        }
+    }
+}
+
+/// A duration with its unit.
+pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let split = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" | "" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("{unit:?} is no unit: us, ms, s, m, h are")),
+    };
+    let number: f64 = number.trim().parse().map_err(|_| format!("{number:?} is no number"))?;
+    Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())
+}
+
+fn shard(text: &str) -> std::result::Result<(u32, u32), String> {
+    let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    match parts {
+        Some((part, of)) if part < of => Ok((part, of)),
+        _ => Err("a shard is I/N with I from 0 and below N".to_owned()),
+    }
+}
+
+impl CommonArgs {
+    /// Whether clients key and think.
+    pub(crate) fn has_think_times(&self, workload: &dyn Workload) -> bool {
+        workload.cycle().is_some() && !self.no_wait && self.rate.is_none() && !self.find_max
+    }
+
+    /// Checked, for a workload.
+    ///
+    /// # Errors
+    /// What is wrong with which flag.
+    pub(crate) fn plan(&self, workload: &dyn Workload) -> Result<RunPlan> {
+        if let Some(rate) = self.rate
+            && !(rate > 0.0 && rate <= 1e8)
+        {
+            return Err(Error::usage(format!("--rate is above 0 and at most 100000000, not {rate}")));
+        }
+        if self.rate.is_some() && self.find_max {
+            return Err(Error::usage("--find-max finds the load by itself: leave --rate out"));
+        }
+        if self.duration < Duration::from_millis(10) || self.duration > Duration::from_secs(7 * 86_400) {
+            return Err(Error::usage("--duration is 10ms to 168h"));
+        }
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.threads.unwrap_or(if self.is_remote() { 1 } else { cpus });
+        check_range("--threads", threads as u64, 1, 256)?;
+        let closed = CLOSED_PER_THREAD * cpus as u32;
+        let (pacing, clients, in_flight) = if self.has_think_times(workload) {
+            let clients = self.clients.or(workload.clients()).unwrap_or(closed);
+            (Pacing::Terminals, clients, self.in_flight.unwrap_or(clients.min(IN_FLIGHT_DEFAULT)))
+        } else if let Some(rate) = self.rate {
+            let in_flight = self.in_flight.unwrap_or(IN_FLIGHT_DEFAULT);
+            (Pacing::Open(rate, self.arrivals), self.clients.unwrap_or(in_flight), in_flight)
+        } else {
+            let clients = self.clients.or(self.in_flight).unwrap_or(closed);
+            (Pacing::Closed, clients, self.in_flight.unwrap_or(clients))
+        };
+        check_range("--clients", clients.into(), 1, CLIENTS_MAX)?;
+        check_range("--in-flight", in_flight.into(), 1, IN_FLIGHT_MAX)?;
+        check_range("--rounds", self.rounds.into(), 1, 1_000)?;
+        check_range("--loaders", self.loaders.into(), 1, 256)?;
+        Ok(RunPlan {
+            pacing,
+            clients,
+            shard: self.shard,
+            in_flight,
+            warmup: self.warmup,
+            duration: self.duration,
+            timeout: self.timeout,
+            retries_max: self.retries,
+            threads,
+            seed: self.seed,
+        })
+    }
+
+    /// Whether somebody else's threads do the work.
+    fn is_remote(&self) -> bool {
+        self.target.contains("://")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse;
+    use crate::workload::tpcc::{Scale, Tpcc};
+
+    fn plan(flags: &str) -> Result<RunPlan> {
+        let args: CommonArgs = parse(flags).unwrap();
+        args.plan(&Tpcc::new(Scale::new(3), 42))
+    }
+
+    #[test]
+    fn durations_have_units() {
+        let parsed = |text| duration(text).ok();
+        assert_eq!(parsed("60s"), Some(Duration::from_secs(60)));
+        assert_eq!((parsed("25ms"), parsed("2m")), (Some(Duration::from_millis(25)), Some(Duration::from_secs(120))));
+        assert_eq!((parsed("1.5h"), parsed("7")), (Some(Duration::from_secs(5400)), Some(Duration::from_secs(7))));
+        assert_eq!((parsed("10y"), parsed("s"), parsed("-1s")), (None, None, None));
+    }
+
+    #[test]
+    fn who_asks_depends_on_the_pacing() {
+        let terminals = plan("").unwrap();
+        assert_eq!((terminals.pacing, terminals.clients, terminals.in_flight), (Pacing::Terminals, 30, 30));
+        let closed = plan("--no-wait --clients 5").unwrap();
+        assert_eq!((closed.pacing, closed.clients, closed.in_flight), (Pacing::Closed, 5, 5));
+        let open = plan("--rate 100 --arrivals even").unwrap();
+        assert_eq!((open.pacing, open.in_flight), (Pacing::Open(100.0, Arrivals::Even), 128));
+        assert_eq!(plan("--target postgres://localhost/x").unwrap().threads, 1);
+    }
+
+    #[test]
+    fn flags_out_of_range_are_refused() {
+        for flags in ["--rate 0", "--rate=-1", "--clients 0", "--duration 1us", "--rate 5 --find-max --p99 1s"] {
+            assert!(plan(flags).is_err(), "{flags}");
+        }
+        assert!(parse::<CommonArgs>("--shard 2/2").is_err());
+        assert!(parse::<CommonArgs>("--find-max").is_err(), "a search needs a limit");
+        assert_eq!(plan("--shard 1/3").unwrap().shard, (1, 3));
+    }
+}

@@ -1,0 +1,174 @@
+//! The highest load that holds a limit: a search, and then runs that the search has not seen.
+//!
+//! ```text
+//! double until the limit breaks → halve the interval → hold out: some runs at what was found
+//!                                                      their median breaks the limit: a step down, and again
+//! ```
+//!
+//! The search keeps what held once, and so what was lucky; the runs held out are not chosen by their outcome. Only they make the
+//! figure, its interval, and whether the limit holds.
+
+use crate::bootstrap::{Samples, interval, median};
+use crate::kv::Result;
+use crate::oltp::args::Knob;
+
+/// Steps down at the most, each of this part.
+const STEPS_DOWN_MAX: u32 = 15;
+const STEP_DOWN: f64 = 0.92;
+
+/// One run at a load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outcome {
+    pub(crate) throughput_per_s: f64,
+    pub(crate) p99_us: f64,
+    /// Everything but the limit was well: nothing failed, and an open loop kept its rate.
+    pub(crate) is_sound: bool,
+}
+
+/// What the search came to.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) knob: Option<f64>,
+    pub(crate) throughput_per_s: f64,
+    pub(crate) interval: (f64, f64),
+}
+
+/// How the knob is turned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+    /// Whole numbers only.
+    pub(crate) is_whole: bool,
+    /// The search ends when the interval is this part of its upper end.
+    pub(crate) resolution: f64,
+}
+
+impl Range {
+    pub(crate) fn of(knob: Knob) -> Self {
+        match knob {
+            Knob::InFlight => Self { least: 1.0, most: 8_192.0, is_whole: true, resolution: 0.05 },
+            Knob::Rate => Self { least: 20.0, most: 1e7, is_whole: false, resolution: 0.02 },
+        }
+    }
+
+    fn rounded(self, knob: f64) -> f64 {
+        if self.is_whole { knob.floor().max(self.least) } else { knob.max(self.least) }
+    }
+}
+
+/// Searches, and confirms by `rounds` runs. `run` is told whether its outcome is held out.
+pub(crate) fn find_max(
+    range: Range,
+    p99_max_us: f64,
+    rounds: u32,
+    mut run: impl FnMut(f64, bool) -> Result<Outcome>,
+) -> Result<Found> {
+    let holds = |outcome: Outcome| outcome.is_sound && outcome.p99_us <= p99_max_us;
+    let (mut low, mut high) = (None, range.least);
+    while high <= range.most && holds(run(high, false)?) {
+        low = Some(high);
+        high *= 2.0;
+    }
+    let nothing = Found { knob: None, throughput_per_s: 0.0, interval: (0.0, 0.0) };
+    let Some(mut low) = low else { return Ok(nothing) };
+    while high <= range.most && high - low > (high * range.resolution).max(f64::from(u8::from(range.is_whole))) {
+        let middle = range.rounded((low + high) / 2.0);
+        if holds(run(middle, false)?) { low = middle } else { high = middle }
+    }
+    for _ in 0..STEPS_DOWN_MAX {
+        let outcomes: Vec<Outcome> = (0..rounds).map(|_| run(low, true)).collect::<Result<_>>()?;
+        let p99 = median(&outcomes.iter().map(|outcome| outcome.p99_us).collect::<Vec<_>>());
+        let sound = outcomes.iter().filter(|outcome| outcome.is_sound).count();
+        if p99 <= p99_max_us && sound * 2 > outcomes.len() {
+            let samples = Samples::runs(outcomes.iter().map(|outcome| outcome.throughput_per_s).collect());
+            let throughput_per_s = median(&samples.values);
+            return Ok(Found { knob: Some(low), throughput_per_s, interval: interval(&samples, median) });
+        }
+        let lower = range.rounded(low * STEP_DOWN);
+        if lower >= low {
+            break;
+        }
+        low = lower;
+    }
+    Ok(nothing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// A server whose latency grows without bound towards its capacity.
+    fn server(capacity: f64, noise: f64) -> impl FnMut(f64, bool) -> Result<Outcome> {
+        let mut random = Random::new(42, 0);
+        move |rate, _| {
+            let busy = rate / capacity;
+            let wait = if busy < 1.0 { 1_000.0 / (1.0 - busy) } else { f64::INFINITY };
+            let p99_us = wait * (1.0 + noise * (random.unit() - 0.5));
+            Ok(Outcome { throughput_per_s: rate.min(capacity), p99_us, is_sound: busy < 1.0 })
+        }
+    }
+
+    #[test]
+    fn the_highest_load_is_found_to_the_resolution() {
+        for capacity in [100.0, 5_000.0, 777_777.0] {
+            // 1/(1 − busy) = 10 at 90 %.
+            let run = server(capacity, 0.0);
+            let found = find_max(Range::of(Knob::Rate), 10_000.0, 3, run).unwrap();
+            let part = found.knob.unwrap() / (0.9 * capacity);
+            assert!((0.97..=1.0001).contains(&part), "{capacity}: {part}");
+            assert_eq!(found.throughput_per_s, found.knob.unwrap());
+        }
+    }
+
+    #[test]
+    fn what_was_lucky_once_does_not_stand() {
+        let held = std::cell::RefCell::new(Vec::new());
+        let mut noisy = server(1_000.0, 0.6);
+        let run = |rate, held_out| {
+            let outcome = noisy(rate, held_out)?;
+            if held_out {
+                held.borrow_mut().push(outcome.p99_us);
+            }
+            Ok(outcome)
+        };
+        let found = find_max(Range::of(Knob::Rate), 10_000.0, 9, run).unwrap();
+        let last: Vec<f64> = held.borrow().iter().rev().take(9).copied().collect();
+        assert!(median(&last) <= 10_000.0);
+        assert!(found.knob.unwrap() < 930.0, "{found:?}");
+    }
+
+    #[test]
+    fn numbers_of_clients_are_whole_and_nothing_is_an_answer_too() {
+        let tried = std::cell::RefCell::new(Vec::new());
+        let run = |clients: f64, _| {
+            tried.borrow_mut().push(clients);
+            Ok(Outcome { throughput_per_s: clients * 10.0, p99_us: clients * 1_000.0, is_sound: true })
+        };
+        let found = find_max(Range::of(Knob::InFlight), 25_000.0, 3, run).unwrap();
+        assert_eq!(found.knob, Some(25.0));
+        assert!(tried.borrow().iter().all(|clients| clients.fract() == 0.0));
+        let none = find_max(Range::of(Knob::InFlight), 500.0, 3, |clients, _| {
+            Ok(Outcome { throughput_per_s: clients, p99_us: 1_000.0, is_sound: true })
+        });
+        assert_eq!(none.unwrap().knob, None);
+        let failing = find_max(Range::of(Knob::InFlight), 1e9, 3, |clients, _| {
+            Ok(Outcome { throughput_per_s: clients, p99_us: 1.0, is_sound: clients < 3.0 })
+        });
+        assert_eq!(failing.unwrap().knob, Some(2.0));
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_runs_held_out() {
+        let mut number = 0.0;
+        let run = |clients: f64, held_out: bool| {
+            number += 1.0;
+            let throughput_per_s = if held_out { 100.0 + number % 3.0 } else { 1e9 };
+            Ok(Outcome { throughput_per_s, p99_us: if clients > 4.0 { 9.0 } else { 1.0 }, is_sound: true })
+        };
+        let found = find_max(Range::of(Knob::InFlight), 5.0, 9, run).unwrap();
+        assert!(found.interval.0 >= 100.0 && found.interval.1 <= 102.0, "{found:?}");
+        assert!((found.interval.0..=found.interval.1).contains(&found.throughput_per_s));
+    }
+}

@@ -1,0 +1,510 @@
+//! The result of a run, as data: what is printed, written, compared and merged.
+//!
+//! Invariants
+//! - The JSON is an array of [`RunResult`], whoever writes it. Fields are added, never renamed; what is missing is not known.
+//! - Histograms are exact: what a result holds can be added to another's.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::driver::record::{KindRecord, histogram};
+use crate::driver::{Measured, Pacing, RunPlan};
+use crate::kv::environment::Environment;
+use crate::kv::{Error, Result};
+use crate::oltp::ledger::Cost;
+use crate::workload::{Finding, Totals, Verdict, Workload};
+
+/// Version of the fields below.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// A run, with everything that is known of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RunResult {
+    pub(crate) schema: u32,
+    pub(crate) workload: String,
+    pub(crate) workload_about: String,
+    pub(crate) target: String,
+    pub(crate) target_about: String,
+    pub(crate) command: String,
+    /// Seconds since 1970, at the end.
+    pub(crate) ended_unix_s: u64,
+    pub(crate) env: Environment,
+    pub(crate) settings: Settings,
+    /// Whether all of it may be believed; if not, why not.
+    pub(crate) valid: bool,
+    pub(crate) reasons: Vec<String>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) seconds: f64,
+    /// Transactions a second that ended well, rolled-back ones included.
+    pub(crate) throughput_per_s: f64,
+    pub(crate) figures: BTreeMap<String, f64>,
+    pub(crate) kinds: Vec<KindResult>,
+    /// All kinds together, from when transactions were due.
+    pub(crate) scheduled_us: Latency,
+    /// How late the generator was.
+    pub(crate) lag_us: Latency,
+    pub(crate) timeline: Vec<Point>,
+    pub(crate) failures: BTreeMap<String, FailureResult>,
+    pub(crate) tallies: BTreeMap<String, u64>,
+    pub(crate) audit: Vec<Finding>,
+    pub(crate) checks: Vec<Finding>,
+    pub(crate) cost: Cost,
+    pub(crate) control: Option<Control>,
+    pub(crate) load: Option<LoadResult>,
+    pub(crate) find_max: Option<FindMax>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    /// `closed`, `terminals`, `open`.
+    pub(crate) pacing: String,
+    pub(crate) rate_per_s: Option<f64>,
+    pub(crate) clients: u32,
+    pub(crate) in_flight: u32,
+    pub(crate) connections: u32,
+    pub(crate) threads: usize,
+    pub(crate) isolation: String,
+    pub(crate) durability: String,
+    pub(crate) warmup_s: f64,
+    pub(crate) duration_s: f64,
+    pub(crate) seed: u64,
+    pub(crate) shard: u32,
+    pub(crate) shards: u32,
+}
+
+/// Of one kind of transaction.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct KindResult {
+    pub(crate) name: String,
+    pub(crate) committed: u64,
+    /// Taken back because the workload wanted it.
+    pub(crate) rolled_back: u64,
+    pub(crate) failed: u64,
+    pub(crate) retries: u64,
+    pub(crate) per_s: f64,
+    pub(crate) scheduled_us: Latency,
+    pub(crate) admitted_us: Latency,
+    pub(crate) wire_us: Latency,
+    pub(crate) scheduled: Counts,
+    pub(crate) admitted: Counts,
+    pub(crate) wire: Counts,
+}
+
+/// Percentiles, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Latency {
+    pub(crate) count: u64,
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
+}
+
+impl Latency {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        let us = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Self {
+            count: histogram.len(),
+            mean: histogram.mean() / 1e3,
+            p50: us(0.5),
+            p90: us(0.9),
+            p99: us(0.99),
+            p999: us(0.999),
+            max: histogram.max() as f64 / 1e3,
+        }
+    }
+}
+
+/// A histogram, as `nanoseconds:count` separated by blanks.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Counts(String);
+
+impl Counts {
+    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+        use std::fmt::Write as _;
+        let mut text = String::new();
+        for value in histogram.iter_recorded() {
+            let _infallible = write!(text, "{}:{} ", value.value_iterated_to(), value.count_at_value());
+        }
+        text.truncate(text.trim_end().len());
+        Self(text)
+    }
+
+    /// The histogram again; nothing if the text is not one.
+    pub(crate) fn histogram(&self) -> Option<Histogram<u64>> {
+        let mut counts = histogram();
+        for part in self.0.split_whitespace() {
+            let (value, count) = part.split_once(':')?;
+            counts.saturating_record_n(value.parse().ok()?, count.parse().ok()?);
+        }
+        Some(counts)
+    }
+}
+
+/// A part of the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    /// Where it begins, in seconds.
+    pub(crate) at_s: f64,
+    pub(crate) per_s: f64,
+    pub(crate) failed: u64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FailureResult {
+    pub(crate) count: u64,
+    /// The first message with this code.
+    pub(crate) message: String,
+}
+
+/// The same run against a target that does nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Control {
+    /// The generator's ceiling, in closed loop.
+    pub(crate) throughput_per_s: f64,
+    pub(crate) cpu_us_per_txn: Option<f64>,
+    pub(crate) p99_us: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LoadResult {
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
+}
+
+/// What a search for the highest load came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FindMax {
+    pub(crate) knob: String,
+    pub(crate) p99_limit_us: f64,
+    /// The highest that held; none if even the lowest did not.
+    pub(crate) found: Option<f64>,
+    /// Transactions a second at it: the median of the held-out runs, and a 95 % interval.
+    pub(crate) throughput_per_s: f64,
+    pub(crate) low_per_s: f64,
+    pub(crate) high_per_s: f64,
+    /// Of all CPUs of the machine.
+    pub(crate) throughput_per_s_core: f64,
+    /// The knob, transactions a second, p99 in microseconds, and whether it was held out.
+    pub(crate) probes: Vec<Probe>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Probe {
+    pub(crate) knob: f64,
+    pub(crate) throughput_per_s: f64,
+    pub(crate) p99_us: f64,
+    pub(crate) held_out: bool,
+}
+
+pub(crate) fn kind_result(name: &str, record: &KindRecord, seconds: f64) -> KindResult {
+    KindResult {
+        name: name.to_owned(),
+        committed: record.committed,
+        rolled_back: record.rolled_back,
+        failed: record.failed,
+        retries: record.retries,
+        per_s: record.ended() as f64 / seconds.max(1e-9),
+        scheduled_us: Latency::of(&record.scheduled),
+        admitted_us: Latency::of(&record.admitted),
+        wire_us: Latency::of(&record.wire),
+        scheduled: Counts::of(&record.scheduled),
+        admitted: Counts::of(&record.admitted),
+        wire: Counts::of(&record.wire),
+    }
+}
+
+/// What the audit of a workload looks at.
+pub(crate) fn totals(measured: &Measured, pacing: Pacing) -> Totals {
+    let p90 = |kind: &KindRecord| std::time::Duration::from_nanos(kind.scheduled.value_at_quantile(0.9));
+    Totals {
+        committed: measured.kinds.iter().map(|kind| kind.committed).collect(),
+        rolled_back: measured.kinds.iter().map(|kind| kind.rolled_back).collect(),
+        p90: measured.kinds.iter().map(p90).collect(),
+        tally: measured.tally,
+        has_think_times: pacing == Pacing::Terminals,
+    }
+}
+
+impl Settings {
+    pub(crate) fn of(plan: &RunPlan, connections: u32, isolation: &str, durability: &str) -> Self {
+        Self {
+            pacing: match plan.pacing {
+                Pacing::Closed => "closed",
+                Pacing::Terminals => "terminals",
+                Pacing::Open(..) => "open",
+            }
+            .to_owned(),
+            rate_per_s: match plan.pacing {
+                Pacing::Open(rate, _) => Some(rate),
+                _ => None,
+            },
+            clients: plan.clients,
+            in_flight: plan.in_flight,
+            connections,
+            threads: plan.threads,
+            isolation: isolation.to_owned(),
+            durability: durability.to_owned(),
+            warmup_s: plan.warmup.as_secs_f64(),
+            duration_s: plan.duration.as_secs_f64(),
+            seed: plan.seed,
+            shard: plan.shard.0,
+            shards: plan.shard.1,
+        }
+    }
+}
+
+impl RunResult {
+    /// Puts what was measured into a result that has nothing of it yet.
+    pub(crate) fn fill(&mut self, workload: &dyn Workload, measured: &Measured, pacing: Pacing) {
+        self.seconds = measured.seconds;
+        self.throughput_per_s = measured.throughput();
+        let named = workload.kinds().iter().zip(&measured.kinds);
+        self.kinds = named.map(|(kind, record)| kind_result(kind.name, record, measured.seconds)).collect();
+        self.scheduled_us = Latency::of(&measured.scheduled());
+        self.lag_us = Latency::of(&measured.lag);
+        let length = measured.interval_seconds;
+        self.timeline = measured
+            .intervals
+            .iter()
+            .enumerate()
+            .map(|(index, interval)| {
+                let at_s = index as f64 * length;
+                let lasts = length.min(measured.seconds - at_s).max(1e-9);
+                let us = |quantile| interval.quantile_ns(quantile) as f64 / 1e3;
+                Point {
+                    at_s,
+                    per_s: interval.ended as f64 / lasts,
+                    failed: interval.failed,
+                    p50_us: us(0.5),
+                    p99_us: us(0.99),
+                }
+            })
+            .filter(|point| point.at_s < measured.seconds)
+            .collect();
+        self.failures = measured
+            .failures
+            .iter()
+            .map(|(state, (count, message))| (state.clone(), FailureResult { count: *count, message: message.clone() }))
+            .collect();
+        self.tallies =
+            workload.tallies().iter().zip(measured.tally).map(|(&name, count)| (name.to_owned(), count)).collect();
+        let totals = totals(measured, pacing);
+        self.audit = workload.audit(&totals);
+        let figures = workload.figures(&totals, measured.seconds);
+        self.figures = figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    }
+
+    /// Decides whether the result may be believed. Everything else has to be in it.
+    pub(crate) fn judge(&mut self) {
+        let mut reasons = Vec::new();
+        let (lag, p99) = (self.lag_us.p99, self.scheduled_us.p99);
+        if lag > 5_000.0 && lag > p99 / 5.0 {
+            reasons.push(format!("the generator was late: p99 of its lag is {:.1} ms", lag / 1e3));
+        }
+        if let Some(control) = &self.control
+            && self.target != "null"
+            && control.throughput_per_s < 2.0 * self.throughput_per_s
+        {
+            reasons.push(format!(
+                "the generator was the limit: against null it makes {:.0} a second, which is not twice {:.0}",
+                control.throughput_per_s, self.throughput_per_s
+            ));
+        }
+        let failed: u64 = self.kinds.iter().map(|kind| kind.failed).sum();
+        let ended: u64 = self.kinds.iter().map(|kind| kind.committed + kind.rolled_back).sum();
+        if failed * 100 > ended + failed {
+            reasons.push(format!("{failed} of {} transactions failed", ended + failed));
+        }
+        if ended == 0 && self.seconds > 0.0 {
+            reasons.push("no transaction ended".to_owned());
+        }
+        let broken = |findings: &[Finding]| {
+            findings
+                .iter()
+                .filter(|finding| finding.verdict == Verdict::Broken)
+                .map(|finding| finding.what.clone())
+                .collect::<Vec<_>>()
+        };
+        reasons.extend(broken(&self.audit).into_iter().map(|what| format!("audit: {what}")));
+        reasons.extend(broken(&self.checks).into_iter().map(|what| format!("check: {what}")));
+        self.reasons.extend(reasons);
+        self.valid = self.reasons.is_empty();
+    }
+}
+
+/// Reads the results of a file.
+///
+/// # Errors
+/// If it cannot be read, or is not an array of results.
+pub(crate) fn read(path: &Path) -> Result<Vec<RunResult>> {
+    let text = std::fs::read_to_string(path).map_err(|e| Error::io("cannot read", path, e))?;
+    let not_results = |e: String| Error::usage(format!("{} holds no results of SQL workloads: {e}", path.display()));
+    let results: Vec<RunResult> = serde_json::from_str(&text).map_err(|e| not_results(e.to_string()))?;
+    match results.iter().find(|result| result.schema != SCHEMA) {
+        Some(other) => Err(not_results(format!("their schema is {}, and not {SCHEMA}", other.schema))),
+        None => Ok(results),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::workload::tpcc::{Scale, Tpcc};
+
+    /// A result with something of everything, as of a run of ten seconds.
+    pub(crate) fn example(workload: &str, target: &str) -> RunResult {
+        let (mut record, mut quick) = (KindRecord::new(), KindRecord::new());
+        for value in 1..=10_000_u64 {
+            record.scheduled.saturating_record(value * 1_000);
+            record.admitted.saturating_record(value * 900);
+            record.wire.saturating_record(value * 800);
+            quick.scheduled.saturating_record(value * 100);
+        }
+        (record.committed, record.rolled_back, quick.committed) = (9_900, 100, 10_000);
+        let mut all = record.scheduled.clone();
+        all.add(&quick.scheduled).unwrap();
+        let point = |second: usize| Point {
+            at_s: second as f64,
+            per_s: 2_000.0 + 7.0 * (second % 3) as f64,
+            failed: 0,
+            p50_us: 500.0,
+            p99_us: 9_000.0 + second as f64,
+        };
+        let env = Environment {
+            commit: "c0ffee".into(),
+            cpu: "a CPU".into(),
+            cores: 2,
+            kernel: "Linux".into(),
+            fs: "ext4".into(),
+        };
+        let settings = Settings {
+            pacing: "closed".into(),
+            rate_per_s: None,
+            clients: 8,
+            in_flight: 8,
+            connections: 8,
+            threads: 2,
+            isolation: "default".into(),
+            durability: "sync".into(),
+            warmup_s: 1.0,
+            duration_s: 10.0,
+            seed: 42,
+            shard: 0,
+            shards: 1,
+        };
+        RunResult {
+            schema: SCHEMA,
+            workload: workload.to_owned(),
+            workload_about: format!("{workload} of a test, small"),
+            target: target.to_owned(),
+            target_about: "for tests".to_owned(),
+            command: "colibri bench".to_owned(),
+            ended_unix_s: 1_700_000_000,
+            env,
+            settings,
+            valid: true,
+            reasons: Vec::new(),
+            notes: vec!["a note".to_owned()],
+            seconds: 10.0,
+            throughput_per_s: 2_000.0,
+            figures: BTreeMap::from([("tpmC".to_owned(), 59_400.0)]),
+            kinds: vec![kind_result("NewOrder", &record, 10.0), kind_result("Payment", &quick, 10.0)],
+            scheduled_us: Latency::of(&all),
+            lag_us: Latency::default(),
+            timeline: (0..10).map(point).collect(),
+            failures: BTreeMap::new(),
+            tallies: BTreeMap::from([("order lines".to_owned(), 100_000)]),
+            audit: vec![Finding::share("orders rolled back", 100, 10_000, 0.01, 0.009, 0.011)],
+            checks: vec![Finding::fact("condition 1", "none broken", "none broken", true)],
+            cost: Cost {
+                of: "process".into(),
+                cpu_us_per_txn: Some(200.0),
+                generator_cpu_us_per_txn: Some(10.0),
+                written_bytes_per_txn: Some(4_000.0),
+                ..Cost::default()
+            },
+            control: Some(Control { throughput_per_s: 100_000.0, cpu_us_per_txn: Some(10.0), p99_us: 20.0 }),
+            load: None,
+            find_max: None,
+        }
+    }
+
+    #[test]
+    fn a_result_is_judged_by_everything_that_can_make_it_worthless() {
+        let judged = |change: &dyn Fn(&mut RunResult)| {
+            let mut result = example("tpcc", "colibri");
+            change(&mut result);
+            result.judge();
+            (result.valid, result.reasons.join("; "))
+        };
+        assert_eq!(judged(&|_| {}), (true, String::new()));
+        let cases: [(&str, &dyn Fn(&mut RunResult)); 7] = [
+            ("generator was late", &|result| result.lag_us.p99 = 8_000.0),
+            ("generator was the limit", &|result| {
+                result.control.as_mut().unwrap().throughput_per_s = 3_000.0;
+            }),
+            ("transactions failed", &|result| result.kinds[0].failed = 300),
+            ("no transaction ended", &|result| result.kinds.clear()),
+            ("audit: orders", &|result| result.audit[0].verdict = Verdict::Broken),
+            ("check: condition 1", &|result| result.checks[0].verdict = Verdict::Broken),
+            ("it died", &|result| result.reasons.push("it died".to_owned())),
+        ];
+        for (needle, change) in cases {
+            let (valid, reasons) = judged(change);
+            assert!(!valid && reasons.contains(needle), "{needle}: {reasons}");
+        }
+        assert!(judged(&|result| result.kinds[0].failed = 100).0, "one in two hundred is not the end of the world");
+        assert!(judged(&|result| result.audit[0].verdict = Verdict::TooFew).0);
+    }
+
+    #[test]
+    fn results_are_read_as_they_were_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("results.json");
+        let written = vec![example("tpcc", "colibri"), example("ycsb", "null")];
+        crate::results::write_json(&path, &written).unwrap();
+        let found = read(&path).unwrap();
+        assert_eq!(serde_json::to_string(&found).unwrap(), serde_json::to_string(&written).unwrap());
+        std::fs::write(&path, "[{\"schema\": 1}]").unwrap();
+        assert!(read(&path).unwrap_err().to_string().contains("holds no results"));
+    }
+
+    #[test]
+    fn figures_of_tpcc_are_by_the_minute() {
+        let tpcc = Tpcc::new(Scale::new(10), 42);
+        let totals = Totals {
+            committed: vec![990, 0, 0, 0, 0],
+            rolled_back: vec![10, 0, 0, 0, 0],
+            has_think_times: true,
+            ..Totals::default()
+        };
+        let figures: BTreeMap<_, _> = tpcc.figures(&totals, 600.0).into_iter().collect();
+        assert_eq!((figures["tpmC"], figures["tpmC with rolled-back orders"]), (99.0, 100.0));
+        assert!((figures["efficiency %"] - 99.0 / 128.6 * 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn histograms_survive_being_written_down() {
+        let mut counts = histogram();
+        for value in 1..5_000_u64 {
+            counts.saturating_record(value * value * 31);
+        }
+        let again = Counts::of(&counts).histogram().unwrap();
+        assert_eq!(again, counts);
+        assert_eq!(Counts::of(&histogram()).histogram().unwrap().len(), 0);
+        assert!(Counts("1:2 x".to_owned()).histogram().is_none());
+    }
+}

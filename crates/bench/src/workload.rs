@@ -1,0 +1,256 @@
+//! What is asked: transactions over SQL, the data they need, and what has to be true of both.
+//!
+//! | module | workload |
+//! | --- | --- |
+//! | `tpcc` | TPC-C 5.11: five transactions of a wholesale supplier |
+//! | `ycsb` | YCSB's A to F: reads, updates, inserts and scans of one table |
+//! | `stock` | YDB's orders on a stock of products |
+//! | `script` | statements of a file |
+//!
+//! Invariants
+//! - What a client asks depends on its random numbers alone, not on answers or on time. (A transaction may ask for more because
+//!   of an answer: the customer that a name belongs to.)
+//!
+//! Not here: targets, clocks.
+
+pub(crate) mod load;
+pub(crate) mod script;
+pub(crate) mod stock;
+pub(crate) mod tpcc;
+pub(crate) mod ycsb;
+
+use std::time::Duration;
+
+use crate::random::{Random, mix};
+use crate::target::batch::AnswerWriter;
+use crate::target::{Boxed, Cell, Failure, Session, StatementId, Target};
+
+/// How many figures of its own a workload can add up.
+pub(crate) const TALLIES: usize = 10;
+
+/// What one transaction adds to the figures of its workload.
+pub(crate) type Tally = [u32; TALLIES];
+
+/// A transaction type.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TransactionKind {
+    pub(crate) name: &'static str,
+    /// It changes something: whoever hears nothing of its end does not know whether it has.
+    pub(crate) commits: bool,
+    /// What 90 of 100 may take, if the specification says that.
+    pub(crate) p90_max: Option<Duration>,
+}
+
+/// What a client does next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Choice {
+    /// Among [`Workload::kinds`].
+    pub(crate) kind: u8,
+    /// Waiting before the transaction is due, and after it has ended. Only with think times.
+    pub(crate) keying: Duration,
+    pub(crate) think: Duration,
+}
+
+/// Who asks: a terminal of TPC-C, a client of YCSB. Small, as there may be hundreds of thousands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client {
+    pub(crate) random: Random,
+    pub(crate) number: u32,
+    /// For the workload: cards left in a deck.
+    pub(crate) deck: [u8; 6],
+}
+
+/// How a transaction ended that the target carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// It took itself back, as the workload wanted it.
+    pub(crate) rolled_back: bool,
+    pub(crate) tally: Tally,
+}
+
+/// Whether something holds that the specification of a workload demands of a run, or of data.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Finding {
+    /// What was looked at.
+    pub(crate) what: String,
+    /// What was found.
+    pub(crate) found: String,
+    /// What has to be.
+    pub(crate) wanted: String,
+    pub(crate) verdict: Verdict,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Verdict {
+    Holds,
+    /// It does not, and chance explains that: there were too few transactions to tell.
+    TooFew,
+    Broken,
+}
+
+impl Verdict {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::TooFew => "too few to tell",
+            Self::Broken => "BROKEN",
+        }
+    }
+}
+
+impl Finding {
+    /// A share of so many events, which has to lie between two bounds. Outside of them, it is broken if it is more than four standard
+    /// deviations away from where the workload is to have it.
+    pub(crate) fn share(what: &str, part: u64, of: u64, expected: f64, low: f64, high: f64) -> Self {
+        let share = if of == 0 { f64::NAN } else { part as f64 / of as f64 };
+        let deviation = (expected * (1.0 - expected) / of.max(1) as f64).sqrt();
+        let verdict = if (low..=high).contains(&share) {
+            Verdict::Holds
+        } else if of == 0 || (share - expected).abs() <= 4.0 * deviation {
+            Verdict::TooFew
+        } else {
+            Verdict::Broken
+        };
+        let percent = |share: f64| format!("{:.2} %", share * 100.0);
+        let wanted = match (low, high) {
+            (low, high) if high >= 1.0 => format!("at least {}", percent(low)),
+            (low, high) => format!("{} to {}", percent(low), percent(high)),
+        };
+        let found = if of == 0 { "none".to_owned() } else { format!("{} of {of}", percent(share)) };
+        Self { what: what.to_owned(), found, wanted, verdict }
+    }
+
+    /// Something that holds or not.
+    pub(crate) fn fact(
+        what: impl Into<String>,
+        found: impl Into<String>,
+        wanted: impl Into<String>,
+        holds: bool,
+    ) -> Self {
+        let verdict = if holds { Verdict::Holds } else { Verdict::Broken };
+        Self { what: what.into(), found: found.into(), wanted: wanted.into(), verdict }
+    }
+}
+
+/// What a run came to, for the audit of its workload.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Totals {
+    /// Transactions by kind.
+    pub(crate) committed: Vec<u64>,
+    pub(crate) rolled_back: Vec<u64>,
+    /// What nine of ten of a kind did not exceed, from when they were due.
+    pub(crate) p90: Vec<Duration>,
+    pub(crate) tally: [u64; TALLIES],
+    /// All of a client's cards were played: the mix is that of the workload.
+    pub(crate) has_think_times: bool,
+}
+
+/// Acknowledged over the whole life of a run, warm-up included, by kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Acknowledged {
+    pub(crate) committed: Vec<u64>,
+    /// Commits of which nobody knows, by kind.
+    pub(crate) unknown: Vec<u64>,
+}
+
+/// A workload. Its data are on a target, its state in [`Client`]s.
+pub(crate) trait Workload: Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    /// What a reader of the result has to know, the scale above all.
+    fn about(&self) -> String;
+
+    fn kinds(&self) -> &'static [TransactionKind];
+
+    /// Names of the figures of [`Done::tally`].
+    fn tallies(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Texts of the statements that its transactions call; the first is [`crate::target::FIRST`].
+    fn statements(&self) -> Vec<String>;
+
+    /// Rows such as a database would answer with.
+    fn imitate(&self, statement: StatementId, params: &[Cell], answer: &mut AnswerWriter<'_>);
+
+    /// Clients that make sense: with think times, and without.
+    fn clients(&self) -> Option<u32> {
+        None
+    }
+
+    /// How long a client with think times takes from one transaction to the next on average.
+    fn cycle(&self) -> Option<Duration> {
+        None
+    }
+
+    fn client(&self, number: u32, seed: u64) -> Client {
+        // The data have the streams of the seed itself.
+        Client { random: Random::new(mix(seed ^ 0xC11E), u64::from(number)), number, deck: [0; 6] }
+    }
+
+    fn choose(&self, client: &mut Client) -> Choice;
+
+    /// One transaction, in a session that is in none.
+    ///
+    /// # Errors
+    /// The target's; the transaction is taken back then.
+    fn transaction<'a>(
+        &'a self,
+        client: &'a mut Client,
+        kind: u8,
+        session: &'a mut Session,
+    ) -> Boxed<'a, Result<Done, Failure>>;
+
+    /// What has to be in the schema, and the parts of the data.
+    fn data(&self) -> Box<dyn load::Data + '_>;
+
+    /// What has to be found out on the data before a run: constants that were stored with them.
+    fn prepare<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<(), Failure>> {
+        let _nothing_to_find_out = target;
+        Box::pin(async { Ok(()) })
+    }
+
+    /// Whether the data are as they have to be after any number of transactions. `each` is called for each finding as it is made.
+    fn check<'a>(
+        &'a self,
+        target: &'a dyn Target,
+        each: &'a mut (dyn FnMut(&Finding) + Send),
+    ) -> Boxed<'a, Result<Vec<Finding>, Failure>>;
+
+    /// A figure of the data that acknowledged transactions move: see [`Workload::reconcile`].
+    fn mark<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<Option<i64>, Failure>> {
+        let _nothing_to_count = target;
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Whether the data hold what was acknowledged: not less, and not more than that and what is unknown.
+    fn reconcile(&self, before: i64, after: i64, acknowledged: &Acknowledged) -> Option<Finding> {
+        let _nothing_to_compare = (before, after, acknowledged);
+        None
+    }
+
+    /// Whether a run was what the specification says.
+    fn audit(&self, totals: &Totals) -> Vec<Finding>;
+
+    /// Figures of a result that only this workload has, with their names.
+    fn figures(&self, totals: &Totals, seconds: f64) -> Vec<(&'static str, f64)> {
+        let _nothing_of_its_own = (totals, seconds);
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_judged_by_its_band_and_by_chance() {
+        let verdict = |part, of| Finding::share("", part, of, 0.01, 0.009, 0.011).verdict;
+        assert_eq!(verdict(1_000, 100_000), Verdict::Holds);
+        assert_eq!(verdict(1_200, 100_000), Verdict::Broken);
+        assert_eq!(verdict(3, 100), Verdict::TooFew);
+        assert_eq!(verdict(20, 100), Verdict::Broken);
+        assert_eq!(verdict(0, 0), Verdict::TooFew);
+    }
+}

@@ -1,0 +1,482 @@
+//! YDB's orders on a stock of products.
+//!
+//! | transaction | does |
+//! | --- | --- |
+//! | `add-rand-order` | inserts an order, not processed, and its lines |
+//! | `put-rand-order` | the same, and then processes it: takes all its lines from stock, or changes nothing and gives those that are short |
+//! | `put-same-order` | the same on always the same first products |
+//! | `rand-user-hist`, `user-hist` | the latest ten orders of any customer, or of one |
+//!
+//! Adding an order is one transaction, processing it another; `put` is both, one after the other, and its latency that of both. An order has
+//! round(2·E) lines, where E is exponential with λ = 1.6, drawn again while that is none; each line is another product.
+//!
+//! Not here: restocking. After 100,000 units all orders are short, as in the original.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::ValueEnum;
+
+use crate::random::{Random, mix};
+use crate::target::batch::AnswerWriter;
+use crate::target::{BEGIN, Boxed, COMMIT, Cell, FIRST, Failure, ROLLBACK, Session, StatementId, Target};
+use crate::workload::load::{self, PartRows, push_int};
+use crate::workload::{Acknowledged, Choice, Client, Done, Finding, TALLIES, Totals, TransactionKind, Workload};
+
+const ADD: u8 = 0;
+const PUT: u8 = 1;
+const HISTORY: u8 = 2;
+
+const fn kind(name: &'static str, commits: bool) -> TransactionKind {
+    TransactionKind { name, commits, p90_max: None }
+}
+
+const KINDS: [TransactionKind; 3] = [kind("AddOrder", true), kind("PutOrder", true), kind("UserHistory", false)];
+
+const RATE_OF_LINES: f64 = 1.6;
+const CUSTOMERS: i64 = 10_000;
+const HISTORY_ORDERS: i64 = 10;
+/// Lines of an order at the most, however exponential; one in ten million would have more.
+const LINES_MAX: usize = 20;
+
+const INSERT_ORDER: StatementId = StatementId(FIRST);
+const INSERT_LINE: StatementId = StatementId(FIRST + 1);
+const LOCK_STOCK: StatementId = StatementId(FIRST + 2);
+const READ_LINES: StatementId = StatementId(FIRST + 3);
+const TAKE_STOCK: StatementId = StatementId(FIRST + 4);
+const PROCESS: StatementId = StatementId(FIRST + 5);
+const READ_HISTORY: StatementId = StatementId(FIRST + 6);
+
+const LINES: usize = 0;
+const PROCESSED: usize = 1;
+const SHORT: usize = 2;
+const TALLY_NAMES: [&str; 3] = ["order lines", "orders processed", "orders short of stock"];
+
+/// Which transactions are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mix {
+    /// Insert orders.
+    AddRandOrder,
+    /// Insert and process orders.
+    PutRandOrder,
+    /// Insert and process orders of the same products.
+    PutSameOrder,
+    /// The latest orders of any customer.
+    RandUserHist,
+    /// The latest orders of one customer.
+    UserHist,
+}
+
+impl Mix {
+    fn kind(self) -> u8 {
+        match self {
+            Self::AddRandOrder => ADD,
+            Self::PutRandOrder | Self::PutSameOrder => PUT,
+            Self::RandUserHist | Self::UserHist => HISTORY,
+        }
+    }
+}
+
+/// The workload.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    mix: Mix,
+    products: i64,
+    quantity: i64,
+    orders: i64,
+    seed: u64,
+    /// Of a run: another one on the same data has other orders.
+    salt: AtomicU64,
+}
+
+/// A name that ends in a number.
+#[derive(Clone, Copy)]
+struct Name {
+    bytes: [u8; 32],
+    count: usize,
+}
+
+impl Name {
+    fn new(word: &str, number: i64) -> Self {
+        let mut bytes = [0; 32];
+        bytes[..word.len()].copy_from_slice(word.as_bytes());
+        let mut digits = Vec::with_capacity(20);
+        push_int(&mut digits, number);
+        bytes[word.len()..word.len() + digits.len()].copy_from_slice(&digits);
+        Self { bytes, count: word.len() + digits.len() }
+    }
+
+    fn get(&self) -> &[u8] {
+        &self.bytes[..self.count]
+    }
+}
+
+fn product(number: i64) -> Name {
+    Name::new("product_", number)
+}
+
+fn customer(number: i64) -> Name {
+    Name::new("Name", number)
+}
+
+fn now_micros() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as i64 - 946_684_800_000_000
+}
+
+/// How many lines an order has: at least one.
+fn line_count(random: &mut Random) -> usize {
+    loop {
+        let count = (2.0 * random.exponential(1.0 / RATE_OF_LINES)).round() as usize;
+        if count > 0 {
+            return count.min(LINES_MAX);
+        }
+    }
+}
+
+struct Order {
+    id: i64,
+    customer: i64,
+    /// Numbers of products, each once, in ascending order.
+    products: [i64; LINES_MAX],
+    count: usize,
+}
+
+impl Stock {
+    pub(crate) fn new(mix: Mix, products: u32, quantity: u32, orders: u32, seed: u64) -> Self {
+        Self {
+            mix,
+            products: products.into(),
+            quantity: quantity.into(),
+            orders: orders.into(),
+            seed,
+            salt: AtomicU64::new(0),
+        }
+    }
+
+    fn draw(&self, random: &mut Random) -> Order {
+        let id = (random.next() ^ self.salt.load(Ordering::Relaxed)) as i64;
+        let customer = random.between(1, CUSTOMERS);
+        let count = line_count(random).min(self.products as usize);
+        let mut products = [0; LINES_MAX];
+        for place in 0..count {
+            products[place] = place as i64 + 1;
+            if self.mix != Mix::PutSameOrder {
+                products[place] = loop {
+                    let drawn = random.between(1, self.products);
+                    if !products[..place].contains(&drawn) {
+                        break drawn;
+                    }
+                };
+            }
+        }
+        products[..count].sort_unstable();
+        Order { id, customer, products, count }
+    }
+
+    async fn add(&self, order: &Order, session: &mut Session) -> Result<(), Failure> {
+        session.call(BEGIN);
+        session.call(INSERT_ORDER).int(order.id).text(customer(order.customer).get()).time(now_micros());
+        for &number in &order.products[..order.count] {
+            session.call(INSERT_LINE).int(order.id).text(product(number).get()).int(1);
+        }
+        session.call(COMMIT);
+        session.run().await
+    }
+
+    /// Whether everything was in stock.
+    async fn process(&self, order: &Order, session: &mut Session) -> Result<bool, Failure> {
+        session.call(BEGIN);
+        for &number in &order.products[..order.count] {
+            session.call(LOCK_STOCK).text(product(number).get());
+        }
+        session.call(READ_LINES).int(order.id);
+        session.run().await?;
+        let lines = session.answer(1 + order.count);
+        if lines.rows() == 0 {
+            return Err(Failure::answer("the lines of an order are not there"));
+        }
+        // Product, wanted, in stock.
+        let short = (0..lines.rows()).filter(|&row| lines.int(row, 1) > lines.int(row, 2)).count();
+        if short > 0 {
+            session.call(ROLLBACK);
+            session.run().await?;
+            return Ok(false);
+        }
+        for &number in &order.products[..order.count] {
+            session.call(TAKE_STOCK).text(product(number).get()).int(1);
+        }
+        session.call(PROCESS).int(order.id).time(now_micros());
+        session.call(COMMIT);
+        session.run().await?;
+        Ok(true)
+    }
+
+    async fn history(&self, random: &mut Random, session: &mut Session) -> Result<(), Failure> {
+        let number = if self.mix == Mix::UserHist { 1 } else { random.between(1, CUSTOMERS) };
+        session.call(READ_HISTORY).text(customer(number).get()).int(HISTORY_ORDERS);
+        session.run().await
+    }
+}
+
+impl Workload for Stock {
+    fn name(&self) -> &'static str {
+        "stock"
+    }
+
+    fn about(&self) -> String {
+        let mix = self.mix.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        format!("stock {mix}, {} products, {} of each, {} orders", self.products, self.quantity, self.orders)
+    }
+
+    fn kinds(&self) -> &'static [TransactionKind] {
+        &KINDS
+    }
+
+    fn tallies(&self) -> &'static [&'static str] {
+        &TALLY_NAMES
+    }
+
+    fn statements(&self) -> Vec<String> {
+        [
+            "INSERT INTO orders (id, customer, created) VALUES ($1, $2, $3)",
+            "INSERT INTO order_lines (id_order, product, quantity) VALUES ($1, $2, $3)",
+            "SELECT quantity FROM stock WHERE product = $1 FOR UPDATE",
+            "SELECT l.product, l.quantity, s.quantity FROM order_lines AS l JOIN stock AS s ON s.product = l.product \
+             WHERE l.id_order = $1",
+            "UPDATE stock SET quantity = quantity - $2 WHERE product = $1",
+            "UPDATE orders SET processed = $2 WHERE id = $1",
+            "SELECT id, created, processed FROM orders WHERE customer = $1 ORDER BY created DESC LIMIT $2",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    fn imitate(&self, statement: StatementId, _params: &[Cell], answer: &mut AnswerWriter<'_>) {
+        match statement {
+            LOCK_STOCK => {
+                answer.cell(Cell::Int(self.quantity));
+                answer.end_row(1);
+            }
+            READ_LINES => {
+                // About as many as orders have.
+                for line in 1..=2 {
+                    answer.text(product(line).get());
+                    answer.cell(Cell::Int(1));
+                    answer.cell(Cell::Int(self.quantity));
+                    answer.end_row(3);
+                }
+            }
+            READ_HISTORY => {
+                for order in 0..HISTORY_ORDERS {
+                    [Cell::Int(order), Cell::Time(order), Cell::Null].into_iter().for_each(|cell| answer.cell(cell));
+                    answer.end_row(3);
+                }
+            }
+            _ => answer.affected(1),
+        }
+    }
+
+    fn choose(&self, _client: &mut Client) -> Choice {
+        Choice { kind: self.mix.kind(), keying: Duration::ZERO, think: Duration::ZERO }
+    }
+
+    fn transaction<'a>(
+        &'a self,
+        client: &'a mut Client,
+        kind: u8,
+        session: &'a mut Session,
+    ) -> Boxed<'a, Result<Done, Failure>> {
+        Box::pin(async move {
+            let mut tally = [0; TALLIES];
+            if kind == HISTORY {
+                self.history(&mut client.random, session).await?;
+                return Ok(Done { rolled_back: false, tally });
+            }
+            let order = self.draw(&mut client.random);
+            tally[LINES] = order.count as u32;
+            self.add(&order, session).await?;
+            if kind == PUT {
+                // Tried again by itself: the order is there already.
+                let processed = self.process_until_done(&order, session).await?;
+                tally[if processed { PROCESSED } else { SHORT }] = 1;
+            }
+            Ok(Done { rolled_back: false, tally })
+        })
+    }
+
+    fn data(&self) -> Box<dyn load::Data + '_> {
+        Box::new(StockData { of: self })
+    }
+
+    fn prepare<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<(), Failure>> {
+        Box::pin(async move {
+            let there = self.mark(target).await?.unwrap_or_default();
+            self.salt.store(mix(there as u64), Ordering::Relaxed);
+            Ok(())
+        })
+    }
+
+    fn check<'a>(
+        &'a self,
+        target: &'a dyn Target,
+        each: &'a mut (dyn FnMut(&Finding) + Send),
+    ) -> Boxed<'a, Result<Vec<Finding>, Failure>> {
+        Box::pin(async move {
+            let mut session = target.connect(&[]).await?;
+            let mut findings = Vec::new();
+            let taken = format!(
+                "SELECT count(*) FROM stock
+                   LEFT JOIN (SELECT l.product AS taken, sum(l.quantity) AS units FROM orders AS o
+                       JOIN order_lines AS l ON l.id_order = o.id WHERE o.processed IS NOT NULL GROUP BY l.product) AS t
+                     ON taken = product
+                 WHERE (quantity = {} - coalesce(units, 0) AND quantity >= 0) IS NOT TRUE",
+                self.quantity
+            );
+            let products = self.products;
+            for (what, sql, wanted) in [
+                ("products", "SELECT count(*) FROM stock", products),
+                ("products with another quantity than was left over by processed orders", taken.as_str(), 0),
+                (
+                    "orders without lines",
+                    "SELECT count(*) FROM orders LEFT JOIN (SELECT id_order, count(*) AS lines FROM order_lines \
+                     GROUP BY id_order) AS l ON id_order = id WHERE lines IS NULL",
+                    0,
+                ),
+                (
+                    "lines without an order",
+                    "SELECT count(*) FROM order_lines LEFT JOIN orders ON id = id_order WHERE id IS NULL",
+                    0,
+                ),
+            ] {
+                let table = session.query(sql).await.map_err(|failure| failure.doing(sql))?;
+                let found = table.answer().decimal(0, 0, 0).unwrap_or(-1);
+                findings.push(Finding::fact(what, found.to_string(), wanted.to_string(), found == wanted));
+                each(findings.last().expect("just pushed"));
+            }
+            Ok(findings)
+        })
+    }
+
+    fn mark<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<Option<i64>, Failure>> {
+        Box::pin(async move {
+            if !target.keeps_data() {
+                return Ok(None);
+            }
+            let mut session = target.connect(&[]).await?;
+            let table = session.query("SELECT count(*) FROM orders").await?;
+            Ok(table.answer().decimal(0, 0, 0))
+        })
+    }
+
+    fn reconcile(&self, before: i64, after: i64, acknowledged: &Acknowledged) -> Option<Finding> {
+        let sum = |counts: &[u64]| (counts[usize::from(ADD)] + counts[usize::from(PUT)]) as i64;
+        let least = sum(&acknowledged.committed);
+        // A put that failed for good may have added its order before.
+        let most = least + sum(&acknowledged.unknown);
+        let found = after - before;
+        let wanted = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        let holds = (least..=most).contains(&found);
+        Some(Finding::fact("acknowledged orders are there, and no others", found.to_string(), wanted, holds))
+    }
+
+    fn audit(&self, totals: &Totals) -> Vec<Finding> {
+        let orders = totals.committed[usize::from(ADD)] + totals.committed[usize::from(PUT)];
+        if orders < 1_000 {
+            return Vec::new();
+        }
+        // The mean of round(2·E) where it is not zero: 1 + 1/(e^(λ/2) − 1), as rounding makes E geometric.
+        let expected = 1.0 + 1.0 / ((RATE_OF_LINES / 2.0).exp() - 1.0);
+        let mean = totals.tally[LINES] as f64 / orders as f64;
+        let holds = (mean / expected - 1.0).abs() < 0.02 + 4.0 / (orders as f64).sqrt();
+        let found = format!("{mean:.3} of {orders}");
+        vec![Finding::fact("lines of an order", found, format!("{expected:.3} ± 2 % and chance"), holds)]
+    }
+}
+
+impl Stock {
+    /// Processes an order, again after conflicts: those of a transaction that has already added it may not add it again.
+    async fn process_until_done(&self, order: &Order, session: &mut Session) -> Result<bool, Failure> {
+        const TRIES: u64 = 100;
+        let mut random = Random::new(mix(order.id as u64), 1);
+        for attempt in 0..TRIES {
+            match self.process(order, session).await {
+                Err(failure) if failure.kind() == crate::target::Kind::Conflict && attempt + 1 < TRIES => {
+                    let most = Duration::from_micros(200) * (1 << attempt.min(7));
+                    colibri_runtime::sleep(most.mul_f64(random.unit())).await;
+                }
+                // A conflict would have the driver add the order once more.
+                Err(failure) if failure.kind() == crate::target::Kind::Conflict => {
+                    return Err(Failure::answer(format!("an order could not be processed: {failure}")));
+                }
+                // The order is there, whatever became of its processing.
+                done => return done.map_err(Failure::while_committing),
+            }
+        }
+        Err(Failure::answer("an order could not be processed"))
+    }
+}
+
+struct StockData<'s> {
+    of: &'s Stock,
+}
+
+impl load::Data for StockData<'_> {
+    fn fingerprint(&self) -> String {
+        let Stock { products, quantity, orders, seed, .. } = self.of;
+        format!("stock, {products} products, {quantity} of each, {orders} orders, seed {seed}")
+    }
+
+    fn tables(&self) -> Vec<String> {
+        [
+            "CREATE TABLE stock (product varchar(32) PRIMARY KEY, quantity bigint NOT NULL)",
+            "CREATE TABLE orders (id bigint PRIMARY KEY, customer varchar(32) NOT NULL, created timestamp NOT NULL, \
+             processed timestamp)",
+            "CREATE TABLE order_lines (id_order bigint, product varchar(32), quantity bigint NOT NULL, \
+             PRIMARY KEY (id_order, product))",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    fn indexes(&self) -> Vec<String> {
+        vec!["CREATE INDEX IF NOT EXISTS orders_by_customer ON orders (customer, created)".to_owned()]
+    }
+
+    fn table_names(&self) -> Vec<&'static str> {
+        vec!["stock", "orders", "order_lines"]
+    }
+
+    fn parts(&self) -> u32 {
+        1
+    }
+
+    fn rows(&self) -> u64 {
+        (self.of.products + self.of.orders * 3) as u64
+    }
+
+    fn generate(&self, part: u32, rows: &mut PartRows) {
+        let random = &mut Random::new(self.of.seed, part.into());
+        let table = rows.table("stock (product, quantity)");
+        for number in 1..=self.of.products {
+            table.text(product(number).get()).int(self.of.quantity).end_row();
+        }
+        // Without the salt of a run, which may have been set before.
+        let salt = self.of.salt.load(Ordering::Relaxed);
+        let unsalted = |order: Order| Order { id: order.id ^ salt as i64, ..order };
+        let orders: Vec<Order> = (0..self.of.orders).map(|_| unsalted(self.of.draw(random))).collect();
+        let table = rows.table("orders (id, customer, created)");
+        for order in &orders {
+            table.int(order.id).text(customer(order.customer).get()).text(b"2020-01-01 00:00:00").end_row();
+        }
+        let table = rows.table("order_lines (id_order, product, quantity)");
+        for order in &orders {
+            for &number in &order.products[..order.count] {
+                table.int(order.id).text(product(number).get()).int(1).end_row();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

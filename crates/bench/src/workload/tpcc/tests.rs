@@ -1,0 +1,498 @@
+use std::collections::HashSet;
+
+use colibri::Durability;
+
+use super::*;
+use crate::driver::{self, Pacing, RunPlan, Unwatched};
+use crate::oltp::result::totals;
+use crate::random::tests::unevenness;
+use crate::target::colibri::Colibri;
+use crate::target::null::Null;
+use crate::target::{Isolation, texts};
+use crate::workload::Verdict;
+use crate::workload::load::{LoadProgress, PartRows, ensure_loaded, load};
+
+use std::sync::Arc;
+
+/// A warehouse in miniature.
+pub(crate) const SMALL: Scale = Scale { warehouses: 1, items: 200, customers: 30 };
+
+pub(crate) fn plan(pacing: Pacing, clients: u32, seconds: f64) -> RunPlan {
+    RunPlan {
+        pacing,
+        clients,
+        shard: (0, 1),
+        in_flight: clients.min(64),
+        warmup: Duration::ZERO,
+        duration: Duration::from_secs_f64(seconds),
+        timeout: Duration::from_secs(20),
+        retries_max: 1_000,
+        threads: 2,
+        seed: 42,
+    }
+}
+
+/// A database with the data of a scale.
+struct Bed {
+    target: Arc<dyn Target>,
+    workload: Arc<dyn Workload>,
+    _dir: tempfile::TempDir,
+}
+
+impl Bed {
+    fn new(scale: Scale) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let target: Arc<dyn Target> = Arc::new(Colibri::open(dir.path(), Durability::NoSync).unwrap());
+        let bed = Self { target, workload: Arc::new(Tpcc::new(scale, 42)), _dir: dir };
+        bed.load();
+        bed
+    }
+
+    fn block_on<F: Future>(future: F) -> F::Output {
+        driver::runtime(1).unwrap().block_on(future)
+    }
+
+    fn load(&self) -> u64 {
+        let progress = Arc::new(LoadProgress::default());
+        Self::block_on(load(&self.target, &self.workload, 2, &progress)).unwrap().rows
+    }
+
+    fn sql(&self, statements: &[&str]) {
+        Self::block_on(async { self.target.connect(&[]).await?.execute_all(statements).await }).unwrap();
+    }
+
+    fn count(&self, sql: &str) -> i64 {
+        let table = Self::block_on(async { self.target.connect(&[]).await?.query(sql).await }).unwrap();
+        table.answer().decimal(0, 0, 0).unwrap()
+    }
+
+    /// Numbers of the conditions that are broken; 0 if rows are missing.
+    fn broken(&self) -> Vec<usize> {
+        let findings = Self::block_on(self.workload.check(&*self.target, &mut |_| {})).unwrap();
+        assert_eq!(findings.len(), 13);
+        let broken = findings.iter().enumerate().filter(|(_, finding)| finding.verdict == Verdict::Broken);
+        broken.map(|(number, _)| number).collect()
+    }
+}
+
+/// Breaks loaded data, and expects these conditions to tell.
+fn break_and_find(statements: &[&str], expected: &[usize]) {
+    let bed = Bed::new(SMALL);
+    assert_eq!(bed.broken(), [0; 0], "freshly loaded");
+    bed.sql(statements);
+    assert_eq!(bed.broken(), expected);
+}
+
+#[test]
+fn condition_1_is_found_broken() {
+    break_and_find(&["UPDATE warehouse SET w_ytd = w_ytd + 0.01"], &[1, 8]);
+}
+
+#[test]
+fn condition_2_is_found_broken() {
+    break_and_find(&["UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 3"], &[2]);
+}
+
+#[test]
+fn condition_3_is_found_broken() {
+    break_and_find(&["DELETE FROM new_order WHERE no_d_id = 4 AND no_o_id = 25"], &[3, 5, 11]);
+}
+
+#[test]
+fn condition_4_is_found_broken() {
+    break_and_find(&["UPDATE orders SET o_ol_cnt = o_ol_cnt + 1 WHERE o_d_id = 5 AND o_id = 7"], &[4, 6]);
+}
+
+#[test]
+fn condition_5_is_found_broken() {
+    break_and_find(
+        &["INSERT INTO new_order VALUES (1, 10, 21)", "DELETE FROM new_order WHERE no_d_id = 9 AND no_o_id = 22"],
+        &[5, 11],
+    );
+}
+
+#[test]
+fn condition_6_is_found_broken() {
+    let moved = [
+        "UPDATE orders SET o_ol_cnt = o_ol_cnt + 1 WHERE o_d_id = 2 AND o_id = 3",
+        "UPDATE orders SET o_ol_cnt = o_ol_cnt - 1 WHERE o_d_id = 2 AND o_id = 4",
+    ];
+    break_and_find(&moved, &[6]);
+}
+
+#[test]
+fn condition_7_is_found_broken() {
+    break_and_find(
+        &["UPDATE order_line SET ol_delivery_d = NULL WHERE ol_d_id = 6 AND ol_o_id = 5 AND ol_number = 2"],
+        &[7],
+    );
+}
+
+#[test]
+fn condition_8_is_found_broken() {
+    let both = ["UPDATE warehouse SET w_ytd = w_ytd + 5", "UPDATE district SET d_ytd = d_ytd + 5 WHERE d_id = 1"];
+    break_and_find(&both, &[8, 9]);
+}
+
+#[test]
+fn condition_9_is_found_broken() {
+    let moved = [
+        "UPDATE district SET d_ytd = d_ytd + 5 WHERE d_id = 1",
+        "UPDATE district SET d_ytd = d_ytd - 5 WHERE d_id = 2",
+    ];
+    break_and_find(&moved, &[9]);
+}
+
+#[test]
+fn condition_10_is_found_broken() {
+    let sql = "UPDATE customer SET c_balance = c_balance + 1, c_ytd_payment = c_ytd_payment - 1 WHERE c_d_id = 3 AND c_id = 9";
+    break_and_find(&[sql], &[10]);
+}
+
+#[test]
+fn condition_11_is_found_broken() {
+    break_and_find(&["UPDATE customer SET c_delivery_cnt = 1 WHERE c_d_id = 8 AND c_id = 30"], &[11]);
+}
+
+#[test]
+fn condition_12_is_found_broken() {
+    break_and_find(&["UPDATE customer SET c_ytd_payment = c_ytd_payment + 0.01 WHERE c_d_id = 1 AND c_id = 1"], &[12]);
+}
+
+#[test]
+fn sums_over_nothing_do_not_pass() {
+    // Without payments the sum is NULL, and NULL is not what the customer has paid.
+    break_and_find(&["DELETE FROM history WHERE h_d_id = 7"], &[8, 9, 10]);
+    break_and_find(&["DELETE FROM warehouse"], &[0]);
+}
+
+#[test]
+fn many_clients_leave_consistent_data_and_nothing_acknowledged_is_missing() {
+    let scale = Scale { warehouses: 2, ..SMALL };
+    let bed = Bed::new(scale);
+    let before = Bed::block_on(bed.workload.mark(&*bed.target)).unwrap().unwrap();
+    let statements = texts(Isolation::Default, bed.workload.statements());
+    let plan = plan(Pacing::Closed, 20, 3.0);
+    let measured = driver::run(&bed.workload, &bed.target, &statements, &plan, &mut Unwatched).unwrap();
+    assert_eq!(measured.ended_early, None);
+    assert_eq!((measured.failed(), measured.failures.len()), (0, 0), "{:?}", measured.failures);
+    assert!(measured.kinds.iter().all(|kind| kind.committed > 0), "{measured:?}");
+    let retries: u64 = measured.kinds.iter().map(|kind| kind.retries).sum();
+    assert!(retries * 10 < measured.ended(), "{retries} retries of {}", measured.ended());
+    let after = Bed::block_on(bed.workload.mark(&*bed.target)).unwrap().unwrap();
+    let finding = bed.workload.reconcile(before, after, &measured.acknowledged).unwrap();
+    assert_eq!(finding.verdict, Verdict::Holds, "{finding:?}");
+    assert_eq!(bed.broken(), [0; 0]);
+    assert!(bed.workload.audit(&totals(&measured, Pacing::Closed)).iter().all(|f| f.verdict != Verdict::Broken));
+}
+
+#[test]
+fn a_lost_or_invented_commit_is_told() {
+    let tpcc = Tpcc::new(SMALL, 42);
+    let verdict = |found: i64, committed, unknown| {
+        let acknowledged = Acknowledged { committed: vec![committed, 9, 9, 9, 9], unknown: vec![unknown, 9, 9, 9, 9] };
+        tpcc.reconcile(1_000, 1_000 + found, &acknowledged).unwrap().verdict
+    };
+    assert_eq!([verdict(10, 10, 0), verdict(12, 10, 2)], [Verdict::Holds; 2]);
+    assert_eq!([verdict(9, 10, 2), verdict(13, 10, 2), verdict(11, 10, 0)], [Verdict::Broken; 3]);
+}
+
+#[test]
+fn a_load_that_was_interrupted_goes_on_and_one_that_is_complete_does_nothing() {
+    let bed = Bed::new(SMALL);
+    let sum = "SELECT sum(ol_i_id) + sum(ol_quantity) FROM order_line";
+    let (rows, lines) = (bed.count(sum), bed.count("SELECT count(*) FROM order_line"));
+    assert_eq!(bed.load(), 0);
+    // As if it had been interrupted: a part, and the mark that all is there, are gone.
+    bed.sql(&[
+        "DELETE FROM customer WHERE c_d_id = 3",
+        "DELETE FROM history WHERE h_d_id = 3",
+        "DELETE FROM orders WHERE o_d_id = 3",
+        "DELETE FROM new_order WHERE no_d_id = 3",
+        "DELETE FROM order_line WHERE ol_d_id = 3",
+        "DELETE FROM bench_part WHERE part = 5",
+        "UPDATE bench_data SET complete = 0",
+    ]);
+    let told = Bed::block_on(ensure_loaded(&*bed.target, &*bed.workload)).unwrap_err().to_string();
+    assert!(told.contains("interrupted"), "{told}");
+    assert!(bed.load() > 0);
+    Bed::block_on(ensure_loaded(&*bed.target, &*bed.workload)).unwrap();
+    assert_eq!((bed.count(sum), bed.count("SELECT count(*) FROM order_line")), (rows, lines));
+    assert_eq!(bed.broken(), [0; 0]);
+}
+
+#[test]
+fn data_of_other_flags_are_refused() {
+    let bed = Bed::new(SMALL);
+    let other: Arc<dyn Workload> = Arc::new(Tpcc::new(SMALL, 43));
+    let told = Bed::block_on(load(&bed.target, &other, 1, &Arc::default())).unwrap_err().to_string();
+    assert!(told.contains("holds other data"), "{told}");
+    assert!(Bed::block_on(ensure_loaded(&*bed.target, &*other)).is_err());
+}
+
+/// Rows of a table in the parts of a scale, as columns of text.
+fn generated(scale: Scale, table: &str) -> Vec<Vec<String>> {
+    let tpcc = Tpcc::new(scale, 42);
+    let data = tpcc.data();
+    let mut rows = PartRows::default();
+    let mut found = Vec::new();
+    for part in 0..data.parts() {
+        rows.clear();
+        data.generate(part, &mut rows);
+        for of_table in rows.tables().iter().filter(|rows| rows.into.split(' ').next() == Some(table)) {
+            let text = String::from_utf8(of_table.bytes.clone()).unwrap();
+            assert_eq!(text.lines().count() as u64, of_table.rows);
+            found.extend(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_data_are_those_of_the_specification() {
+    let scale = Scale { warehouses: 2, items: 10_000, customers: 3_000 };
+    let tpcc = Tpcc::new(scale, 42);
+    let data = tpcc.data();
+    let (mut rows, mut all) = (PartRows::default(), 0);
+    for part in 0..data.parts() {
+        rows.clear();
+        data.generate(part, &mut rows);
+        all += rows.rows();
+    }
+    let off = (all as f64 / data.rows() as f64 - 1.0).abs();
+    assert!(off < 0.005, "{all} rows, and {} were announced", data.rows());
+
+    let customers = generated(scale, "customer");
+    assert_eq!(customers.len(), 60_000);
+    let bad = customers.iter().filter(|row| row[13] == "BC").count();
+    assert!((5_600..6_400).contains(&bad), "{bad} of 60,000 have bad credit");
+    let first: Vec<String> = customers[..1000].iter().map(|row| row[5].clone()).collect();
+    assert_eq!(
+        (first[0].as_str(), first[999].as_str(), first[371].as_str()),
+        ("BARBARBAR", "EINGEINGEING", "PRICALLYOUGHT")
+    );
+    assert_eq!(first.iter().collect::<HashSet<_>>().len(), 1000, "each name once among the first thousand");
+    assert!(customers.iter().all(|row| (300..=500).contains(&row[20].len()) && row[16] == "-10.00"));
+
+    let orders = generated(scale, "orders");
+    let of_district: HashSet<&str> =
+        orders.iter().filter(|row| row[0] == "2" && row[1] == "7").map(|row| row[3].as_str()).collect();
+    assert_eq!(of_district.len(), 3_000, "customers of orders are a permutation");
+    assert!(orders.iter().all(|row| (row[5] == "\\N") == (row[2].parse::<i64>().unwrap() > 2_100)));
+    let lines = generated(scale, "order_line");
+    let counts: i64 = orders.iter().map(|row| row[6].parse::<i64>().unwrap()).sum();
+    assert_eq!(lines.len() as i64, counts);
+    assert!((9.95..10.05).contains(&(counts as f64 / orders.len() as f64)));
+    assert!(lines.iter().all(|row| (row[8] == "0.00") == (row[6] != "\\N")));
+    assert_eq!(generated(scale, "new_order").len(), 2 * 10 * 900);
+
+    for (table, column, count) in [("item", 4, 10_000), ("stock", 17, 20_000)] {
+        let found = generated(scale, table);
+        assert_eq!(found.len(), count);
+        let original =
+            found.iter().filter(|row| row[column - usize::from(table == "stock")].contains("ORIGINAL")).count();
+        assert!((count * 9 / 100..=count * 11 / 100).contains(&original), "{table}: {original} of {count}");
+    }
+}
+
+#[test]
+fn what_is_generated_does_not_depend_on_who_generates_it() {
+    let tpcc = Tpcc::new(SMALL, 42);
+    let (data, other) = (tpcc.data(), Tpcc::new(SMALL, 43));
+    let bytes = |data: &dyn load::Data, part| {
+        let mut rows = PartRows::default();
+        data.generate(part, &mut rows);
+        rows.tables().iter().flat_map(|table| table.bytes.clone()).collect::<Vec<u8>>()
+    };
+    assert_eq!(bytes(&*data, 5), bytes(&*tpcc.data(), 5));
+    assert_ne!(bytes(&*data, 5), bytes(&*data, 6));
+    assert_ne!(bytes(&*data, 5), bytes(&*other.data(), 5));
+}
+
+#[test]
+fn the_constant_of_last_names_differs_from_that_of_the_data_as_it_has_to() {
+    for seed in 0..2_000 {
+        let stored = c_load(seed);
+        let difference = (c_run(stored, &mut Random::new(seed, 1)) - stored).abs();
+        assert!((65..=119).contains(&difference) && difference != 96 && difference != 112, "seed {seed}: {difference}");
+    }
+}
+
+#[test]
+fn a_terminal_plays_its_deck_to_the_last_card() {
+    let tpcc = Tpcc::new(SMALL, 42);
+    let mut client = tpcc.client(0, 42);
+    let mut orders = HashSet::new();
+    for _ in 0..200 {
+        let cards: Vec<u8> = (0..100).map(|_| tpcc.choose(&mut client).kind).collect();
+        let count = |kind| cards.iter().filter(|&&card| card == kind).count();
+        assert_eq!([count(0), count(1), count(2), count(3), count(4)], [45, 43, 4, 4, 4]);
+        orders.insert(cards);
+    }
+    assert_eq!(orders.len(), 200, "decks are shuffled");
+    // Where a rare card lies is uniform.
+    let mut places = [0; 10];
+    for _ in 0..20_000 {
+        for place in 0..100 {
+            if tpcc.choose(&mut client).kind == DELIVERY {
+                places[place / 10] += 1;
+            }
+        }
+    }
+    assert!(unevenness(&places).abs() < 5.0, "{places:?}");
+}
+
+#[test]
+fn keying_is_constant_and_thinking_is_not() {
+    let tpcc = Tpcc::new(SMALL, 42);
+    let mut client = tpcc.client(0, 42);
+    let (mut sums, mut counts, mut longest) = ([0.0; 5], [0.0; 5], [0.0_f64; 5]);
+    for _ in 0..200_000 {
+        let choice = tpcc.choose(&mut client);
+        let kind = usize::from(choice.kind);
+        assert_eq!(choice.keying, Duration::from_secs(DECK[kind].1));
+        sums[kind] += choice.think.as_secs_f64();
+        counts[kind] += 1.0;
+        longest[kind] = longest[kind].max(choice.think.as_secs_f64());
+    }
+    for (kind, (_, _, mean)) in DECK.iter().enumerate() {
+        let found = sums[kind] / counts[kind];
+        // Four standard errors of an exponential distribution.
+        assert!((found - mean).abs() < 4.0 * mean / f64::sqrt(counts[kind]), "{kind}: {found}");
+        assert!(longest[kind] <= mean * 10.0);
+    }
+    // 45 % of a cycle of 20.99 s, ten terminals, sixty seconds.
+    let most = 0.45 / tpcc.cycle().unwrap().as_secs_f64() * 600.0;
+    assert!((most - TPMC_MAX).abs() < 0.01, "{most}");
+}
+
+#[test]
+fn homes_are_all_terminals_once() {
+    let tpcc = Tpcc::new(Scale { warehouses: 7, ..SMALL }, 42);
+    let homes: HashSet<(i64, i64)> = (0..70).map(|client| tpcc.home(client)).collect();
+    assert_eq!(homes.len(), 70);
+    let mut random = Random::new(42, 0);
+    let others: HashSet<i64> = (0..1000).map(|_| tpcc.other_warehouse(3, &mut random)).collect();
+    assert_eq!(others, HashSet::from([1, 2, 4, 5, 6, 7]));
+}
+
+/// So many transactions against nobody, with all warehouses of the specification's size.
+fn audited(warehouses: u32, count: u32) -> (Vec<Finding>, Totals) {
+    let workload: Arc<dyn Workload> = Arc::new(Tpcc::new(Scale::new(warehouses), 42));
+    let target: Arc<dyn Target> = Arc::new(Null::new(&workload));
+    let mut totals = Totals { committed: vec![0; 5], rolled_back: vec![0; 5], ..Totals::default() };
+    Bed::block_on(async {
+        let mut session = target.connect(&[]).await.unwrap();
+        for number in 0..100 {
+            let mut client = workload.client(number, 42);
+            for _ in 0..count / 100 {
+                let kind = workload.choose(&mut client).kind;
+                let done = workload.transaction(&mut client, kind, &mut session).await.unwrap();
+                let counts = if done.rolled_back { &mut totals.rolled_back } else { &mut totals.committed };
+                counts[usize::from(kind)] += 1;
+                totals.tally.iter_mut().zip(done.tally).for_each(|(sum, more)| *sum += u64::from(more));
+            }
+        }
+    });
+    (workload.audit(&totals), totals)
+}
+
+#[test]
+fn a_run_is_within_every_band_of_the_audit() {
+    let (findings, _) = audited(10, 400_000);
+    assert!(findings.len() >= 10);
+    for finding in findings {
+        assert_eq!(finding.verdict, Verdict::Holds, "{finding:?}");
+    }
+}
+
+#[test]
+fn every_band_of_the_audit_is_broken_by_a_workload_that_cheats() {
+    let (_, honest) = audited(10, 40_000);
+    let tpcc = Tpcc::new(Scale::new(10), 42);
+    let broken = |change: &dyn Fn(&mut Totals)| {
+        let mut totals = honest.clone();
+        // Enough that chance explains nothing.
+        totals
+            .committed
+            .iter_mut()
+            .chain(&mut totals.rolled_back)
+            .chain(&mut totals.tally)
+            .for_each(|count| *count *= 10);
+        change(&mut totals);
+        let findings = tpcc.audit(&totals).into_iter();
+        findings.filter(|finding| finding.verdict == Verdict::Broken).map(|finding| finding.what).collect::<Vec<_>>()
+    };
+    assert_eq!(broken(&|_| {}), Vec::<String>::new());
+    let cases: [(&str, &dyn Fn(&mut Totals)); 9] = [
+        ("orders rolled back", &|totals| totals.rolled_back[0] = 0),
+        ("lines of an order", &|totals| totals.tally[LINES] /= 2),
+        ("remote order lines", &|totals| totals.tally[REMOTE_LINES] = 0),
+        ("remote payments", &|totals| totals.tally[REMOTE_PAYMENTS] *= 2),
+        ("payments by name", &|totals| totals.tally[PAYMENTS_BY_NAME] = 0),
+        ("districts without an order to deliver", &|totals| totals.tally[SKIPPED] = totals.tally[DELIVERED]),
+        ("share of Payment", &|totals| totals.committed[1] /= 2),
+        ("share of Delivery", &|totals| totals.committed[3] /= 2),
+        ("p90 of StockLevel", &|totals| {
+            totals.has_think_times = true;
+            totals.p90 = [1, 1, 1, 1, 21].map(Duration::from_secs).to_vec();
+        }),
+    ];
+    for (what, change) in cases {
+        assert!(broken(change).iter().any(|told| told == what), "{what}: {:?}", broken(change));
+    }
+}
+
+/// The generator's speed: `cargo test --release -p colibri-bench generation -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures"]
+fn generation_costs_less_than_a_microsecond_a_row() {
+    let tpcc = Tpcc::new(Scale::new(1), 42);
+    let data = tpcc.data();
+    let mut rows = PartRows::default();
+    let (mut count, mut bytes) = (0, 0);
+    let before = crate::kv::cost::thread_cpu_ns();
+    for part in 0..data.parts() {
+        rows.clear();
+        data.generate(part, &mut rows);
+        count += rows.rows();
+        bytes += rows.tables().iter().map(|table| table.bytes.len()).sum::<usize>();
+    }
+    let seconds = (crate::kv::cost::thread_cpu_ns() - before) as f64 / 1e9;
+    println!("{count} rows, {bytes} bytes in {seconds:.3} s of CPU: {:.0} rows/s", count as f64 / seconds);
+    assert!(count as f64 / seconds > 1e6);
+}
+
+/// `cargo test --release -p colibri-bench fifteen_thousand -- --ignored --nocapture`.
+#[test]
+#[ignore = "measures, and takes a minute"]
+fn fifteen_thousand_warehouses_with_think_times_cost_less_than_a_core_and_a_gigabyte() {
+    let workload: Arc<dyn Workload> = Arc::new(Tpcc::new(Scale::new(15_000), 42));
+    let target: Arc<dyn Target> = Arc::new(Null::new(&workload));
+    let statements = texts(Isolation::Default, workload.statements());
+    let plan = RunPlan {
+        warmup: Duration::from_secs(25),
+        in_flight: 128,
+        threads: 1,
+        ..plan(Pacing::Terminals, 150_000, 30.0)
+    };
+    let mut ledger = Watched(crate::oltp::ledger::Ledger::new(None));
+    let measured = driver::run(&workload, &target, &statements, &plan, &mut ledger).unwrap();
+    let cost = ledger.0.cost(measured.ended(), true, None, None);
+    let rate = measured.throughput();
+    println!("{rate:.0} a second; {:?}; lag {:?} us", cost, measured.lag.value_at_quantile(0.99) / 1000);
+    assert!((rate / 7_146.0 - 1.0).abs() < 0.01, "{rate}");
+    assert!(cost.cpus.unwrap() < 1.0 && cost.rss_bytes.unwrap() < 1 << 30);
+}
+
+struct Watched(crate::oltp::ledger::Ledger);
+
+impl driver::Watch for Watched {
+    fn measuring_begins(&mut self) {
+        self.0.begin();
+    }
+
+    fn measuring_ends(&mut self) {
+        self.0.end();
+    }
+}

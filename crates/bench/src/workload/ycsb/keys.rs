@@ -1,0 +1,225 @@
+//! Keys: their names, how popular they are, and which of them are there.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::random::Random;
+use crate::workload::load::push_int;
+
+/// FNV-1a of the eight bytes of a number, as YCSB has it: its sign is dropped.
+pub(crate) fn fnv(number: u64) -> u64 {
+    let hash = number
+        .to_le_bytes()
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+    (hash as i64).unsigned_abs()
+}
+
+/// The name of a record: `user` and the hash of its number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key {
+    bytes: [u8; 24],
+    count: usize,
+}
+
+impl Key {
+    pub(super) fn of(number: u64) -> Self {
+        let mut name = *b"user00000000000000000000";
+        let mut digits = Vec::with_capacity(20);
+        push_int(&mut digits, fnv(number) as i64);
+        name[4..4 + digits.len()].copy_from_slice(&digits);
+        Self { bytes: name, count: 4 + digits.len() }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.count]
+    }
+}
+
+/// Exponent of the distribution.
+pub(crate) const THETA: f64 = 0.99;
+/// Terms of zeta that are added up one by one; behind them a formula is exact to fourteen digits.
+const TERMS: u64 = 1_000;
+
+/// The sum of 1/i^θ for i from 1 to n.
+///
+/// By Euler and Maclaurin: ζ(n) = c + n^(1−θ)/(1−θ) + n^−θ/2 − θ·n^(−θ−1)/12 + …, where c depends on θ alone. So the distribution over a number of
+/// items that grows costs two powers, and no sum that somebody would have to keep.
+fn zeta(n: u64) -> f64 {
+    let sum = |n: u64| (1..=n).rev().map(|i| (i as f64).powf(-THETA)).sum::<f64>();
+    if n <= TERMS {
+        return sum(n);
+    }
+    let tail = |n: f64| {
+        let power = n.powf(-THETA);
+        n * power / (1.0 - THETA) + power / 2.0 - THETA * power / n / 12.0
+    };
+    static CONSTANT: OnceLock<f64> = OnceLock::new();
+    CONSTANT.get_or_init(|| sum(TERMS) - tail(TERMS as f64)) + tail(n as f64)
+}
+
+/// Zipf's distribution over so many items, by the method of Gray and others (SIGMOD 1994) that YCSB uses: the two most
+/// popular items have exactly their shares, the others about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Zipfian {
+    items: f64,
+    zeta: f64,
+    eta: f64,
+}
+
+impl Zipfian {
+    pub(crate) fn new(items: u64) -> Self {
+        let zeta = zeta(items);
+        let n = items as f64;
+        let eta = (1.0 - (2.0 / n).powf(1.0 - THETA)) / (1.0 - (1.0 + 0.5_f64.powf(THETA)) / zeta);
+        Self { items: n, zeta, eta }
+    }
+
+    pub(crate) fn zeta(&self) -> f64 {
+        self.zeta
+    }
+
+    /// A rank, from 0 for the most popular item.
+    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
+        let uniform = random.unit();
+        let place = uniform * self.zeta;
+        if place < 1.0 || self.items <= 1.0 {
+            return 0;
+        }
+        if place < 1.0 + 0.5_f64.powf(THETA) || self.items <= 2.0 {
+            return 1;
+        }
+        let rank = self.items * (self.eta * uniform - self.eta + 1.0).powf(1.0 / (1.0 - THETA));
+        (rank as u64).min(self.items as u64 - 1)
+    }
+}
+
+/// Inserts under way and ended: numbers below [`Inserted::visible`] have all been acknowledged.
+#[derive(Debug, Default)]
+pub(crate) struct Inserted {
+    next: AtomicU64,
+    visible: AtomicU64,
+    /// Acknowledged ones with others before them that are not.
+    ahead: Mutex<BinaryHeap<Reverse<u64>>>,
+}
+
+impl Inserted {
+    pub(crate) fn reset(&self) {
+        self.next.store(0, Ordering::Relaxed);
+        self.visible.store(0, Ordering::Relaxed);
+        self.ahead.lock().clear();
+    }
+
+    /// A number for the next insert.
+    pub(crate) fn begin(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// An insert has ended. One that failed leaves a gap, behind which nothing becomes visible.
+    pub(crate) fn end(&self, number: u64, is_acknowledged: bool) {
+        if !is_acknowledged {
+            return;
+        }
+        let mut ahead = self.ahead.lock();
+        ahead.push(Reverse(number));
+        let mut visible = self.visible.load(Ordering::Relaxed);
+        while ahead.peek() == Some(&Reverse(visible)) {
+            ahead.pop();
+            visible += 1;
+        }
+        self.visible.store(visible, Ordering::Release);
+    }
+
+    pub(crate) fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::ycsb::ZIPFIAN_ITEMS;
+
+    #[test]
+    fn zeta_is_that_of_the_sum_and_of_ycsb() {
+        for n in [1, 2, 999, 1_000, 1_001, 5_000, 100_000] {
+            let sum: f64 = (1..=n).rev().map(|i| (i as f64).powf(-THETA)).sum();
+            assert!((zeta(n) - sum).abs() < 1e-11, "{n}: {} and {sum}", zeta(n));
+        }
+        // The constant in YCSB's source.
+        assert!((zeta(ZIPFIAN_ITEMS) - 26.469_028_201_783_02).abs() < 1e-9, "{}", zeta(ZIPFIAN_ITEMS));
+    }
+
+    #[test]
+    fn the_most_popular_have_their_shares() {
+        let zipfian = Zipfian::new(ZIPFIAN_ITEMS);
+        let mut random = Random::new(42, 0);
+        let draws = 1_000_000;
+        let mut counts = [0.0; 2];
+        for _ in 0..draws {
+            let rank = zipfian.draw(&mut random);
+            assert!(rank < ZIPFIAN_ITEMS);
+            if let Some(count) = counts.get_mut(rank as usize) {
+                *count += 1.0;
+            }
+        }
+        for (rank, count) in counts.iter().enumerate() {
+            let share = 1.0 / zipfian.zeta() / (rank as f64 + 1.0).powf(THETA);
+            let deviation = (share * (1.0 - share) / f64::from(draws)).sqrt();
+            assert!((count / f64::from(draws) - share).abs() < 4.0 * deviation, "rank {rank}: {count}");
+        }
+        assert!((1.0 / zipfian.zeta() - 0.0378).abs() < 0.0001, "3.8 % are of the first");
+    }
+
+    #[test]
+    fn the_tail_follows_the_distribution() {
+        // Of 10,000 items: how many draws are below each decade.
+        let zipfian = Zipfian::new(10_000);
+        let mut random = Random::new(42, 0);
+        let draws = 400_000;
+        let ranks: Vec<u64> = (0..draws).map(|_| zipfian.draw(&mut random)).collect();
+        for below in [10, 100, 1_000, 10_000] {
+            let found = ranks.iter().filter(|&&rank| rank < below).count() as f64 / draws as f64;
+            let exact = zeta(below) / zeta(10_000);
+            // The method is an approximation: off by at most a few percent between the ends.
+            assert!((found - exact).abs() < 0.03, "{below}: {found} and {exact}");
+        }
+    }
+
+    #[test]
+    fn few_items_are_enough() {
+        for items in 1..=4 {
+            let zipfian = Zipfian::new(items);
+            let mut random = Random::new(42, items);
+            assert!((0..10_000).all(|_| zipfian.draw(&mut random) < items), "{items}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_ycsb() {
+        // FNV-64 of 0, as YCSB computes it.
+        assert_eq!(fnv(0), 6_284_781_860_667_377_211);
+        assert_eq!(Key::of(0).bytes(), b"user6284781860667377211");
+        let names: std::collections::HashSet<Vec<u8>> = (0..100_000).map(|n| Key::of(n).bytes().to_vec()).collect();
+        assert_eq!(names.len(), 100_000);
+    }
+
+    #[test]
+    fn only_what_was_acknowledged_without_a_gap_is_visible() {
+        let inserted = Inserted::default();
+        let numbers: Vec<u64> = (0..5).map(|_| inserted.begin()).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4]);
+        for (ended, visible) in [(2, 0), (0, 1), (1, 3), (4, 3), (3, 5)] {
+            inserted.end(ended, true);
+            assert_eq!(inserted.visible(), visible);
+        }
+        let failed = inserted.begin();
+        inserted.end(failed, false);
+        inserted.end(inserted.begin(), true);
+        assert_eq!(inserted.visible(), 5);
+    }
+}
