@@ -3,8 +3,9 @@
 //! Nothing is lost on the way: a number that does not fit is an error, and so is NULL where there is no `Option`.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use colibri_sql::{Datum, Env, Interval, Numeric, SqlState, Type, cast};
+use colibri_sql::{Array, Datum, Dimension, Env, Interval, Numeric, SqlState, Type, cast};
 
 use super::time::{Date, Time, Timestamp, TimestampTz};
 use super::{Error, Result};
@@ -19,6 +20,16 @@ use super::{Error, Result};
 /// assert_eq!(row.get::<_, Value>(0)?, Value::Int(1));
 /// assert_eq!(row.get::<_, Value>(1)?, Value::from("two"));
 /// assert_eq!(row.get::<_, Value>(2)?, Value::Null);
+///
+/// let pairs = Value::Array(vec![Value::Array(vec![Value::Int(1), Value::Null])]);
+/// let row = conn.query_row("SELECT $1::int[] || ARRAY[3, 4]", (&pairs,))?;
+/// assert_eq!(
+///     row.get::<_, Value>(0)?,
+///     Value::Array(vec![
+///         Value::Array(vec![Value::Int(1), Value::Null]),
+///         Value::Array(vec![Value::Int(3), Value::Int(4)]),
+///     ])
+/// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +63,8 @@ pub enum Value<'a> {
     Interval(Interval),
     /// `uuid`
     Uuid([u8; 16]),
+    /// An array; one of several dimensions is an array of arrays. As a parameter its values have to fit its type.
+    Array(Vec<Value<'a>>),
 }
 
 impl<'a> Value<'a> {
@@ -71,7 +84,19 @@ impl<'a> Value<'a> {
             Datum::Timestamp(micros) => Self::Timestamp(Timestamp::from_micros(*micros)),
             Datum::Interval(value) => Self::Interval(*value),
             Datum::Uuid(bytes) => Self::Uuid(*bytes),
+            Datum::Array(array) => Self::of_array(array.dimensions(), array.values(), array.element()),
         }
+    }
+
+    /// Values of an array, the last dimension's side by side.
+    fn of_array(dimensions: &[Dimension], values: &'a [Datum], element: Type) -> Self {
+        Self::Array(match dimensions {
+            [] => Vec::new(),
+            [_] => values.iter().map(|value| Self::of(value, element)).collect(),
+            [first, inner @ ..] => {
+                values.chunks(values.len() / first.length).map(|part| Self::of_array(inner, part, element)).collect()
+            }
+        })
     }
 
     /// The same value, borrowing nothing.
@@ -92,13 +117,14 @@ impl<'a> Value<'a> {
             Self::TimestampTz(value) => Value::TimestampTz(value),
             Self::Interval(value) => Value::Interval(value),
             Self::Uuid(value) => Value::Uuid(value),
+            Self::Array(values) => Value::Array(values.into_iter().map(Value::into_owned).collect()),
         }
     }
 
-    /// What it is in SQL; of a text as a parameter, whatever is wanted.
+    /// What it is in SQL; of a text or an array as a parameter, whatever is wanted.
     fn ty(&self) -> Type {
         match self {
-            Self::Null | Self::Text(_) => Type::Unknown,
+            Self::Null | Self::Text(_) | Self::Array(_) => Type::Unknown,
             Self::Bool(_) => Type::Bool,
             Self::Int(_) => Type::Int8,
             Self::Real(_) => Type::Float4,
@@ -136,6 +162,7 @@ impl<'a> Value<'a> {
             Self::TimestampTz(value) => Datum::Timestamp(value.micros()),
             Self::Interval(value) => Datum::Interval(value),
             Self::Uuid(value) => Datum::Uuid(value),
+            Self::Array(values) => return array_param(values, number, wanted, env),
         };
         if given == wanted {
             return Ok(datum);
@@ -152,6 +179,20 @@ impl<'a> Value<'a> {
         cast::cast(&datum, given, wanted, colibri_sql::Modifier::NONE, cast::CastContext::Assignment, env)
             .map_err(|error| error.context(format!("parameter ${number}")))
     }
+}
+
+/// An array as a parameter of a type.
+fn array_param(values: Vec<Value<'_>>, number: usize, wanted: Type, env: &Env) -> Result<Datum> {
+    let Some(element) = wanted.element() else {
+        let message = format!("parameter ${number} is of type {wanted}, and an array was given");
+        return Err(Error::new(SqlState::TYPE_MISMATCH, message));
+    };
+    let of_part = |value| match value {
+        Value::Array(inner) => array_param(inner, number, wanted, env),
+        value => value.into_param(number, element, env),
+    };
+    let values = values.into_iter().map(of_part).collect::<Result<_>>()?;
+    Ok(Datum::Array(Arc::new(Array::of_values(element, values)?)))
 }
 
 /// What a parameter can be given as.
