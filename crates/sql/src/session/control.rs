@@ -601,7 +601,10 @@ impl Session {
                 "verbose" => explain.verbose = is_on,
                 "costs" => explain.costs = is_on,
                 "timing" => explain.timing = is_on,
-                "summary" | "buffers" | "settings" | "wal" => {}
+                "format" if option.arg.as_ref().is_some_and(|arg| !arg.to_string().eq_ignore_ascii_case("text")) => {
+                    return Err(Error::unsupported("EXPLAIN with a format other than text"));
+                }
+                "format" | "summary" | "buffers" | "settings" | "wal" => {}
                 other => {
                     let message = format!("unrecognized EXPLAIN option \"{other}\"");
                     return Err(Error::new(SqlState::SYNTAX_ERROR, message));
