@@ -408,7 +408,7 @@ mod tests {
         let db = crate::sql::Database::open(dir.path()).unwrap();
         let mut connection = db.connect();
         let mut check = |ty: &str, text: String| {
-            let row = connection.query_row(&format!("SELECT '{text}'::{ty}::text"), ()).unwrap();
+            let row = connection.query_row(format!("SELECT '{text}'::{ty}::text"), ()).unwrap();
             assert_eq!(row.get::<_, String>(0).unwrap(), text, "{ty}");
         };
         for days in [-2_451_545, -730_485, -730_120, -730_119, -1, 0, 58, 59, 60, 8_825, 2_921_939] {
