@@ -228,6 +228,51 @@ fn nesting_and_long_chains_never_overflow_the_stack() {
     });
 }
 
+// What is kept as text is parsed again whenever it is used, and may have become deeper than the statement was.
+#[test]
+fn what_the_catalogue_has_taken_can_be_used() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY)");
+        let mut client = db.client();
+        client.ok("INSERT INTO t VALUES (1)");
+        let (mut taken, mut refused) = (0, 0);
+        let mut check = |make: String, uses: [String; 2]| match client.send(&make) {
+            Reply::Done(..) => {
+                taken += 1;
+                uses.iter().for_each(|text| drop(client.ok(text)));
+            }
+            reply => {
+                refused += 1;
+                assert_eq!(reply.code(&make), "54001");
+            }
+        };
+        for count in (340..440).step_by(3) {
+            let condition = format!("a = 1{}", " OR a IS NULL".repeat(count));
+            check(
+                format!("CREATE TABLE c{count} (a int CHECK ({condition}), b int DEFAULT (1{}))", " + 1".repeat(count)),
+                [format!("INSERT INTO c{count} VALUES (1)"), format!("ALTER TABLE c{count} ADD COLUMN d text")],
+            );
+            check(
+                format!("CREATE VIEW v{count} AS SELECT * FROM t WHERE {condition}"),
+                [format!("SELECT * FROM v{count}"), format!("SELECT * FROM v{count} x JOIN v{count} y ON x.a = y.a")],
+            );
+        }
+        for depth in 5..60 {
+            let nested = format!("{}a{}", "abs(".repeat(depth), ")".repeat(depth));
+            check(
+                format!("CREATE TABLE n{depth} (a int CHECK ({nested} > 0))"),
+                [format!("INSERT INTO n{depth} VALUES (1)"), format!("UPDATE n{depth} SET a = 2")],
+            );
+            let queries = format!("{}SELECT a FROM t{}", "SELECT * FROM (".repeat(depth), ") AS x".repeat(depth));
+            check(
+                format!("CREATE VIEW q{depth} AS {queries}"),
+                [format!("SELECT * FROM q{depth}"), format!("SELECT (SELECT a FROM q{depth})")],
+            );
+        }
+        assert!(taken > 50 && refused > 50, "{taken} taken, {refused} refused");
+    });
+}
+
 #[test]
 fn huge_literals_are_values_or_errors() {
     with_small_stack(|| {

@@ -401,4 +401,59 @@ mod tests {
         assert_eq!(SystemTime::try_from(moment), Ok(before));
         assert_eq!(SystemTime::try_from(TimestampTz::INFINITY), Err(OutOfRange));
     }
+
+    #[test]
+    fn texts_are_those_that_sql_reads_and_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = crate::sql::Database::open(dir.path()).unwrap();
+        let mut connection = db.connect();
+        let mut check = |ty: &str, text: String| {
+            let row = connection.query_row(format!("SELECT '{text}'::{ty}::text"), ()).unwrap();
+            assert_eq!(row.get::<_, String>(0).unwrap(), text, "{ty}");
+        };
+        for days in [-2_451_545, -730_485, -730_120, -730_119, -1, 0, 58, 59, 60, 8_825, 2_921_939] {
+            check("date", Date(days).to_string());
+            for micros in [0, 1, 500_000, 86_399_999_999] {
+                check("timestamp", Timestamp(i64::from(days) * DAY_US + micros).to_string());
+                check("timestamptz", TimestampTz(i64::from(days) * DAY_US + micros).to_string());
+            }
+        }
+        for micros in [0, 1, 1_000_000, 3_723_456_000, DAY_US] {
+            check("time", Time(micros).to_string());
+        }
+        for (ty, text) in [("date", Date::INFINITY.to_string()), ("timestamp", Timestamp::NEG_INFINITY.to_string())] {
+            check(ty, text);
+        }
+    }
+
+    #[test]
+    fn what_does_not_exist_is_none() {
+        assert_eq!(Time::from_hms_micro(24, 0, 0, 0).unwrap().to_string(), "24:00:00");
+        assert_eq!(Time::from_hms_micro(24, 0, 0, 1), None);
+        assert_eq!(Time::from_hms_micro(23, 60, 0, 0), None);
+        assert_eq!(Time::from_hms_micro(0, 0, 0, 1_000_000), None);
+        assert_eq!(Date::INFINITY.ymd(), None);
+        assert_eq!(Timestamp::new(Date::INFINITY, Time(0)), None);
+        assert_eq!(Timestamp::new(Date(i32::MAX - 1), Time(0)), None);
+        assert_eq!(Timestamp::INFINITY.date(), None);
+        assert_eq!(TimestampTz::try_from(UNIX_EPOCH + Duration::from_secs(1 << 60)), Err(OutOfRange));
+    }
+
+    #[cfg(feature = "jiff")]
+    #[test]
+    fn types_of_jiff_come_back_unless_jiff_has_no_room() {
+        use crate::sql::{FromSql, ToSql, Value};
+        let day = jiff::civil::date(1969, 12, 31);
+        let at = day.at(23, 59, 59, 999_999_000);
+        assert_eq!(jiff::civil::Date::from_sql(day.to_sql()), Ok(day));
+        assert_eq!(jiff::civil::DateTime::from_sql(at.to_sql()), Ok(at));
+        assert_eq!(jiff::civil::Time::from_sql(at.time().to_sql()), Ok(at.time()));
+        let moment = jiff::Timestamp::from_microsecond(-1).unwrap();
+        assert_eq!(jiff::Timestamp::from_sql(moment.to_sql()), Ok(moment));
+        assert_eq!(TimestampTz::from(moment).to_string(), "1969-12-31 23:59:59.999999+00");
+        assert!(jiff::civil::Date::from_sql(Value::Date(Date::INFINITY)).is_err());
+        assert!(jiff::civil::Date::from_sql(Value::Date(Date(5_000_000))).is_err(), "after the year 9999");
+        assert!(jiff::civil::Time::from_sql(Value::Time(Time(DAY_US))).is_err(), "24:00");
+        assert!(jiff::Timestamp::from_sql(Value::TimestampTz(TimestampTz::INFINITY)).is_err());
+    }
 }

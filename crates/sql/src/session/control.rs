@@ -48,9 +48,20 @@ pub(super) fn is_utility(statement: &Statement) -> bool {
 /// Whether a utility changes something.
 pub(super) fn writes(statement: &Statement) -> bool {
     match statement {
-        Statement::Explain { analyze, statement, .. } => *analyze && !matches!(**statement, Statement::Query(_)),
+        Statement::Explain { analyze, statement, options, .. } => {
+            let given = options.iter().flatten().rfind(|option| fold(&option.name) == "analyze");
+            given.map_or(*analyze, is_on) && !matches!(**statement, Statement::Query(_))
+        }
         Statement::Execute { .. } => true,
         other => ddl::is_ddl(other),
+    }
+}
+
+/// Whether an option of EXPLAIN is on.
+fn is_on(option: &ast::UtilityOption) -> bool {
+    match &option.arg {
+        None => true,
+        Some(arg) => !["off", "false", "0"].contains(&arg.to_string().to_ascii_lowercase().as_str()),
     }
 }
 
@@ -588,16 +599,16 @@ impl Session {
         let mut explain = ExplainOptions { verbose: *verbose, ..ExplainOptions::default() };
         let mut analyze = *analyze;
         for option in options.iter().flatten() {
-            let is_on = match &option.arg {
-                None => true,
-                Some(arg) => !["off", "false", "0"].contains(&arg.to_string().to_ascii_lowercase().as_str()),
-            };
+            let is_on = is_on(option);
             match fold(&option.name).as_str() {
                 "analyze" => analyze = is_on,
                 "verbose" => explain.verbose = is_on,
                 "costs" => explain.costs = is_on,
                 "timing" => explain.timing = is_on,
-                "summary" | "buffers" | "settings" | "wal" => {}
+                "format" if option.arg.as_ref().is_some_and(|arg| !arg.to_string().eq_ignore_ascii_case("text")) => {
+                    return Err(Error::unsupported("EXPLAIN with a format other than text"));
+                }
+                "format" | "summary" | "buffers" | "settings" | "wal" => {}
                 other => {
                     let message = format!("unrecognized EXPLAIN option \"{other}\"");
                     return Err(Error::new(SqlState::SYNTAX_ERROR, message));

@@ -1,0 +1,65 @@
+//! The plans of the usual shapes of statements, as EXPLAIN shows them: `explain/plans.txt` holds each statement with its plan
+//! below it. `COLIBRI_REWRITE=1 cargo test -p colibri-sql --test explain` writes the plans anew; look at what has changed.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod clients;
+
+use clients::TestDatabase;
+
+/// Twenty thousand rows, ten, and ten thousand under a key of two columns.
+const SETUP: &str = "CREATE TABLE big (id int PRIMARY KEY, a int, b text, c int NOT NULL);
+    CREATE INDEX big_a ON big (a); CREATE INDEX big_b ON big (b DESC, c); CREATE UNIQUE INDEX big_c ON big (c);
+    INSERT INTO big SELECT g, g % 1000, 'b' || g % 50, g FROM generate_series(1, 20000) AS g;
+    CREATE TABLE small (id int PRIMARY KEY, name text); INSERT INTO small SELECT g, 'n' || g FROM generate_series(1, 10) AS g;
+    CREATE TABLE two (x int, y int, z text, PRIMARY KEY (x, y));
+    INSERT INTO two SELECT g / 100, g % 100, 'z' FROM generate_series(0, 9999) AS g";
+
+#[test]
+fn usual_statements_have_their_plans() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/explain/plans.txt");
+    let golden = std::fs::read_to_string(path).unwrap();
+    let db = TestDatabase::new(SETUP);
+    let mut found = Vec::new();
+    for block in golden.trim_end().split("\n\n") {
+        let query = block.lines().next().unwrap();
+        let plan = db.now(&format!("EXPLAIN (COSTS OFF) {query}")).join("\n    ");
+        found.push(format!("{query}\n    {plan}"));
+    }
+    let found = found.join("\n\n") + "\n";
+    if std::env::var_os("COLIBRI_REWRITE").is_some() {
+        std::fs::write(path, &found).unwrap();
+    }
+    for (found, golden) in found.split("\n\n").zip(golden.split("\n\n")) {
+        assert_eq!(found, golden, "the plan of a statement has changed");
+    }
+}
+
+#[test]
+fn plans_follow_the_sizes_of_tables() {
+    let db = TestDatabase::new(
+        "CREATE TABLE a (id int PRIMARY KEY, n int); CREATE TABLE b (id int PRIMARY KEY, n int); CREATE INDEX b_n ON b (n)",
+    );
+    let mut client = db.client();
+    let join = "EXPLAIN (COSTS OFF) SELECT * FROM a JOIN b ON a.id = b.n";
+    client.ok("INSERT INTO a SELECT g, g FROM generate_series(1, 10) AS g");
+    client.ok("INSERT INTO b SELECT g, g % 5000 FROM generate_series(1, 20000) AS g");
+    assert_eq!(client.ok(join)[0], "Nested Loop", "ten look-ups are cheaper than reading all");
+    client.ok("INSERT INTO a SELECT g, g FROM generate_series(11, 20000) AS g");
+    assert_eq!(client.ok(join)[0], "Hash Join", "and thousands are not");
+}
+
+#[test]
+fn explain_analyze_runs_the_statement_and_counts() {
+    let db = TestDatabase::new("CREATE TABLE t (id int PRIMARY KEY)");
+    let mut client = db.client();
+    let lines = client.ok("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) INSERT INTO t SELECT * FROM generate_series(1, 7)");
+    assert!(lines[0].starts_with("Insert on t"), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("rows=7")), "{lines:?}");
+    assert!(lines.last().unwrap().starts_with("Execution Time: "), "{lines:?}");
+    assert_eq!(client.ok("SELECT count(*) FROM t"), ["7"]);
+    client.ok("EXPLAIN DELETE FROM t");
+    assert_eq!(client.ok("SELECT count(*) FROM t"), ["7"], "EXPLAIN alone runs nothing");
+    assert_eq!(client.fails("EXPLAIN SELECT x FROM t"), "42703");
+    assert_eq!(client.fails("EXPLAIN (FORMAT json) SELECT 1"), "0A000");
+}
