@@ -399,9 +399,7 @@ pub(super) const TABLE: &[Function] = &[
     f("regexp_like", &[Text, Text, Text], Bool, |a, _| {
         truth(is_match(text(a[0])?, text(a[1])?, Options::parse(text(a[2])?)?)?)
     }),
-    f("regexp_match", &[Text, Text], Text.array_of(), |a, _| {
-        first_match(text(a[0])?, text(a[1])?, Options::default())
-    }),
+    f("regexp_match", &[Text, Text], Text.array_of(), |a, _| first_match(text(a[0])?, text(a[1])?, Options::default())),
     f("regexp_match", &[Text, Text, Text], Text.array_of(), |a, _| {
         first_match(text(a[0])?, text(a[1])?, Options::parse(text(a[2])?)?)
     }),
