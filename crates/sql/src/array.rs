@@ -171,6 +171,12 @@ impl Array {
         Self { element, dimensions: self.dimensions.clone(), values }
     }
 
+    /// With each value put in the place of another.
+    pub(crate) fn map(&self, value: impl Fn(&Datum) -> Result<Datum>) -> Result<Self> {
+        let values = self.values.iter().map(value).collect::<Result<Vec<_>>>()?;
+        Ok(self.with_values(self.element, values))
+    }
+
     pub(crate) fn cast(&self, from: Type, to: Type, env: &Env) -> Result<Datum> {
         let Some(element) = to.element() else { return Ok(Datum::Array(Arc::new(self.clone()))) };
         if self.element == Type::Unknown {

@@ -272,6 +272,10 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
         (Datum::Timestamp(value), _) if !datetime::is_infinite_timestamp(value) => {
             Datum::Timestamp(round_fraction(value, modifier))
         }
+        (Datum::Array(array), Type::Array(element)) => {
+            let fit = |value: &Datum| apply_modifier(value.clone(), element.ty(), modifier, context);
+            Datum::Array(std::sync::Arc::new(array.map(fit)?))
+        }
         (Datum::Time(value), _) => Datum::Time(round_fraction(value, modifier)),
         (Datum::Interval(value), _) => {
             Datum::Interval(Interval { micros: round_fraction(value.micros, modifier), ..value })

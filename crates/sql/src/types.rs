@@ -241,7 +241,11 @@ impl Type {
     /// Whether tables may have columns of it.
     #[must_use]
     pub(crate) fn is_storable(self) -> bool {
-        !matches!(self, Self::Unknown) && self.category() != Category::Pseudo
+        let holds = match self {
+            Self::Array(element) => element.ty(),
+            other => other,
+        };
+        holds != Self::Unknown && holds.category() != Category::Pseudo
     }
 
     /// The array of a type that has one: for tables of functions.

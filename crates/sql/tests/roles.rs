@@ -165,7 +165,10 @@ fn text(session: &mut Session, query: &str) -> String {
     let answers = session.run(query).unwrap();
     let last = answers.last().unwrap();
     let rows = last.text_rows(session);
-    rows.into_iter().map(|row| row.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join(",")).collect::<Vec<_>>().join(";")
+    rows.into_iter()
+        .map(|row| row.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join(","))
+        .collect::<Vec<_>>()
+        .join(";")
 }
 
 const SETUP: &str = "CREATE ROLE alice LOGIN; CREATE USER bob PASSWORD 'x'; CREATE ROLE staff; GRANT staff TO alice; \
@@ -197,8 +200,13 @@ fn what_was_not_granted_is_denied_and_nothing_else_is_said() {
     }
     assert_eq!(message(&mut alice, "SELECT * FROM seen"), "permission denied for view seen");
     assert_eq!(message(&mut alice, "SELECT nextval('s')"), "permission denied for sequence s");
-    for statement in ["DROP TABLE t", "ALTER TABLE t ADD c int", "CREATE INDEX ON t (v)", "DROP VIEW seen", "ALTER TABLE t OWNER TO alice"]
-    {
+    for statement in [
+        "DROP TABLE t",
+        "ALTER TABLE t ADD c int",
+        "CREATE INDEX ON t (v)",
+        "DROP VIEW seen",
+        "ALTER TABLE t OWNER TO alice",
+    ] {
         assert!(message(&mut alice, statement).starts_with("must be owner of "), "{statement}");
     }
     assert_eq!(state(&mut alice, "CREATE TABLE mine (a int)"), "42501");
@@ -257,7 +265,8 @@ fn writing_needs_what_it_does_and_reading_back_needs_more() {
 fn schemas_have_doors_too() {
     let world = World::new(SETUP);
     let (mut root, mut alice) = (world.session("postgres"), world.session("alice"));
-    root.run("CREATE SCHEMA inner_part; CREATE TABLE inner_part.u (a int); GRANT SELECT ON inner_part.u TO alice").unwrap();
+    root.run("CREATE SCHEMA inner_part; CREATE TABLE inner_part.u (a int); GRANT SELECT ON inner_part.u TO alice")
+        .unwrap();
     assert_eq!(message(&mut alice, "SELECT * FROM inner_part.u"), "permission denied for schema inner_part");
     root.run("GRANT USAGE ON SCHEMA inner_part TO alice").unwrap();
     assert_eq!(state(&mut alice, "SELECT * FROM inner_part.u"), "ok");
@@ -336,7 +345,10 @@ fn databases_belong_to_somebody() {
     assert_eq!(state(&mut alice, "ROLLBACK"), "ok");
     assert_eq!(state(&mut alice, "DROP DATABASE db"), "42501");
     assert_eq!(state(&mut root, "DROP DATABASE db"), "55006");
-    assert_eq!(text(&mut root, "SELECT datname, pg_get_userbyid(datdba) FROM pg_database ORDER BY 1"), "db,postgres;mine,alice");
+    assert_eq!(
+        text(&mut root, "SELECT datname, pg_get_userbyid(datdba) FROM pg_database ORDER BY 1"),
+        "db,postgres;mine,alice"
+    );
     root.run("REVOKE CONNECT ON DATABASE db FROM PUBLIC").unwrap();
     assert!(Session::in_cluster(&world.engine, &world.cluster, "alice", 8).is_err());
     root.run("GRANT CONNECT ON DATABASE db TO alice").unwrap();
@@ -366,7 +378,8 @@ fn others_statements_are_hidden_and_only_ones_own_are_cancelled() {
 fn privileges_are_told_to_those_who_ask() {
     let world = World::new(SETUP);
     let mut root = world.session("postgres");
-    root.run("GRANT SELECT, INSERT ON t TO alice WITH GRANT OPTION; GRANT ALL ON ALL TABLES IN SCHEMA public TO staff").unwrap();
+    root.run("GRANT SELECT, INSERT ON t TO alice WITH GRANT OPTION; GRANT ALL ON ALL TABLES IN SCHEMA public TO staff")
+        .unwrap();
     assert_eq!(
         text(&mut root, "SELECT array_to_string(relacl, ' ') FROM pg_class WHERE relname = 't'"),
         "postgres=arwdDxt/postgres alice=a*r*/postgres staff=arwdDxt/postgres"
@@ -385,8 +398,11 @@ fn privileges_are_told_to_those_who_ask() {
     assert_eq!(state(&mut alice, "GRANT SELECT ON t TO bob"), "ok");
     assert_eq!(state(&mut alice, "GRANT DELETE ON t TO bob"), "42501");
     assert_eq!(
-        text(&mut root, "SELECT grantor, grantee, privilege_type, is_grantable FROM information_schema.table_privileges \
-             WHERE table_name = 't' AND grantee = 'bob'"),
+        text(
+            &mut root,
+            "SELECT grantor, grantee, privilege_type, is_grantable FROM information_schema.table_privileges \
+             WHERE table_name = 't' AND grantee = 'bob'"
+        ),
         "alice,bob,SELECT,NO"
     );
 }

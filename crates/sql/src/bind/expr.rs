@@ -177,6 +177,12 @@ impl Binder<'_> {
                 self.quantified(input, op, *negated, subquery, span)
             }
             E::Between { expr: input, negated, low, high } => self.between(input, low, high, *negated),
+            E::Like { negated, expr: input, pattern, escape_char: None, any: true } => {
+                self.any_all_call(input, if *negated { "!~~" } else { "~~" }, pattern, false, span)
+            }
+            E::ILike { negated, expr: input, pattern, escape_char: None, any: true } => {
+                self.any_all_call(input, if *negated { "!~~*" } else { "~~*" }, pattern, false, span)
+            }
             E::Like { negated, expr: input, pattern, escape_char, any: false } => {
                 self.like(if *negated { "!~~" } else { "~~" }, input, pattern, escape_char.as_deref())
             }
