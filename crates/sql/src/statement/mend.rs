@@ -214,6 +214,13 @@ impl Mender<'_> {
                 self.edit(nth + 1, Edit::Replace(word(Keyword::NoKeyword, "timezone")));
                 self.edit(nth + 2, Edit::Remove);
             }
+            // What the parser takes is TRUE and FALSE; pgbench writes ON.
+            Keyword::FREEZE | Keyword::HEADER if self.is(start, "COPY") && self.is(nth + 1, "ON") => {
+                self.edit(nth + 1, Edit::Replace(word(Keyword::TRUE, "true")));
+            }
+            Keyword::FREEZE | Keyword::HEADER if self.is(start, "COPY") && self.is(nth + 1, "OFF") => {
+                self.edit(nth + 1, Edit::Replace(word(Keyword::FALSE, "false")));
+            }
             Keyword::FOR if self.are(nth + 1, &["NO", "KEY", "UPDATE"]) => {
                 self.edit(nth + 1, Edit::Remove);
                 self.edit(nth + 2, Edit::Remove);
