@@ -525,6 +525,7 @@ impl Writer<'_> {
             conditions.push(match part {
                 KeyPart::Eq(value) => format!("({} = {})", name(place), expr_text(value, names)),
                 KeyPart::In(values) => format!("({} = ANY ({}))", name(place), list_text(values, names)),
+                KeyPart::AnyOf(array) => format!("({} = ANY ({}))", name(place), expr_text(array, names)),
                 KeyPart::Null => format!("({} IS NULL)", name(place)),
             });
         }

@@ -175,6 +175,8 @@ pub(crate) enum KeyPart {
     Eq(Expr),
     /// Equal to one of these: the ranges are sorted, and each is visited once.
     In(Vec<Expr>),
+    /// Equal to one of an array's values, in the same way.
+    AnyOf(Expr),
     /// NULL.
     Null,
 }

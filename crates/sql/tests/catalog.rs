@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use colibri_sql::{Datum, Engine, Session};
+use colibri_sql::{Copy, Datum, Engine, Session};
 use colibri_storage::{Database, Durability, Options};
 
 const SCHEMA: &str = include_str!("catalog/schema.sql");
@@ -105,4 +105,30 @@ fn pgjdbc_gets_the_answers_that_postgresql_gives() {
 #[test]
 fn sqlalchemy_gets_the_answers_that_postgresql_gives() {
     check("sqlalchemy", include_str!("catalog/sqlalchemy.txt"));
+}
+
+/// `pgbench -i` with foreign keys, and a transaction: the statements as it sends them, one a line.
+#[test]
+fn pgbench_fills_its_tables_and_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&open(dir.path()), "postgres");
+    for statement in include_str!("catalog/pgbench.sql").lines() {
+        if Session::is_copy(statement) {
+            let Copy::From(mut copy) = session.copy(statement).unwrap() else { panic!("{statement}") };
+            for aid in 1..=10 {
+                session.copy_data(&mut copy, format!("{aid}\t1\t0\t\n").as_bytes()).unwrap();
+            }
+            session.copy_end(&mut copy).unwrap();
+            continue;
+        }
+        let answers = session.run(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+        if statement.contains("partitioned_table") {
+            let row = answers[0].text_rows(&session);
+            assert_eq!(row, [[Some("2".to_owned()), None, Some("0".to_owned())]]);
+        }
+    }
+    let figures = "SELECT (SELECT sum(abalance) FROM pgbench_accounts), (SELECT sum(bbalance) FROM pgbench_branches), \
+        (SELECT sum(delta) FROM pgbench_history)";
+    let answers = session.run(figures).unwrap();
+    assert_eq!(answers[0].rows.row(0), [Datum::Int(2852), Datum::Int(2852), Datum::Int(2852)]);
 }

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use colibri_sql::wire::Format;
 use colibri_sql::{Datum, Env, Interval, Numeric, SqlState, Type, cast};
 
 use super::time::{Date, Time, Timestamp, TimestampTz};
@@ -71,6 +72,13 @@ impl<'a> Value<'a> {
             Datum::Timestamp(micros) => Self::Timestamp(Timestamp::from_micros(*micros)),
             Datum::Interval(value) => Self::Interval(*value),
             Datum::Uuid(bytes) => Self::Uuid(*bytes),
+            // As text, until arrays have a form of their own here.
+            Datum::Array(_) => {
+                let (mut scratch, mut text) = (String::new(), Vec::new());
+                let env = colibri_sql::Env::default();
+                colibri_sql::wire::write(ty.into(), Format::Text, datum, &env, &mut scratch, &mut text);
+                Self::Text(Cow::Owned(String::from_utf8_lossy(&text).into_owned()))
+            }
         }
     }
 

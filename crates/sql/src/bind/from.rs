@@ -238,7 +238,7 @@ impl Binder<'_> {
             }
             ast::TableFactor::Derived { lateral, subquery, alias, .. } => {
                 if *lateral {
-                    return Err(self.place(factor.span(), Error::unsupported("LATERAL")));
+                    return self.lateral(subquery, alias.as_ref(), relations, factor.span());
                 }
                 let Some(alias) = alias else {
                     let error = Error::new(SqlState::SYNTAX_ERROR, "subquery in FROM must have an alias")
@@ -260,6 +260,39 @@ impl Binder<'_> {
             }
             other => Err(self.place(other.span(), Error::unsupported(format_args!("{other} in FROM")))),
         }
+    }
+
+    /// `LATERAL (SELECT …)` without FROM: names for what is computed from the row at hand.
+    fn lateral(
+        &mut self,
+        query: &ast::Query,
+        alias: Option<&ast::TableAlias>,
+        relations: &mut Vec<Relation>,
+        span: Span,
+    ) -> Result<From> {
+        let (Some(list), Some(alias)) = (bare_list(query), alias) else {
+            return Err(self.place(span, Error::unsupported("LATERAL with a query that has more than a list")));
+        };
+        let items = self.plain_items(list)?;
+        let (mut columns, mut exprs) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
+        for (name, bound, at) in items {
+            let ty = ColumnType { ty: super::expr::known(bound.ty.ty), ..bound.ty };
+            exprs.push(self.coerce(bound, ty.ty.into(), CastContext::Implicit, at)?);
+            columns.push(Column { name, ty, origin: None });
+        }
+        for (column, renamed) in columns.iter_mut().zip(&alias.columns) {
+            column.name = fold(&renamed.name);
+        }
+        // One row without columns to join with; the names are what it is about.
+        let one = super::query::one_row();
+        let name = fold(&alias.name);
+        let from = self.add(name.clone(), None, Vec::new(), &[], Source::Query(Box::new(one)), None, relations)?;
+        if let Some(table) = self.scope().tables.last_mut() {
+            table.hidden = vec![false; columns.len()];
+            table.columns = columns;
+            table.exprs = Some(exprs);
+        }
+        Ok(from)
     }
 
     /// A query in FROM: it does not see the names beside it.
@@ -305,6 +338,7 @@ impl Binder<'_> {
                 columns: vec![Column { name: name.clone(), ..column }],
                 hidden: vec![false],
                 visible: true,
+                exprs: None,
                 oid: None,
             });
             if !matches!(expr, Expr::Column(column) if column == place) {
@@ -586,7 +620,8 @@ impl Binder<'_> {
             Source::System { table, .. } => Some(table.oid),
             _ => None,
         };
-        scope.tables.push(ScopeTable { name: name.clone(), schema, base, columns, hidden, visible: true, oid });
+        let exprs = None;
+        scope.tables.push(ScopeTable { name: name.clone(), schema, base, columns, hidden, visible: true, exprs, oid });
         relations.push(Relation { base, width, source, name });
         Ok(From::Relation(relations.len() - 1))
     }
@@ -709,6 +744,31 @@ pub(super) fn table_columns(table: &Table) -> (Vec<Column>, Vec<bool>) {
     (columns, hidden)
 }
 
+impl ScopeTable {
+    /// What a column is.
+    fn column(&self, index: usize) -> Expr {
+        match &self.exprs {
+            Some(exprs) => exprs[index].clone(),
+            None => Expr::Column(self.base + index),
+        }
+    }
+}
+
+/// The list of a query that is nothing but a list.
+fn bare_list(query: &ast::Query) -> Option<&[ast::SelectItem]> {
+    let ast::SetExpr::Select(select) = &*query.body else { return None };
+    let plain = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && select.from.is_empty()
+        && select.selection.is_none()
+        && select.having.is_none()
+        && select.distinct.is_none()
+        && matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    plain.then_some(&select.projection)
+}
+
 impl Scope {
     fn find(&self, table: Option<&(Option<CompactString>, CompactString)>, name: &str) -> Result<Option<Bound>> {
         let mut covered: &[usize] = &[];
@@ -738,7 +798,7 @@ impl Scope {
                 if found.is_some() {
                     return Err(ambiguous(name));
                 }
-                found = Some(Bound { expr: Expr::Column(place), ty: column.ty });
+                found = Some(Bound { expr: candidate.column(index), ty: column.ty });
             }
             // The one system column that there is: which table a row is of.
             if let (None, "tableoid", Some(oid), Some(_)) = (&found, name, candidate.oid, table) {
@@ -770,7 +830,7 @@ impl Scope {
             for (index, column) in candidate.columns.iter().enumerate() {
                 let place = candidate.base + index;
                 if !candidate.hidden[index] && !covered.contains(&place) {
-                    columns.push((column.clone(), Expr::Column(place)));
+                    columns.push((column.clone(), candidate.column(index)));
                 }
             }
         }

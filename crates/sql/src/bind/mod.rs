@@ -165,6 +165,8 @@ struct ScopeTable {
     hidden: Vec<bool>,
     /// An alias of a join hides the names inside.
     visible: bool,
+    /// What its columns are computed by from those before it: of a LATERAL query without FROM.
+    exprs: Option<Vec<Expr>>,
     /// Its number in the catalogue, which is its `tableoid`.
     oid: Option<u32>,
 }

@@ -522,6 +522,12 @@ impl Binder<'_> {
         Ok(query)
     }
 
+    /// A list of expressions, with their names and places.
+    pub(super) fn plain_items(&mut self, list: &[ast::SelectItem]) -> Result<Vec<(CompactString, Bound, Span)>> {
+        let items = self.items(list)?;
+        Ok(items.into_iter().map(|item| (item.name, item.bound, item.span)).collect())
+    }
+
     fn items(&mut self, projection: &[ast::SelectItem]) -> Result<Vec<Item>> {
         let mut items = Vec::with_capacity(projection.len());
         for item in projection {
@@ -722,6 +728,11 @@ fn from_column((column, expr): (Column, Expr), span: Span) -> Item {
 
 fn plain(body: Body, columns: Vec<Column>) -> Query {
     Query { body, columns, order: Vec::new(), limit: None, offset: None, locks: Vec::new() }
+}
+
+/// One row without columns.
+pub(super) fn one_row() -> Query {
+    plain(Body::Values(vec![Vec::new()]), Vec::new())
 }
 
 /// A query in FROM of another that gives all its columns.

@@ -78,7 +78,7 @@ impl Needs {
         let (Access::Key { ranges } | Access::Index { ranges, .. }) = access;
         for part in &ranges.prefix {
             match part {
-                KeyPart::Eq(expr) => self.expr(expr, filled),
+                KeyPart::Eq(expr) | KeyPart::AnyOf(expr) => self.expr(expr, filled),
                 KeyPart::In(exprs) => self.exprs(exprs, filled),
                 KeyPart::Null => {}
             }

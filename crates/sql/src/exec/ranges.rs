@@ -114,7 +114,7 @@ pub(crate) fn key_ranges(table: &Table, access: &Access, scope: &mut Scope<'_>) 
                 }
                 part.encode(&Datum::Null, &mut prefix);
             }
-            KeyPart::In(_) => return many_ranges(table, access, ranges, place, prefix, scope),
+            KeyPart::In(_) | KeyPart::AnyOf(_) => return many_ranges(table, access, ranges, place, prefix, scope),
         }
     }
     if is_whole_key(table, access, ranges) {
@@ -144,19 +144,27 @@ fn many_ranges(
     for (place, wanted) in ranges.prefix.iter().enumerate().skip(place) {
         let Some(part) = part(table, access, place) else { break };
         let mut encoded: Vec<Key> = Vec::new();
-        let mut add = |expr: &Expr, scope: &mut Scope<'_>| -> Result<()> {
-            let mut scratch = Datum::Null;
-            let value = expr.eval(scope, &[], &mut scratch)?;
+        let mut add_value = |value: &Datum| {
             if !value.is_null() {
                 let mut bytes = Key::new();
                 part.encode(value, &mut bytes);
                 encoded.push(bytes);
             }
+        };
+        let mut add = |expr: &Expr, scope: &mut Scope<'_>| -> Result<()> {
+            let mut scratch = Datum::Null;
+            add_value(expr.eval(scope, &[], &mut scratch)?);
             Ok(())
         };
         match wanted {
             KeyPart::Eq(expr) => add(expr, scope)?,
             KeyPart::In(exprs) => exprs.iter().try_for_each(|expr| add(expr, scope))?,
+            KeyPart::AnyOf(expr) => {
+                let mut scratch = Datum::Null;
+                if let Datum::Array(array) = expr.eval(scope, &[], &mut scratch)? {
+                    array.values().iter().for_each(&mut add_value);
+                }
+            }
             KeyPart::Null if part.marked => {
                 let mut bytes = Key::new();
                 part.encode(&Datum::Null, &mut bytes);

@@ -328,6 +328,7 @@ fn ranges_of_keys_find_what_their_conditions_say() {
                 KeyPart::Eq(expr) => equal(&row[1 + column], &value(expr)),
                 KeyPart::In(exprs) => exprs.iter().any(|expr| equal(&row[1 + column], &value(expr))),
                 KeyPart::Null => row[1 + column].is_null(),
+                KeyPart::AnyOf(_) => unreachable!("none is made above"),
             };
             let next = row.get(1 + prefix.len());
             let within = |bound: &Option<(Expr, Inclusive)>, wanted: std::cmp::Ordering| {

@@ -2,12 +2,14 @@
 //! text but has no back-references, and takes the first alternative that matches where POSIX takes the longest.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use compact_str::CompactString;
 use regex::{Regex, RegexBuilder};
 
 use super::strings::{byte_of_char, char_count};
 use super::{Function, check_length, f, int, text};
+use crate::array::Array;
 use crate::error::{Error, Result, SqlState};
 use crate::types::Type::{Bool, Int4, Text};
 use crate::value::Datum;
@@ -207,6 +209,21 @@ fn substring(value: &str, pattern: &str) -> Result<Datum> {
     })
 }
 
+/// `regexp_match`: the groups of the first match, or all of it if there are none.
+fn first_match(value: &str, pattern: &str, options: Options) -> Result<Datum> {
+    if options.global {
+        let error = Error::new(SqlState::BAD_PARAMETER, "regexp_match() does not support the \"global\" option");
+        return Err(error.hint("Use the regexp_matches function instead."));
+    }
+    with_regex(pattern, options, |regex| {
+        let Some(found) = regex.captures(value) else { return Ok(Datum::Null) };
+        let skipped = usize::from(regex.captures_len() > 1);
+        let part = |part: Option<regex::Match<'_>>| part.map_or(Datum::Null, |part| Datum::text(part.as_str()));
+        let parts = found.iter().skip(skipped).map(part).collect();
+        Ok(Datum::Array(Arc::new(Array::new(Text, parts))))
+    })
+}
+
 /// Replaces the `nth` match from a byte on, or all if that is 0; `\1` to `\9` and `\&` in the new text stand for parts.
 fn replace(value: &str, from: usize, pattern: &str, new: &str, nth: usize, options: Options) -> Result<Datum> {
     with_regex(pattern, options, |regex| {
@@ -381,6 +398,12 @@ pub(super) const TABLE: &[Function] = &[
     f("regexp_like", &[Text, Text], Bool, |a, _| truth(is_match(text(a[0])?, text(a[1])?, Options::default())?)),
     f("regexp_like", &[Text, Text, Text], Bool, |a, _| {
         truth(is_match(text(a[0])?, text(a[1])?, Options::parse(text(a[2])?)?)?)
+    }),
+    f("regexp_match", &[Text, Text], Text.array_of(), |a, _| {
+        first_match(text(a[0])?, text(a[1])?, Options::default())
+    }),
+    f("regexp_match", &[Text, Text, Text], Text.array_of(), |a, _| {
+        first_match(text(a[0])?, text(a[1])?, Options::parse(text(a[2])?)?)
     }),
     f("substring", &[Text, Text], Text, |a, _| substring(text(a[0])?, text(a[1])?)),
     f("regexp_replace", &[Text, Text, Text], Text, |a, _| {

@@ -7,7 +7,7 @@ use colibri_txn::{ColumnSet, Direction};
 use super::{Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::rewrite;
 use crate::catalog::{Index, Table};
-use crate::expr::{CompareOp, Expr};
+use crate::expr::{CompareOp, Expr, Test};
 use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
 use crate::types::Type;
 use crate::value::Datum;
@@ -26,6 +26,7 @@ const RANGE_SELECTIVITY: f64 = 0.3;
 pub(super) enum Sarg {
     Eq(Expr),
     In(Vec<Expr>),
+    AnyOf(Expr),
     Null,
     Low(Expr, Inclusive),
     High(Expr, Inclusive),
@@ -74,6 +75,9 @@ pub(super) struct Wanted<'w> {
     /// Columns of the wide row that are known before: an outer side's.
     pub(super) known: &'w dyn Fn(usize) -> bool,
 }
+
+/// About how many values an array has that is not known yet.
+const ARRAY_VALUES: f64 = 10.0;
 
 /// Whether a column of a type is found by the bytes of another type's value: `varchar` by `text`, `integer` by `bigint`.
 fn same_keys(column: Type, value: Type) -> bool {
@@ -129,6 +133,13 @@ impl Wanted<'_> {
                         add(column, Sarg::In(list.clone()));
                     }
                 }
+                Expr::AnyOf { test: Test::Compare(CompareOp::Eq), left, array, all: false } => {
+                    if let Some((column, _)) = self.rows_of(left)
+                        && self.is_known(array)
+                    {
+                        add(column, Sarg::AnyOf((**array).clone()));
+                    }
+                }
                 // (a, b) IN ((1, 2), …) has become ORs of ANDs: only a common column's values are used.
                 Expr::IsNull { input, negated: false } => {
                     if let Some((column, _)) = self.rows_of(input) {
@@ -163,14 +174,18 @@ impl Wanted<'_> {
                 .or_else(|| {
                     of_column().find_map(|found| match &found.sarg {
                         Sarg::In(list) => Some((found, KeyPart::In(list.clone()))),
+                        Sarg::AnyOf(array) => Some((found, KeyPart::AnyOf(array.clone()))),
                         Sarg::Null if index.is_some() => Some((found, KeyPart::Null)),
                         _ => None,
                     })
                 });
             let Some((found, part)) = part else { break };
-            if let KeyPart::In(list) = &part {
-                fan_out *= list.len().max(1) as f64;
-            }
+            fan_out *= match &part {
+                KeyPart::In(list) => list.len().max(1) as f64,
+                KeyPart::AnyOf(Expr::Const(Datum::Array(array))) => array.values().len().max(1) as f64,
+                KeyPart::AnyOf(_) => ARRAY_VALUES,
+                KeyPart::Eq(_) | KeyPart::Null => 1.0,
+            };
             taken.push(found.condition);
             ranges.prefix.push(part);
             equal += 1;
@@ -201,7 +216,8 @@ impl Wanted<'_> {
             (rows.max(1.0).powf(1.0 - part) * fan_out).min(rows)
         };
         found *= RANGE_SELECTIVITY.powi(sides);
-        let has_in = ranges.prefix.iter().any(|part| matches!(part, KeyPart::In(_)));
+        let is_list = |part: &KeyPart| matches!(part, KeyPart::In(_) | KeyPart::AnyOf(_));
+        let has_in = ranges.prefix.iter().any(is_list);
         let order = if has_in && !whole {
             Vec::new()
         } else {
@@ -221,7 +237,7 @@ impl Wanted<'_> {
         taken.sort_unstable();
         taken.dedup();
         let fixed = key.iter().zip(&ranges.prefix);
-        let fixed = fixed.filter(|(_, part)| !matches!(part, KeyPart::In(_))).map(|(key, _)| key.0).collect();
+        let fixed = fixed.filter(|(_, part)| !is_list(part)).map(|(key, _)| key.0).collect();
         Path {
             fixed,
             index: index.cloned(),
@@ -408,7 +424,7 @@ pub(super) fn bind_ranges(ranges: &mut KeyRanges, bind: &dyn Fn(Expr) -> Expr) {
     let replace = |expr: &mut Expr| *expr = bind(std::mem::replace(expr, Expr::Const(Datum::Null)));
     for part in &mut ranges.prefix {
         match part {
-            KeyPart::Eq(value) => replace(value),
+            KeyPart::Eq(value) | KeyPart::AnyOf(value) => replace(value),
             KeyPart::In(list) => list.iter_mut().for_each(replace),
             KeyPart::Null => {}
         }

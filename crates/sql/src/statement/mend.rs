@@ -214,12 +214,12 @@ impl Mender<'_> {
                 self.edit(nth + 1, Edit::Replace(word(Keyword::NoKeyword, "timezone")));
                 self.edit(nth + 2, Edit::Remove);
             }
-            // What the parser takes is TRUE and FALSE; pgbench writes ON.
+            // The parser knows truth by these words only.
             Keyword::FREEZE | Keyword::HEADER if self.is(start, "COPY") && self.is(nth + 1, "ON") => {
-                self.edit(nth + 1, Edit::Replace(word(Keyword::TRUE, "true")));
+                self.edit(nth + 1, Edit::Replace(word(Keyword::TRUE, "TRUE")));
             }
             Keyword::FREEZE | Keyword::HEADER if self.is(start, "COPY") && self.is(nth + 1, "OFF") => {
-                self.edit(nth + 1, Edit::Replace(word(Keyword::FALSE, "false")));
+                self.edit(nth + 1, Edit::Replace(word(Keyword::FALSE, "FALSE")));
             }
             Keyword::FOR if self.are(nth + 1, &["NO", "KEY", "UPDATE"]) => {
                 self.edit(nth + 1, Edit::Remove);
