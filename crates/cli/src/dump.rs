@@ -7,27 +7,39 @@ use clap::Args;
 use colibri::{Database, dump};
 
 use crate::database::open_to_read;
+use crate::dump_sql;
 use crate::failure::{Failure, Result};
 use crate::new_file;
 
-/// Write tables as text, in the format of LMDB's mdb_dump
+/// Write tables as text: in the format of LMDB's mdb_dump, or as SQL
 ///
-/// The text is the database as of one moment, whatever writers do meanwhile. `colibri load` and mdb_load read it.
+/// The text is the database as of one moment, whatever writers do meanwhile. `colibri load` and mdb_load read it, or
+/// psql and `colibri sql -f` with --sql. A database of a running server is in use: back it up, and dump the copy.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri dump birds --table wingbeats --output wingbeats.dump\n  \
-                        colibri dump birds | gzip > birds.dump.gz")]
+                        colibri dump birds | gzip > birds.dump.gz\n  \
+                        colibri dump birds/databases/postgres --sql | psql -h other -1 -f -")]
 pub(crate) struct DumpArgs {
     /// Directory of the database
     dir: PathBuf,
     /// Table to write; may be given more than once [default: all tables]
     #[arg(long = "table", value_name = "NAME")]
     tables: Vec<String>,
+    /// Write SQL that psql can load into another server
+    #[arg(long)]
+    sql: bool,
     /// File to make [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &DumpArgs) -> Result<()> {
+    if args.sql {
+        return match &args.output {
+            Some(path) => new_file::make(path, |out| dump_sql::dump(&args.dir, &args.tables, out)),
+            None => dump_sql::dump(&args.dir, &args.tables, &mut io::stdout().lock()),
+        };
+    }
     let db = open_to_read(&args.dir)?;
     match &args.output {
         Some(path) => new_file::make(path, |out| write_to(&db, args, out)),

@@ -22,6 +22,7 @@ mod columns;
 mod copy;
 mod database;
 mod dump;
+mod dump_sql;
 mod failure;
 mod load;
 mod new_file;

@@ -26,7 +26,8 @@ fn with_password(options: &[(&str, &str)]) -> (tempfile::TempDir, Server) {
 
 /// Runs psql; what it says, or the error.
 fn psql(server: &Server, conninfo: &str, password: &str) -> Option<Result<String, String>> {
-    let conninfo = format!("host=localhost hostaddr=127.0.0.1 port={} dbname=postgres {conninfo}", server.address.port());
+    let conninfo =
+        format!("host=localhost hostaddr=127.0.0.1 port={} dbname=postgres {conninfo}", server.address.port());
     let args = ["-X", "-At", "-c", "SELECT current_user", &conninfo];
     let run = std::process::Command::new("psql").args(args).env("PGPASSWORD", password).output();
     let Ok(run) = run else {

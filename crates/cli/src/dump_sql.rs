@@ -1,0 +1,291 @@
+//! `colibri dump --sql`: a database as SQL that psql reads, into Colibri or PostgreSQL.
+//!
+//! All of it is asked for in one transaction, of the catalogue that clients see. What rows depend on comes first, what
+//! checks them afterwards:
+//!
+//! ```text
+//! schemas ─ sequences ─ tables with their keys ─ rows ─ values of sequences ─ UNIQUE, indexes ─ foreign keys ─ views
+//! ```
+
+use std::io::Write;
+use std::path::Path;
+
+use colibri::sql::{self, Connection};
+
+use crate::failure::{Failure, Result};
+
+/// Schemas that every database has.
+const NOT_SYSTEM: &str = "n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')";
+
+struct Dump<'a> {
+    dir: &'a Path,
+    connection: Connection,
+    out: &'a mut dyn Write,
+    /// Only these, if any are named.
+    tables: &'a [String],
+}
+
+/// A table, a sequence or a view.
+struct Relation {
+    oid: i64,
+    schema: String,
+    /// Its name as it is.
+    plain: String,
+    /// Its name with the schema, quoted where that is needed.
+    name: String,
+}
+
+/// Writes a database as SQL.
+pub(crate) fn dump(dir: &Path, tables: &[String], out: &mut dyn Write) -> Result<()> {
+    let failed = |source| Failure::Sql { dir: dir.to_owned(), source: Box::new(source) };
+    let storage = crate::database::open(dir, &colibri::Options::new().create(false))?;
+    let database = sql::Database::with_storage(storage).map_err(failed)?;
+    let mut dump = Dump { dir, connection: database.connect(), out, tables };
+    dump.run()
+}
+
+impl Dump<'_> {
+    fn failed(&self, source: sql::Error) -> Failure {
+        Failure::Sql { dir: self.dir.to_owned(), source: Box::new(source) }
+    }
+
+    fn query(&mut self, text: &str) -> Result<Vec<sql::Row>> {
+        self.connection.query(text, ()).map_err(|source| self.failed(source))
+    }
+
+    fn text(&self, row: &sql::Row, column: usize) -> Result<String> {
+        Ok(self.maybe(row, column)?.unwrap_or_default())
+    }
+
+    fn maybe(&self, row: &sql::Row, column: usize) -> Result<Option<String>> {
+        row.get::<_, Option<String>>(column).map_err(|source| self.failed(source))
+    }
+
+    fn run(&mut self) -> Result<()> {
+        // Names in definitions come with their schemas then.
+        let begin = "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY; SET LOCAL search_path = pg_catalog";
+        self.connection.batch(begin).map_err(|source| self.failed(source))?;
+        writeln!(self.out, "-- Made by colibri dump --sql. Load it with: psql -v ON_ERROR_STOP=1 -1 -f FILE\n")?;
+        writeln!(self.out, "SET client_encoding = 'UTF8';\nSET standard_conforming_strings = on;\n")?;
+        if self.tables.is_empty() {
+            self.schemas()?;
+        }
+        let sequences = self.sequences()?;
+        let tables = self.relations("r")?;
+        for table in &tables {
+            self.table(table)?;
+        }
+        for table in &tables {
+            self.rows(table)?;
+        }
+        self.values(&sequences)?;
+        for table in &tables {
+            self.constraints(table, "u")?;
+            self.indexes(table)?;
+        }
+        for table in &tables {
+            self.constraints(table, "f")?;
+        }
+        self.views()?;
+        self.connection.batch("ROLLBACK").map_err(|source| self.failed(source))
+    }
+
+    /// Relations of a kind, in the order in which they were made.
+    fn relations(&mut self, kind: &str) -> Result<Vec<Relation>> {
+        let rows = self.query(&format!(
+            "SELECT c.oid::int8, n.nspname::text, c.relname::text, \
+             quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text) \
+             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+             WHERE c.relkind = '{kind}' AND {NOT_SYSTEM} ORDER BY c.oid"
+        ))?;
+        let mut relations = Vec::new();
+        for row in &rows {
+            let oid = row.get(0).map_err(|source| self.failed(source))?;
+            let (schema, plain, name) = (self.text(row, 1)?, self.text(row, 2)?, self.text(row, 3)?);
+            let is_wanted =
+                self.tables.is_empty() || self.tables.iter().any(|wanted| *wanted == plain || *wanted == name);
+            if is_wanted {
+                relations.push(Relation { oid, schema, plain, name });
+            }
+        }
+        Ok(relations)
+    }
+
+    fn schemas(&mut self) -> Result<()> {
+        let rows = self.query(&format!(
+            "SELECT quote_ident(n.nspname::text) FROM pg_namespace n WHERE {NOT_SYSTEM} AND n.nspname <> 'public' ORDER BY n.oid"
+        ))?;
+        for row in &rows {
+            writeln!(self.out, "CREATE SCHEMA {};", self.text(row, 0)?)?;
+        }
+        Ok(())
+    }
+
+    /// Sequences, but for those that identity columns make by themselves; gives all.
+    fn sequences(&mut self) -> Result<Vec<Relation>> {
+        let sequences = if self.tables.is_empty() { self.relations("S")? } else { Vec::new() };
+        for sequence in &sequences {
+            let rows = self.query(&format!(
+                "SELECT s.data_type::text, s.start_value::text, s.min_value::text, s.max_value::text, \
+                 s.increment_by::text, s.cycle::text FROM pg_sequences s \
+                 WHERE s.schemaname = {} AND s.sequencename = {} AND NOT EXISTS (SELECT 1 FROM pg_depend d \
+                 WHERE d.objid = {}::oid AND d.refobjid <> d.objid AND d.deptype = 'i')",
+                quoted(&sequence.schema),
+                quoted(&sequence.plain),
+                sequence.oid
+            ))?;
+            for row in &rows {
+                let field = |column| self.text(row, column);
+                let (ty, start, min, max, by) = (field(0)?, field(1)?, field(2)?, field(3)?, field(4)?);
+                let ty = match ty.as_str() {
+                    "20" => "bigint".to_owned(),
+                    "21" => "smallint".to_owned(),
+                    "23" => "integer".to_owned(),
+                    _ => ty,
+                };
+                let cycle = if field(5)? == "true" { " CYCLE" } else { "" };
+                let name = &sequence.name;
+                writeln!(
+                    self.out,
+                    "CREATE SEQUENCE {name} AS {ty} START {start} INCREMENT {by} MINVALUE {min} MAXVALUE {max}{cycle};"
+                )?;
+            }
+        }
+        Ok(sequences)
+    }
+
+    /// Columns as they are declared, and their names.
+    fn columns(&mut self, table: &Relation) -> Result<(Vec<String>, Vec<String>)> {
+        let rows = self.query(&format!(
+            "SELECT quote_ident(a.attname::text), format_type(a.atttypid, a.atttypmod), a.attnotnull::text, \
+             pg_get_expr(d.adbin, d.adrelid), a.attidentity::text \
+             FROM pg_attribute a LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum \
+             WHERE a.attrelid = {}::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+            table.oid
+        ))?;
+        let (mut declared, mut names) = (Vec::new(), Vec::new());
+        for row in &rows {
+            let (name, mut column) = (self.text(row, 0)?, format!("{} {}", self.text(row, 0)?, self.text(row, 1)?));
+            match self.text(row, 4)?.as_str() {
+                "d" => column += " GENERATED BY DEFAULT AS IDENTITY",
+                "a" => column += " GENERATED ALWAYS AS IDENTITY",
+                _ => {
+                    if let Some(default) = self.maybe(row, 3)? {
+                        column += &format!(" DEFAULT {default}");
+                    }
+                }
+            }
+            if self.text(row, 2)? == "true" {
+                column += " NOT NULL";
+            }
+            declared.push(column);
+            names.push(name);
+        }
+        Ok((declared, names))
+    }
+
+    /// Constraints of a kind: names, quoted, and definitions.
+    fn constraints_of(&mut self, table: &Relation, kinds: &str) -> Result<Vec<(String, String)>> {
+        let rows = self.query(&format!(
+            "SELECT quote_ident(conname::text), pg_get_constraintdef(oid) FROM pg_constraint \
+             WHERE conrelid = {}::oid AND contype::text IN ({kinds}) ORDER BY oid",
+            table.oid
+        ))?;
+        rows.iter().map(|row| Ok((self.text(row, 0)?, self.text(row, 1)?))).collect()
+    }
+
+    /// A table with what its rows are kept and checked by as they come: its primary key, and CHECK.
+    fn table(&mut self, table: &Relation) -> Result<()> {
+        let (mut parts, _) = self.columns(table)?;
+        for (name, definition) in self.constraints_of(table, "'p', 'c'")? {
+            parts.push(format!("CONSTRAINT {name} {definition}"));
+        }
+        writeln!(self.out, "\nCREATE TABLE {} (\n    {}\n);", table.name, parts.join(",\n    "))?;
+        Ok(())
+    }
+
+    fn rows(&mut self, table: &Relation) -> Result<()> {
+        let (_, names) = self.columns(table)?;
+        let list = names.join(", ");
+        writeln!(self.out, "\nCOPY {} ({list}) FROM stdin;", table.name)?;
+        let copy = format!("COPY {} ({list}) TO STDOUT", table.name);
+        if let Err(source) = self.connection.copy_out(&copy, self.out) {
+            return Err(self.failed(source));
+        }
+        writeln!(self.out, "\\.")?;
+        Ok(())
+    }
+
+    /// Where sequences stand, and which columns they belong to.
+    fn values(&mut self, sequences: &[Relation]) -> Result<()> {
+        writeln!(self.out)?;
+        for sequence in sequences {
+            let rows = self.query(&format!(
+                "SELECT last_value::text FROM pg_sequences WHERE schemaname = {} AND sequencename = {}",
+                quoted(&sequence.schema),
+                quoted(&sequence.plain)
+            ))?;
+            for row in &rows {
+                if let Some(last) = self.maybe(row, 0)? {
+                    writeln!(self.out, "SELECT pg_catalog.setval({}, {last}, true);", quoted(&sequence.name))?;
+                }
+            }
+            let owners = self.query(&format!(
+                "SELECT quote_ident(n.nspname::text) || '.' || quote_ident(c.relname::text) || '.' || quote_ident(a.attname::text) \
+                 FROM pg_depend d JOIN pg_class c ON c.oid = d.refobjid JOIN pg_namespace n ON n.oid = c.relnamespace \
+                 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.refobjsubid \
+                 WHERE d.objid = {}::oid AND d.deptype = 'a'",
+                sequence.oid
+            ))?;
+            for row in &owners {
+                writeln!(self.out, "ALTER SEQUENCE {} OWNED BY {};", sequence.name, self.text(row, 0)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn constraints(&mut self, table: &Relation, kind: &str) -> Result<()> {
+        for (name, definition) in self.constraints_of(table, &format!("'{kind}'"))? {
+            writeln!(self.out, "ALTER TABLE {} ADD CONSTRAINT {name} {definition};", table.name)?;
+        }
+        Ok(())
+    }
+
+    /// Indexes that no constraint has made.
+    fn indexes(&mut self, table: &Relation) -> Result<()> {
+        let rows = self.query(&format!(
+            "SELECT pg_get_indexdef(i.indexrelid) FROM pg_index i WHERE i.indrelid = {}::oid \
+             AND NOT EXISTS (SELECT 1 FROM pg_constraint c WHERE c.conindid = i.indexrelid AND c.contype::text IN ('p', 'u')) \
+             ORDER BY i.indexrelid",
+            table.oid
+        ))?;
+        for row in &rows {
+            writeln!(self.out, "{};", self.text(row, 0)?)?;
+        }
+        Ok(())
+    }
+
+    fn views(&mut self) -> Result<()> {
+        for view in self.relations("v")? {
+            let rows = self.query(&format!("SELECT pg_get_viewdef({}::oid)", view.oid))?;
+            for row in &rows {
+                // Names in it are as whoever made it wrote them.
+                let schema = quoted_name(&view.schema);
+                writeln!(self.out, "\nSET search_path = {schema}, public;")?;
+                let definition = self.text(row, 0)?;
+                writeln!(self.out, "CREATE VIEW {} AS {};", view.name, definition.trim().trim_end_matches(';'))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A literal.
+fn quoted(text: &str) -> String {
+    let quoted = text.replace('\'', "''");
+    if text.contains('\\') { format!("E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
+}
+
+fn quoted_name(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
