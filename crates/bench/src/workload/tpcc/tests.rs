@@ -424,7 +424,8 @@ fn every_band_of_the_audit_is_broken_by_a_workload_that_cheats() {
         findings.filter(|finding| finding.verdict == Verdict::Broken).map(|finding| finding.what).collect::<Vec<_>>()
     };
     assert_eq!(broken(&|_| {}), Vec::<String>::new());
-    let cases: [(&str, &dyn Fn(&mut Totals)); 9] = [
+    type Case<'a> = (&'a str, &'a dyn Fn(&mut Totals));
+    let cases: [Case<'_>; 9] = [
         ("orders rolled back", &|totals| totals.rolled_back[0] = 0),
         ("lines of an order", &|totals| totals.tally[LINES] /= 2),
         ("remote order lines", &|totals| totals.tally[REMOTE_LINES] = 0),
