@@ -367,6 +367,29 @@ fn keying_is_constant_and_thinking_is_not() {
 }
 
 #[test]
+fn the_load_of_terminals_is_at_its_level_from_the_first_second_on() {
+    let tpcc = Tpcc::new(Scale::new(2_000), 42);
+    let mut starts = vec![0_u32; 60];
+    for number in 0..20_000 {
+        let mut client = tpcc.client(number, 42);
+        let mut at = tpcc.first_wait(&mut client.random).unwrap();
+        let mut choice = tpcc.choose(&mut client);
+        while at < Duration::from_secs(60) {
+            starts[at.as_secs() as usize] += 1;
+            at += choice.think;
+            choice = tpcc.choose(&mut client);
+            at += choice.keying;
+        }
+    }
+    // 953 a second, over ten seconds 9,528 ± 98.
+    let level = 20_000.0 / tpcc.cycle().unwrap().as_secs_f64() * 10.0;
+    for (tenth, starts) in starts.chunks(10).enumerate() {
+        let off = f64::from(starts.iter().sum::<u32>()) / level - 1.0;
+        assert!(off.abs() < 0.04, "{tenth}: {off}");
+    }
+}
+
+#[test]
 fn homes_are_all_terminals_once() {
     let tpcc = Tpcc::new(Scale { warehouses: 7, ..SMALL }, 42);
     let homes: HashSet<(i64, i64)> = (0..70).map(|client| tpcc.home(client)).collect();
