@@ -200,7 +200,7 @@ fn open(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Opened> {
         url if url.contains("://") => Arc::new(Postgres::new(url).map_err(Error::usage)?),
         other => {
             return Err(Error::usage(format!(
-                "there is no target {other:?}: colibri, null, sqlite, or an address as postgres://localhost/bench"
+                "there is no target {other:?}: colibri, null, or an address as postgres://localhost/bench"
             )));
         }
     };

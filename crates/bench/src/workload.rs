@@ -184,6 +184,11 @@ pub(crate) trait Workload: Send + Sync + 'static {
         None
     }
 
+    /// How long a client with think times waits before its first transaction, so that the load is at its level at once.
+    fn first_wait(&self, random: &mut Random) -> Option<Duration> {
+        self.cycle().map(|cycle| cycle.mul_f64(random.unit()))
+    }
+
     fn client(&self, number: u32, seed: u64) -> Client {
         // The data have the streams of the seed itself.
         Client { random: Random::new(mix(seed ^ 0xC11E), u64::from(number)), number, deck: [0; 6] }

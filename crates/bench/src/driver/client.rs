@@ -63,7 +63,7 @@ impl Drop for AtWork<'_> {
 pub(super) async fn live(run: Arc<Run>, number: u32) {
     let mut client = run.workload.client(number, run.plan.seed);
     let mut first = match run.plan.pacing {
-        Pacing::Terminals => run.workload.cycle().map(|cycle| cycle.mul_f64(client.random.unit())),
+        Pacing::Terminals => run.workload.first_wait(&mut client.random),
         _ => None,
     };
     let mut turn = 0_u32;
@@ -76,7 +76,6 @@ pub(super) async fn live(run: Arc<Run>, number: u32) {
         let Choice { kind, keying, think } = run.workload.choose(&mut client);
         let due = match (&run.schedule, run.plan.pacing) {
             (Some(schedule), _) => schedule.take(),
-            // The first transactions are spread over a cycle, so that the load is at its level at once.
             (None, Pacing::Terminals) => Instant::now() + first.take().unwrap_or(keying),
             (None, _) => Instant::now(),
         };

@@ -3,6 +3,7 @@
 //! Invariants
 //! - There are never more sessions than the limit. They are made when they are needed first.
 //! - A session that is given back goes to who has waited longest.
+//! - Locks are taken in one order: the pool's, then a waiter's.
 //! - A ticket that is dropped leaves nothing behind: what it was given goes to the next.
 
 use std::collections::VecDeque;
@@ -80,17 +81,17 @@ impl SessionPool {
     }
 
     fn give(&self, given: Given) {
-        let mut state = self.state.lock();
-        let Some(next) = state.waiting.pop_front() else {
-            match given {
-                Given::Session(session) => state.idle.push(session),
-                Given::Room => state.room += 1,
-                Given::Closed => {}
-            }
-            return;
-        };
-        drop(state);
         let waker = {
+            // Held until it is given: who stops waiting at the same moment finds it, or is not given it.
+            let mut state = self.state.lock();
+            let Some(next) = state.waiting.pop_front() else {
+                match given {
+                    Given::Session(session) => state.idle.push(session),
+                    Given::Room => state.room += 1,
+                    Given::Closed => {}
+                }
+                return;
+            };
             let mut waiter = next.lock();
             waiter.given = Some(given);
             waiter.waker.clone()
@@ -163,10 +164,73 @@ impl Future for Take<'_> {
 impl Drop for Take<'_> {
     fn drop(&mut self) {
         let Some(waiter) = self.waiter.take() else { return };
-        self.pool.state.lock().waiting.retain(|other| !Arc::ptr_eq(other, &waiter));
-        let given = waiter.lock().given.take();
+        let given = {
+            let mut state = self.pool.state.lock();
+            state.waiting.retain(|other| !Arc::ptr_eq(other, &waiter));
+            waiter.lock().given.take()
+        };
         if let Some(given) = given {
             self.pool.give(given);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::null::Null;
+    use crate::workload::Workload;
+    use crate::workload::tpcc::{Scale, Tpcc};
+
+    fn pool(limit: u32) -> SessionPool {
+        let workload: Arc<dyn Workload> = Arc::new(Tpcc::new(Scale::new(1), 42));
+        let target: Arc<dyn Target> = Arc::new(Null::new(&workload));
+        let statements: Arc<[String]> = Arc::from(Vec::new());
+        let first = crate::driver::runtime(1).unwrap().block_on(async { target.connect(&[]).await }).unwrap();
+        SessionPool::new(&target, &statements, limit, first)
+    }
+
+    fn poll(take: &mut Take<'_>) -> Poll<Given> {
+        Pin::new(take).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn there_are_as_many_sessions_as_may_be_and_who_waits_longest_is_next() {
+        let pool = pool(2);
+        let Poll::Ready(Given::Session(session)) = poll(&mut pool.take()) else { panic!("the first is there") };
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)));
+        let (mut one, mut other) = (pool.take(), pool.take());
+        assert!(poll(&mut one).is_pending() && poll(&mut other).is_pending());
+        pool.put(session);
+        assert!(poll(&mut other).is_pending());
+        assert!(matches!(poll(&mut one), Poll::Ready(Given::Session(_))));
+        pool.put_room();
+        assert!(matches!(poll(&mut other), Poll::Ready(Given::Room)));
+    }
+
+    #[test]
+    fn who_stops_waiting_leaves_nothing_behind() {
+        let pool = pool(1);
+        let Poll::Ready(Given::Session(session)) = poll(&mut pool.take()) else { panic!("the first is there") };
+        let (mut gone, mut given, mut last) = (pool.take(), pool.take(), pool.take());
+        for take in [&mut gone, &mut given, &mut last] {
+            assert!(poll(take).is_pending());
+        }
+        drop(gone);
+        pool.put(session);
+        // It was given the session, and never looked.
+        drop(given);
+        assert!(matches!(poll(&mut last), Poll::Ready(Given::Session(_))));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_pool_that_is_closed() {
+        let pool = pool(1);
+        let taken = poll(&mut pool.take());
+        let mut waiting = pool.take();
+        assert!(taken.is_ready() && poll(&mut waiting).is_pending());
+        pool.close();
+        assert!(matches!(poll(&mut waiting), Poll::Ready(Given::Closed)));
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Closed)));
     }
 }

@@ -48,7 +48,7 @@ impl Step {
     }
 }
 
-/// When a commit of Colibri in process is answered, and of SQLite.
+/// When a commit of Colibri in process is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Durable {
     /// When it is on disk.
@@ -65,8 +65,8 @@ pub struct CommonArgs {
     /// What to do
     #[arg(value_enum, default_value = "all")]
     pub step: Step,
-    /// Who answers: colibri (in process), postgres://USER:PASSWORD@HOST:PORT/DATABASE (for a Unix socket: ?host=DIR), null
-    /// (nobody: the control group), or sqlite (in builds with --features rivals)
+    /// Who answers: colibri (in process), postgres://USER:PASSWORD@HOST:PORT/DATABASE (for a Unix socket: ?host=DIR), or null
+    /// (nobody: the control group)
     #[arg(long, default_value = "colibri")]
     pub target: String,
     /// Clients: terminals with think times, or those who ask without [default: ten terminals a warehouse; without think times

@@ -451,7 +451,8 @@ pub(crate) mod tests {
             (result.valid, result.reasons.join("; "))
         };
         assert_eq!(judged(&|_| {}), (true, String::new()));
-        let cases: [(&str, &dyn Fn(&mut RunResult)); 7] = [
+        type Case<'a> = (&'a str, &'a dyn Fn(&mut RunResult));
+        let cases: [Case<'_>; 7] = [
             ("generator was late", &|result| result.lag_us.p99 = 8_000.0),
             ("generator was the limit", &|result| {
                 result.control.as_mut().unwrap().throughput_per_s = 3_000.0;

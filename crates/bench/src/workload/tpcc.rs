@@ -216,6 +216,24 @@ impl Workload for Tpcc {
         Some(Duration::from_secs_f64(DECK.iter().map(seconds).sum::<f64>() / f64::from(CARDS)))
     }
 
+    /// What is left of a cycle that a visitor comes into at a random moment: long ones are met more often. Spread evenly over a mean cycle
+    /// instead, terminals would come in waves for minutes.
+    fn first_wait(&self, random: &mut Random) -> Option<Duration> {
+        let longest = DECK.iter().map(|&(_, keying, think)| keying as f64 + THINK_MAX * think).fold(0.0, f64::max);
+        let card = |random: &mut Random| {
+            let mut left = random.below(u64::from(CARDS)) as u8;
+            *DECK.iter().find(|(cards, ..)| left.checked_sub(*cards).map(|less| left = less).is_none()).expect("a card")
+        };
+        loop {
+            let (_, _, mean) = card(random);
+            let (_, keying, _) = card(random);
+            let cycle = keying as f64 + random.exponential(mean).min(mean * THINK_MAX);
+            if random.unit() * longest < cycle {
+                return Some(Duration::from_secs_f64(random.unit() * cycle));
+            }
+        }
+    }
+
     fn choose(&self, client: &mut Client) -> Choice {
         let left: u8 = client.deck[..5].iter().sum();
         if left == 0 {

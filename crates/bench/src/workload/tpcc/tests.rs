@@ -367,6 +367,29 @@ fn keying_is_constant_and_thinking_is_not() {
 }
 
 #[test]
+fn the_load_of_terminals_is_at_its_level_from_the_first_second_on() {
+    let tpcc = Tpcc::new(Scale::new(2_000), 42);
+    let mut starts = vec![0_u32; 60];
+    for number in 0..20_000 {
+        let mut client = tpcc.client(number, 42);
+        let mut at = tpcc.first_wait(&mut client.random).unwrap();
+        let mut choice = tpcc.choose(&mut client);
+        while at < Duration::from_secs(60) {
+            starts[at.as_secs() as usize] += 1;
+            at += choice.think;
+            choice = tpcc.choose(&mut client);
+            at += choice.keying;
+        }
+    }
+    // 953 a second, over ten seconds 9,528 ± 98.
+    let level = 20_000.0 / tpcc.cycle().unwrap().as_secs_f64() * 10.0;
+    for (tenth, starts) in starts.chunks(10).enumerate() {
+        let off = f64::from(starts.iter().sum::<u32>()) / level - 1.0;
+        assert!(off.abs() < 0.04, "{tenth}: {off}");
+    }
+}
+
+#[test]
 fn homes_are_all_terminals_once() {
     let tpcc = Tpcc::new(Scale { warehouses: 7, ..SMALL }, 42);
     let homes: HashSet<(i64, i64)> = (0..70).map(|client| tpcc.home(client)).collect();
@@ -424,7 +447,8 @@ fn every_band_of_the_audit_is_broken_by_a_workload_that_cheats() {
         findings.filter(|finding| finding.verdict == Verdict::Broken).map(|finding| finding.what).collect::<Vec<_>>()
     };
     assert_eq!(broken(&|_| {}), Vec::<String>::new());
-    let cases: [(&str, &dyn Fn(&mut Totals)); 9] = [
+    type Case<'a> = (&'a str, &'a dyn Fn(&mut Totals));
+    let cases: [Case<'_>; 9] = [
         ("orders rolled back", &|totals| totals.rolled_back[0] = 0),
         ("lines of an order", &|totals| totals.tally[LINES] /= 2),
         ("remote order lines", &|totals| totals.tally[REMOTE_LINES] = 0),

@@ -319,10 +319,9 @@ pub(super) async fn delivery(tpcc: &Tpcc, client: &mut Client, session: &mut Ses
             session.call(S::OldestNewOrder.id()).int(home).int(index as i64 + 1);
         }
         session.run().await?;
-        let mut call = usize::from(attempt == 0);
-        for order in orders.iter_mut().filter(|order| order.is_none()) {
+        let missing = orders.iter_mut().filter(|order| order.is_none());
+        for (call, order) in (usize::from(attempt == 0)..).zip(missing) {
             *order = session.answer(call).int(0, 0);
-            call += 1;
         }
     }
 

@@ -1,0 +1,157 @@
+//! `colibri bench tpcc | ycsb | stock | script` and what is done with their results, as a user meets them.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Runs `colibri bench` in a directory.
+fn bench(dir: &Path, args: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_colibri"))
+        .current_dir(dir)
+        .arg("bench")
+        .args(args.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn succeed(dir: &Path, args: &str) -> String {
+    let output = bench(dir, args);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{args}: {}\n{out}\n{err}", output.status);
+    out.into_owned()
+}
+
+fn results(path: &Path) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+const QUICK: &str = "--duration 400ms --warmup 100ms --no-control --clients 4";
+
+#[test]
+fn ycsb_loads_runs_checks_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = succeed(dir.path(), &format!("ycsb --workload d --records 300 {QUICK} --json r.json --html r.html"));
+    assert!(out.contains("acknowledged inserts are there") && out.ends_with("valid\n"), "{out}");
+    let result = &results(&dir.path().join("r.json"))[0];
+    assert_eq!(
+        (&result["valid"], &result["workload"], &result["target"]),
+        (&true.into(), &"ycsb".into(), &"colibri".into())
+    );
+    assert!(result["throughput_per_s"].as_f64().unwrap() > 0.0);
+    assert!(std::fs::read_to_string(dir.path().join("r.html")).unwrap().starts_with("<!DOCTYPE html>"));
+    let mut left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["r.html", "r.json"]);
+}
+
+#[test]
+fn steps_work_on_a_directory_that_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let step = |step: &str| bench(dir.path(), &format!("stock {step} --dir data --workload put-rand-order {QUICK}"));
+    let told = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    let early = step("run");
+    assert!(!early.status.success() && told(&early).contains("load them first"), "{}", told(&early));
+    for name in ["load", "load", "run", "run", "check"] {
+        let output = step(name);
+        assert!(output.status.success(), "{name}: {}", told(&output));
+    }
+    let other = bench(dir.path(), &format!("stock run --dir data --products 7 {QUICK}"));
+    assert!(told(&other).contains("holds other data"), "{}", told(&other));
+}
+
+#[test]
+fn tpcc_against_nobody_has_its_audit() {
+    let dir = tempfile::tempdir().unwrap();
+    let out =
+        succeed(dir.path(), "tpcc --target null --warehouses 20 --no-wait --duration 500ms --warmup 0s --json n.json");
+    for needle in ["NewOrder", "tpmC", "orders rolled back", "remote payments", "closed loop"] {
+        assert!(out.contains(needle), "{needle}: {out}");
+    }
+}
+
+#[test]
+fn results_are_compared_merged_and_kept_as_history() {
+    let dir = tempfile::tempdir().unwrap();
+    for shard in 0..2 {
+        succeed(
+            dir.path(),
+            &format!("ycsb --workload c --records 100 --target null {QUICK} --shard {shard}/2 --json s{shard}.json"),
+        );
+    }
+    succeed(dir.path(), "merge s0.json s1.json --json all.json --html all.html");
+    let count = |file: &str| results(&dir.path().join(file))[0]["kinds"][0]["committed"].as_u64().unwrap();
+    assert_eq!(count("all.json"), count("s0.json") + count("s1.json"));
+
+    succeed(dir.path(), "compare all.json all.json");
+    let slower = std::fs::read_to_string(dir.path().join("all.json")).unwrap();
+    let mut slower: serde_json::Value = serde_json::from_str(&slower).unwrap();
+    let result = &mut slower[0];
+    result["throughput_per_s"] = (result["throughput_per_s"].as_f64().unwrap() / 2.0).into();
+    for point in result["timeline"].as_array_mut().unwrap() {
+        point["per_s"] = (point["per_s"].as_f64().unwrap() / 2.0).into();
+    }
+    std::fs::write(dir.path().join("slower.json"), slower.to_string()).unwrap();
+    let worse = bench(dir.path(), "compare all.json slower.json");
+    assert_eq!(worse.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&worse.stdout).contains("WORSE"));
+    assert!(succeed(dir.path(), "history . --html h.html").contains("transactions/s"));
+}
+
+#[test]
+fn a_matrix_runs_everything_in_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let description = format!(
+        "rounds = 2\n[[workload]]\nname = 'reads'\ncommand = 'ycsb --workload c --records 100 {QUICK}'\n\
+         [[target]]\nname = 'nobody'\nflags = '--target null'\n[[target]]\nname = 'colibri'\nflags = ''\nbefore = 'echo up >> log'\n\
+         after = 'echo down >> log'\n"
+    );
+    std::fs::write(dir.path().join("m.toml"), description).unwrap();
+    let out = succeed(dir.path(), "matrix m.toml --json m.json --html m.html");
+    assert!(out.contains("nobody") && out.contains("colibri"), "{out}");
+    assert_eq!(results(&dir.path().join("m.json")).as_array().unwrap().len(), 4);
+    assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), "up\ndown\nup\ndown\n");
+}
+
+#[test]
+fn a_script_of_a_user_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join("setup.sql"),
+        "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0);",
+    )
+    .unwrap();
+    std::fs::write(dir.path().join("add.sql"), "\\set n random(1, 9)\nUPDATE t SET n = n + :n WHERE id = 1;").unwrap();
+    let out = succeed(dir.path(), &format!("script --file add.sql --setup setup.sql {QUICK}"));
+    assert!(out.contains("Script"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_is_told_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    for (args, needle) in [
+        ("tpcc --target oracle", "there is no target"),
+        ("tpcc run", "which database?"),
+        ("tpcc --warehouses 0", "--warehouses"),
+        ("ycsb --target postgres://localhost:1/x --duration 1s", "cannot connect"),
+        ("ycsb --rate -5", "unexpected argument"),
+        ("compare no such", "cannot read"),
+    ] {
+        let output = bench(dir.path(), args);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && told.contains(needle), "{args}: {told}");
+    }
+}
+
+#[test]
+fn the_highest_load_is_searched_for() {
+    let dir = tempfile::tempdir().unwrap();
+    // Whether the limit holds on a busy machine is not for a test to say.
+    let output = bench(
+        dir.path(),
+        "stock --target null --find-max --p99 1s --rounds 2 --duration 50ms --warmup 0s --no-control --json f.json",
+    );
+    let found = &results(&dir.path().join("f.json"))[0]["find_max"];
+    assert!(found["probes"].as_array().unwrap().len() > 2, "{}", String::from_utf8_lossy(&output.stderr));
+}
