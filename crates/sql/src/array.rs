@@ -457,7 +457,7 @@ impl<'t> Reader<'t> {
         }
         loop {
             let nested = self.rest.starts_with('{');
-            if nested != (lengths.len() > level + 1) && (count > 0 || values.len() > 0) {
+            if nested != (lengths.len() > level + 1) && (count > 0 || !values.is_empty()) {
                 return self.fail("Multidimensional arrays must have sub-arrays with matching dimensions.");
             }
             if nested {

@@ -22,7 +22,7 @@ fn database(oid: u32, name: &str, owner: RoleId) -> DatabaseInfo {
 }
 
 impl InMemory {
-    fn new() -> Arc<dyn Cluster> {
+    fn shared() -> Arc<dyn Cluster> {
         Arc::new(Self {
             databases: Mutex::new(vec![database(5, "db", 10)]),
             roles: Mutex::new(Arc::new(Roles::new("postgres"))),
@@ -139,8 +139,8 @@ impl World {
     fn new(setup: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new().durability(Durability::NoSync);
-        let engine = Engine::open(Database::open(&dir.path().join("db"), &options).unwrap()).unwrap();
-        let world = Self { engine, cluster: InMemory::new(), _dir: dir };
+        let engine = Engine::open(Database::open(dir.path().join("db"), &options).unwrap()).unwrap();
+        let world = Self { engine, cluster: InMemory::shared(), _dir: dir };
         world.session("postgres").run(setup).unwrap();
         world
     }

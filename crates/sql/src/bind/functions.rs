@@ -227,7 +227,7 @@ impl Binder<'_> {
 
     /// `json_build_object`: numbers and truth values are JSON as they are written, everything else is quoted.
     fn json_object(&mut self, exprs: &[&ast::Expr], span: Span) -> Result<Bound> {
-        if exprs.is_empty() || exprs.len() % 2 != 0 {
+        if exprs.is_empty() || !exprs.len().is_multiple_of(2) {
             let message = "argument list must have even number of elements";
             let error = Error::new(SqlState::BAD_PARAMETER, message)
                 .hint("The arguments of json_build_object() must consist of alternating keys and values.");
@@ -239,7 +239,7 @@ impl Binder<'_> {
             let ty = bound.ty.ty;
             let plain = matches!(ty.category(), Category::Number | Category::Boolean) && !ty.is_reg();
             let as_text = self.coerce(bound, Type::Text.into(), CastContext::Explicit, expr.span())?;
-            let is_key = index % 2 == 0;
+            let is_key = index.is_multiple_of(2);
             args.push(if is_key || plain || ty == Type::Json {
                 as_text
             } else {
