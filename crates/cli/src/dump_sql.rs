@@ -159,7 +159,9 @@ impl Dump<'_> {
 
     /// Sequences, but for those that columns make by themselves; gives all.
     fn sequences(&mut self) -> Result<Vec<Relation>> {
-        let sequences = if self.tables.is_empty() { self.relations("S")? } else { Vec::new() };
+        let mut sequences = if self.tables.is_empty() { self.relations("S")? } else { Vec::new() };
+        // Those that come with a column have other numbers after a load.
+        sequences.sort_by(|a, b| a.name.cmp(&b.name));
         for sequence in &sequences {
             if self.serials.iter().any(|serial| serial.sequence == sequence.oid) {
                 continue;
@@ -236,7 +238,7 @@ impl Dump<'_> {
              WHERE conrelid = {}::oid AND contype::text IN ({kinds}) ORDER BY oid",
             table.oid
         ))?;
-        rows.iter().map(|row| Ok((self.text(row, 0)?, self.text(row, 1)?))).collect()
+        rows.iter().map(|row| Ok((self.text(row, 0)?, with_parentheses_once(&self.text(row, 1)?)))).collect()
     }
 
     /// A table with what its rows are kept and checked by as they come: its primary key, and CHECK.
@@ -313,6 +315,21 @@ impl Dump<'_> {
         }
         Ok(())
     }
+}
+
+/// `CHECK (((a > 0)))` as `CHECK (a > 0)`: an expression that has its own parentheses is given some more each time that it is
+/// loaded and dumped.
+fn with_parentheses_once(definition: &str) -> String {
+    let mut expression = match definition.strip_prefix("CHECK (").and_then(|rest| rest.strip_suffix(')')) {
+        Some(expression) => expression,
+        None => return definition.to_owned(),
+    };
+    let bare = expression.trim_start_matches('(').trim_end_matches(')');
+    // Only where nothing but pairs around all of it can have gone.
+    if !bare.contains(['(', ')', '\'']) {
+        expression = bare;
+    }
+    format!("CHECK ({expression})")
 }
 
 /// A literal.
