@@ -39,7 +39,7 @@ use crate::{bootstrap, results};
 
 /// Run a described set of workloads on targets, interleaved
 ///
-/// The description is a TOML file with `rounds`, [[workload]] (name, command) and [[target]] (name, flags, before, after).
+/// The description is a TOML file with `rounds`, `[[workload]]` (name, command) and `[[target]]` (name, flags, before, after).
 #[derive(Debug, Clone, Args)]
 pub struct MatrixArgs {
     /// The description

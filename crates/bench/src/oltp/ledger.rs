@@ -2,7 +2,8 @@
 //!
 //! Invariants
 //! - What the kernel does not tell is `None`, never zero.
-//! - In process, target and generator have one account: the generator's part is what the control run cost.
+//! - In process, target and generator have one account: the generator's part is what the control run cost. Otherwise this process is
+//!   the generator.
 //!
 //! Not here: how accounts of processes are read (`idle::tree`), and the disk's own accounts.
 
@@ -24,7 +25,7 @@ pub(crate) struct Cost {
     pub(crate) cpu_us_per_txn: Option<f64>,
     /// Of this process, a transaction.
     pub(crate) own_cpu_us_per_txn: Option<f64>,
-    /// The generator's by the control run, a transaction.
+    /// The generator's, a transaction: in process what the control run cost, else all of this process.
     pub(crate) generator_cpu_us_per_txn: Option<f64>,
     /// CPUs that were busy on average.
     pub(crate) cpus: Option<f64>,
@@ -97,6 +98,10 @@ impl Ledger {
         let each = |sum: f64| (ended > 0).then(|| sum / ended as f64);
         let own_us = each(own.cpu_ns as f64 / 1e3);
         cost.own_cpu_us_per_txn = own_us;
+        if !in_process {
+            // Nothing else is in this process; the control run knows nothing of sockets.
+            cost.generator_cpu_us_per_txn = own_us;
+        }
         let used = server.as_ref().unwrap_or(own);
         cost.of = match (server.is_some(), in_process) {
             (true, _) => "server",
@@ -155,6 +160,7 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(cost.of, "server");
+        assert_eq!(cost.generator_cpu_us_per_txn, cost.own_cpu_us_per_txn);
         assert!(cost.cpu_us_per_txn.unwrap() < 1e5);
     }
 }

@@ -81,8 +81,13 @@ impl Script {
     /// # Errors
     /// A variable that is not set, an expression that is none.
     pub(crate) fn parse(name: &str, text: &str, setup: &str) -> Result<Self> {
-        let mut script =
-            Self { name: name.to_owned(), commands: Vec::new(), variables: 0, statements: Vec::new(), setup: statements(setup) };
+        let mut script = Self {
+            name: name.to_owned(),
+            commands: Vec::new(),
+            variables: 0,
+            statements: Vec::new(),
+            setup: statements(setup),
+        };
         let mut names: Vec<String> = Vec::new();
         let mut sql = String::new();
         for line in text.lines() {
@@ -149,8 +154,8 @@ impl Script {
                     let end = after.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(after.len());
                     let (name, after) = after.split_at(end);
                     let place = names.iter().position(|known| known == name);
-                    let place =
-                        place.ok_or_else(|| Error::usage(format!("{}: :{name} is not set before {statement}", self.name)))?;
+                    let place = place
+                        .ok_or_else(|| Error::usage(format!("{}: :{name} is not set before {statement}", self.name)))?;
                     let number = variables.iter().position(|&other| other == place).unwrap_or_else(|| {
                         variables.push(place);
                         variables.len() - 1
@@ -296,7 +301,9 @@ mod tests {
 
     #[test]
     fn variables_become_parameters_once_each_and_quotes_are_left_alone() {
-        let script = Script::parse("s", "\\set a 1\n\\set b :a + 1\nSELECT :b, :a, :b, ':a', x::int -- :c\n;BEGIN;", "").unwrap();
+        let script =
+            Script::parse("s", "\\set a 1\n\\set b :a + 1\nSELECT :b, :a, :b, ':a', x::int -- :c\n;BEGIN;", "")
+                .unwrap();
         assert_eq!(script.statements, ["SELECT $1, $2, $1, ':a', x::int"]);
         assert_eq!(script.commands[2], Command::Run(StatementId(FIRST), vec![1, 0]));
         assert_eq!(script.commands[3], Command::Run(BEGIN, Vec::new()));
@@ -304,7 +311,14 @@ mod tests {
 
     #[test]
     fn a_script_that_cannot_run_is_refused() {
-        for text in ["", "SELECT :a", "\\set a\nSELECT 1", "\\set a random(1\nSELECT 1", "\\shell rm\nSELECT 1", "\\set a :b\nSELECT :a"] {
+        for text in [
+            "",
+            "SELECT :a",
+            "\\set a\nSELECT 1",
+            "\\set a random(1\nSELECT 1",
+            "\\shell rm\nSELECT 1",
+            "\\set a :b\nSELECT :a",
+        ] {
             assert!(Script::parse("s", text, "").is_err(), "{text}");
         }
     }
@@ -317,7 +331,8 @@ mod tests {
         let runtime = driver::runtime(1).unwrap();
         runtime.block_on(load(&target, &workload, 1, &Arc::default())).unwrap();
         let statements = texts(Isolation::Default, workload.statements());
-        let measured = driver::run(&workload, &target, &statements, &plan(Pacing::Closed, 4, 0.5), &mut Unwatched).unwrap();
+        let measured =
+            driver::run(&workload, &target, &statements, &plan(Pacing::Closed, 4, 0.5), &mut Unwatched).unwrap();
         assert!(measured.ended() > 0 && measured.failed() == 0, "{:?}", measured.failures);
         let sums = "SELECT sum(balance), sum(abs(balance)) FROM accounts";
         let table = runtime.block_on(async { target.connect(&[]).await?.query(sums).await }).unwrap();
