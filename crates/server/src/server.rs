@@ -174,7 +174,8 @@ impl Server {
             listeners.push(Listener::unix(dir, port)?);
             self.shared.directory.set("unix_socket_directories", dir.display());
         }
-        let hosts: Vec<String> = listeners.iter().filter(|listener| listener.port().is_some()).map(Listener::name).collect();
+        let hosts: Vec<String> =
+            listeners.iter().filter(|listener| listener.port().is_some()).map(Listener::name).collect();
         self.shared.directory.set("listen_addresses", hosts.join(","));
         self.shared.directory.set("port", port);
         Ok(listeners)

@@ -118,7 +118,8 @@ mod tests {
                     // Texts with zeros, and dates beyond the calendar, are refused on the way back.
                     let Ok(back) = read(ty, format, &out, &env) else { continue };
                     // Text does not tell one NaN from another.
-                    let both_nan = matches!((&back, &value), (Datum::Float(a), Datum::Float(b)) if a.is_nan() && b.is_nan());
+                    let both_nan =
+                        matches!((&back, &value), (Datum::Float(a), Datum::Float(b)) if a.is_nan() && b.is_nan());
                     assert!(both_nan || same(&back, &value), "{ty} {value:?} {back:?}");
                     compared += 1;
                 }

@@ -327,9 +327,8 @@ mod tests {
                 (0..random.usize(..30)).map(|_| *random.choice(alphabet).unwrap()).collect()
             };
             let (first, last) = (text(b"ny,,,=rabc\xff"), text(b"c=biws,,rp=+/\xff"));
-            let begin = |first: &[u8]| {
-                Exchange::begin(Some(&verifier), b"secret", "me", MECHANISM, Binding::None, first)
-            };
+            let begin =
+                |first: &[u8]| Exchange::begin(Some(&verifier), b"secret", "me", MECHANISM, Binding::None, first);
             _ = begin(&first);
             assert!(!matches!(begin(b"n,,n=,r=a").unwrap().0.finish(&last), Ok(Some(_))));
         }

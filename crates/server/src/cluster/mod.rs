@@ -156,9 +156,7 @@ impl Directory {
             let Some(name) = name.to_str() else { continue };
             if name.starts_with(DROPPED) {
                 fs::remove_dir_all(entry.path()).map_err(io_error("cannot remove", &entry.path()))?;
-            } else if databases.place(name).is_none()
-                && check_name(name).is_ok()
-                && entry.path().join("data").exists()
+            } else if databases.place(name).is_none() && check_name(name).is_ok() && entry.path().join("data").exists()
             {
                 databases.add(name, colibri_sql::cluster::BOOTSTRAP_ROLE);
                 changed = true;

@@ -245,7 +245,8 @@ mod tests {
 
     #[test]
     fn a_row_has_values_in_the_formats_asked_for() {
-        let column = |name: &str, ty: Type| ResultColumn { name: CompactString::new(name), ty: ty.into(), origin: None };
+        let column =
+            |name: &str, ty: Type| ResultColumn { name: CompactString::new(name), ty: ty.into(), origin: None };
         let columns = [column("a", Type::Int4), column("b", Type::Text), column("c", Type::Int2)];
         let formats = Formats::Each([Format::Binary, Format::Text, Format::Text].into());
         let mut out = Out::new();

@@ -74,10 +74,17 @@ fn format(reader: &mut Reader<'_>) -> Result<Format, Error> {
 #[derive(Debug)]
 pub(crate) enum Message<'a> {
     Query(&'a str),
-    Parse { name: &'a str, text: &'a str, types: Vec<u32> },
+    Parse {
+        name: &'a str,
+        text: &'a str,
+        types: Vec<u32>,
+    },
     Bind(Bind<'a>),
     Describe(Target<'a>),
-    Execute { portal: &'a str, rows_max: usize },
+    Execute {
+        portal: &'a str,
+        rows_max: usize,
+    },
     Close(Target<'a>),
     Sync,
     Flush,
@@ -209,7 +216,8 @@ mod tests {
 
     #[test]
     fn lengths_and_kinds_that_cannot_be_are_refused_at_once() {
-        for wrong in [&b"Q\0\0\0\x03"[..], b"Q\xff\xff\xff\xff", b"Q\x7f\xff\xff\xff", b"S\0\0\xff\xff", b"!", b"\0\0"] {
+        for wrong in [&b"Q\0\0\0\x03"[..], b"Q\xff\xff\xff\xff", b"Q\x7f\xff\xff\xff", b"S\0\0\xff\xff", b"!", b"\0\0"]
+        {
             assert_eq!(header(wrong, BYTES_MAX).unwrap_err().state().0, "08P01", "{wrong:?}");
         }
     }

@@ -117,12 +117,7 @@ impl Client {
         }
     }
 
-    async fn step(
-        &mut self,
-        running: &mut Option<Running>,
-        rows: &mut Rows,
-        turn: &Turn,
-    ) -> Result<Progress, Failure> {
+    async fn step(&mut self, running: &mut Option<Running>, rows: &mut Rows, turn: &Turn) -> Result<Progress, Failure> {
         let Some(at_work) = running else { return Err(Error::internal("no statement is at work").into()) };
         let stepped = if at_work.prepared().ignores_budget() {
             let (Some(mut moved), mut filled) = (running.take(), std::mem::take(rows)) else {

@@ -103,9 +103,10 @@ impl Portals {
 
     fn statement(&self, name: &str, session: &Session) -> Result<Statement, Error> {
         if name.is_empty() {
-            return self.unnamed_statement.clone().ok_or_else(|| {
-                Error::new(SqlState::NO_SUCH_PREPARED, "unnamed prepared statement does not exist")
-            });
+            return self
+                .unnamed_statement
+                .clone()
+                .ok_or_else(|| Error::new(SqlState::NO_SUCH_PREPARED, "unnamed prepared statement does not exist"));
         }
         if let Some(prepared) = session.named(name) {
             return Ok(Statement::Sql(Arc::clone(prepared)));

@@ -198,10 +198,8 @@ fn usual(name: &str, value: &str) -> Result<String> {
         Kind::Integer(min, max) => {
             let number: i64 = value.trim().parse().map_err(|_| invalid(known.name, value))?;
             if !(*min..=*max).contains(&number) {
-                let message = format!(
-                    "{number} is outside the valid range for parameter \"{}\" ({min} .. {max})",
-                    known.name
-                );
+                let message =
+                    format!("{number} is outside the valid range for parameter \"{}\" ({min} .. {max})", known.name);
                 return Err(Error::new(SqlState::BAD_PARAMETER, message));
             }
             number.to_string()
