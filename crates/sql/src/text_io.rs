@@ -275,7 +275,11 @@ pub(crate) fn write_float8(value: f64, extra_float_digits: i32, out: &mut String
     }
     if extra_float_digits > 0 {
         let above = f64::from_bits(value.abs().to_bits() + 1);
-        write_shortest(&shortest(value, above - value.abs(), format!("{value:e}")), 15, out);
+        write_shortest(
+            &shortest(value, above - value.abs(), format!("{value:e}"), |text| text.parse() == Ok(value)),
+            15,
+            out,
+        );
     } else {
         write_general(value, (15 + extra_float_digits).max(1) as usize, out);
     }
@@ -289,7 +293,11 @@ pub(crate) fn write_float4(value: f32, extra_float_digits: i32, out: &mut String
     if extra_float_digits > 0 {
         let above = f64::from(f32::from_bits(value.abs().to_bits() + 1));
         let wide = f64::from(value);
-        write_shortest(&shortest(wide, above - wide.abs(), format!("{value:e}")), 6, out);
+        write_shortest(
+            &shortest(wide, above - wide.abs(), format!("{value:e}"), |text| text.parse() == Ok(value)),
+            6,
+            out,
+        );
     } else {
         write_general(f64::from(value), (6 + extra_float_digits).max(1) as usize, out);
     }
@@ -308,14 +316,20 @@ fn write_special_float(value: f64, out: &mut String) -> bool {
 
 /// The shortest digits as PostgreSQL finds them: rounded half to even, and never exactly halfway to a neighbour, which
 /// other algorithms allow. `unit` is the distance to the next float.
-fn shortest(value: f64, unit: f64, digits: String) -> String {
+/// `is_value` says whether digits are read as the value.
+fn shortest(value: f64, unit: f64, digits: String, is_value: impl Fn(&str) -> bool) -> String {
     // Only numbers with few or no bits after the point have decimals of so few digits halfway to a neighbour.
     if !(unit.is_finite() && unit >= 1.0 / 512.0 && value.abs() < 1e30) {
         return digits;
     }
     let count = digits.bytes().take_while(|&byte| byte != b'e').filter(u8::is_ascii_digit).count();
     for places in count - 1..17 {
-        let candidate = format!("{value:.places$e}");
+        let mut candidate = format!("{value:.places$e}");
+        // Bug: the nearest decimal of so many digits was taken without a look at what it is read as. Consequence: a power of
+        // two, whose lower neighbour is nearer than its upper one, was written as that neighbour. Fix: then it is not it.
+        if !is_value(&candidate) {
+            candidate.clone_from(&digits);
+        }
         if !is_halfway(&candidate, value.abs(), unit) {
             return candidate;
         }
@@ -377,5 +391,27 @@ fn write_shortest(scientific: &str, exponent_end: i32, out: &mut String) {
         out.push_str(&digits[..whole]);
         out.push('.');
         out.push_str(&digits[whole..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_two_are_read_as_what_they_were() {
+        for exponent in -20..100 {
+            for sign in [1.0, -1.0] {
+                let (real, double) = (sign as f32 * 2_f32.powi(exponent), sign * 2_f64.powi(exponent));
+                let (mut of_real, mut of_double) = (String::new(), String::new());
+                write_float4(real, 1, &mut of_real);
+                write_float8(double, 1, &mut of_double);
+                assert_eq!(of_real.parse(), Ok(real), "{exponent}");
+                assert_eq!(of_double.parse(), Ok(double), "{exponent}");
+            }
+        }
+        let mut text = String::new();
+        write_float4(2_f32.powi(90), 1, &mut text);
+        assert_eq!(text, "1.2379401e+27");
     }
 }

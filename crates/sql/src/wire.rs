@@ -109,7 +109,9 @@ mod tests {
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
         let mut compared = 0;
-        for ty in Type::ALL.into_iter().filter(|&ty| ty != Type::Void && ty != Type::Char) {
+        // Random texts are longer than the one character of "char".
+        let kept = |ty: &Type| !matches!(ty, Type::Void | Type::Char | Type::InternalChar);
+        for ty in Type::ALL.into_iter().filter(kept) {
             for format in [Format::Text, Format::Binary] {
                 for _ in 0..500 {
                     let (value, mut scratch, mut out) = (random_datum(ty, &mut random), String::new(), Vec::new());

@@ -16,20 +16,16 @@ use super::{Error, Result};
 /// use colibri::sql::Value;
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # let db = colibri::sql::Database::open(dir.path())?;
-/// let row = db.connect().query_row("SELECT 1, 'two', NULL", ())?;
+/// let mut conn = db.connect();
+/// let row = conn.query_row("SELECT 1, 'two', NULL", ())?;
 /// assert_eq!(row.get::<_, Value>(0)?, Value::Int(1));
 /// assert_eq!(row.get::<_, Value>(1)?, Value::from("two"));
 /// assert_eq!(row.get::<_, Value>(2)?, Value::Null);
 ///
 /// let pairs = Value::Array(vec![Value::Array(vec![Value::Int(1), Value::Null])]);
-/// let row = conn.query_row("SELECT $1::int[] || ARRAY[3, 4]", (&pairs,))?;
-/// assert_eq!(
-///     row.get::<_, Value>(0)?,
-///     Value::Array(vec![
-///         Value::Array(vec![Value::Int(1), Value::Null]),
-///         Value::Array(vec![Value::Int(3), Value::Int(4)]),
-///     ])
-/// );
+/// let row = conn.query_row("SELECT $1::int[], array_length($1::int[], 2)", (&pairs,))?;
+/// assert_eq!(row.get::<_, Value>(0)?, pairs);
+/// assert_eq!(row.get::<_, i32>(1)?, 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
