@@ -388,17 +388,24 @@ impl Workload for Ycsb {
                 findings.push(Finding::share(&what, found, all, share, share - band, share + band));
             }
         }
-        let (what, expected) = match self.distribution {
+        // Where the share was when the run began, and when it ended.
+        let (what, began, ended) = match self.distribution {
             Distribution::Uniform => return findings,
-            Distribution::Zipfian => ("share of the most popular key", 1.0 / self.zipfian.zeta()),
-            Distribution::Hotspot => ("share of the hot keys", HOT_OPERATIONS as f64 / 100.0),
+            Distribution::Zipfian => {
+                let share = 1.0 / self.zipfian.zeta();
+                ("share of the most popular key", share, share)
+            }
+            Distribution::Hotspot => {
+                let share = HOT_OPERATIONS as f64 / 100.0;
+                ("share of the hot keys", share, share)
+            }
             Distribution::Latest => {
-                // It falls while records are inserted, by little.
-                let present = self.present.load(Ordering::Relaxed) + self.inserted.visible() / 2;
-                ("share of the latest key", 1.0 / Zipfian::new(present).zeta())
+                let present = self.present.load(Ordering::Relaxed);
+                let share = |records| 1.0 / Zipfian::new(records).zeta();
+                ("share of the latest key", share(present), share(present + self.inserted.visible()))
             }
         };
-        let (low, high) = (expected * 0.97, expected * 1.03);
+        let (expected, low, high) = ((began + ended) / 2.0, ended * 0.97, began * 1.03);
         findings.push(Finding::share(what, totals.tally[TOP], totals.tally[DRAWS], expected, low, high));
         findings
     }

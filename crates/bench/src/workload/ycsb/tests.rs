@@ -160,6 +160,28 @@ fn the_latest_record_is_the_most_popular_however_many_there_are() {
     assert_eq!(counts.len() as u64, RECORDS + under_way);
 }
 
+/// Bug: the share of the latest key was expected as of the middle of the run. Consequence: of a run that inserted more
+/// records than it found, the audit broke. Fix: the band reaches from the share at the beginning to that at the end.
+#[test]
+fn the_audit_of_d_knows_that_there_are_more_and_more_records() {
+    let ycsb = ycsb(Letter::D, None);
+    let mut random = Random::new(42, 0);
+    let mut totals = Totals { committed: vec![0; KINDS.len()], ..Totals::default() };
+    for _ in 0..20_000 {
+        for _ in 0..19 {
+            totals.tally[TOP] += u64::from(ycsb.draw(&mut random).1);
+            totals.tally[DRAWS] += 1;
+        }
+        ycsb.inserted.end(ycsb.inserted.begin(), true);
+    }
+    let of_latest = |totals: &Totals| ycsb.audit(totals).pop().unwrap();
+    assert_eq!(of_latest(&totals).verdict, Verdict::Holds, "{:?}", of_latest(&totals));
+    totals.tally[TOP] /= 2;
+    assert_eq!(of_latest(&totals).verdict, Verdict::Broken);
+    totals.tally[TOP] *= 3;
+    assert_eq!(of_latest(&totals).verdict, Verdict::Broken);
+}
+
 #[test]
 fn shards_insert_different_records() {
     let number = |shard, index| Ycsb::new(Letter::D, None, RECORDS, 42, shard).number_of_insert(index);
