@@ -426,6 +426,27 @@ fn skip(ty: Type, descending: bool, not_null: bool, input: &mut &[u8]) -> Result
     Ok(())
 }
 
+/// How many bytes the first `columns` columns of a key take: of an index' entry, or of a row's key.
+///
+/// # Errors
+/// The key is damaged.
+pub(crate) fn prefix_bytes(table: &Table, index: Option<&Index>, columns: usize, key: &[u8]) -> Result<usize> {
+    let mut rest = key;
+    match index {
+        Some(index) => {
+            for part in &index.columns[..columns] {
+                skip(table.columns[part.column].ty.ty, part.descending, false, &mut rest)?;
+            }
+        }
+        None => {
+            for &column in &table.key_columns()[..columns] {
+                skip(table.columns[column].ty.ty, false, true, &mut rest)?;
+            }
+        }
+    }
+    Ok(key.len() - rest.len())
+}
+
 /// All keys that begin with a prefix.
 pub(crate) fn prefix_range(prefix: Key) -> KeyRange {
     let high = key::prefix_end(&prefix).map_or(Bound::Unbounded, Bound::Excluded);

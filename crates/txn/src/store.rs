@@ -244,6 +244,13 @@ pub trait Transaction: Send + 'static {
     /// As [`Transaction::get`].
     fn estimate(&self, space: &Space, range: &KeyRange) -> Result<u64>;
 
+    /// At most `keys_max` keys of a space, in order and about evenly spread over its entries: what the entries look like, for
+    /// estimates. The transaction does not come to depend on them.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    fn sample(&self, space: &Space, keys_max: usize) -> Result<Vec<Key>>;
+
     /// Writes a whole value. What was there before does not matter; a caller to whom it matters has read it.
     ///
     /// # Errors

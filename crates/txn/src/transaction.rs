@@ -465,6 +465,33 @@ impl Transaction for LocalTransaction {
         self.base_count(space.id, range)
     }
 
+    fn sample(&self, space: &Space, keys_max: usize) -> Result<Vec<Key>> {
+        // Each key stands for as many neighbours on both sides.
+        let spread = |entries: u64| {
+            let keys = entries.min(keys_max as u64);
+            (0..keys).map(move |nth| (u128::from(2 * nth + 1) * u128::from(entries) / u128::from(2 * keys)) as u64)
+        };
+        let of_view = |view: &View<'_>| -> Result<Vec<Key>> {
+            let mut keys = Vec::new();
+            for rank in spread(view.stat().entries) {
+                if let Some((key, _)) = view.nth(rank)? {
+                    keys.push(Key::from_slice(&key));
+                }
+            }
+            Ok(keys)
+        };
+        match self.own_base(space.id) {
+            Some(Base::Made(entries)) => {
+                Ok(spread(entries.len() as u64).map(|rank| Key::from_slice(&entries[rank as usize].0)).collect())
+            }
+            Some(_) => Ok(Vec::new()),
+            None => match self.find_open(space.id) {
+                Some(open) => of_view(&self.snapshot.view_open(open)),
+                None => of_view(&self.snapshot.view_open(&self.find_table(space.id)?)),
+            },
+        }
+    }
+
     fn put(&mut self, space: &Space, key: &[u8], value: &[u8]) -> Result<()> {
         self.check_writable(space.id)?;
         self.check_key(key)?;

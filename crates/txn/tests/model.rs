@@ -11,7 +11,7 @@ use std::ops::{Bound, ControlFlow};
 use colibri_txn::{
     ColumnSet, Direction, Error, Key, KeyRange, LocalTransaction, Savepoint, Space, SpaceId, Store, Transaction,
 };
-use common::{begin, open_with, read_only, write};
+use common::{begin, fill, key, open_with, read_only, rows, write};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -235,5 +235,25 @@ fn a_transaction_that_writes_too_much_is_refused_and_goes_on() {
     let many = (0..100_u8).map(|n| (Key::from_slice(&[n]), vec![0; 10])).collect();
     txn.create_space(SpaceId(2)).unwrap();
     assert!(matches!(txn.load(&Space::new(SpaceId(2)), many), Err(Error::TooLarge { .. })));
+    txn.commit().unwrap().wait().unwrap();
+}
+
+#[test]
+fn a_sample_is_spread_over_all_keys_and_nothing_depends_on_it() {
+    let store = common::open();
+    assert_eq!(begin(&store, read_only()).sample(&rows(), 8).unwrap().len(), 0);
+    let values: Vec<(u16, i64)> = (0..800).map(|number| (number, 0)).collect();
+    fill(&store, &values);
+    let wanted: Vec<_> = (0..8).map(|nth| key(50 + nth * 100)).collect();
+    let mut txn = begin(&store, write());
+    let found = txn.sample(&rows(), 8).unwrap();
+    assert_eq!(
+        found.iter().map(|key| &**key).collect::<Vec<_>>(),
+        wanted.iter().map(|key| &key[..]).collect::<Vec<_>>()
+    );
+    assert_eq!(txn.sample(&rows(), 1_000).unwrap().len(), 800);
+    // Others' writes to what was sampled are no conflict.
+    txn.put(&rows(), &key(2_000), b"").unwrap();
+    fill(&store, &[(50, 1), (150, 1)]);
     txn.commit().unwrap().wait().unwrap();
 }

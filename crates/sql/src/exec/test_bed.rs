@@ -109,6 +109,10 @@ impl Transaction for MemoryTxn {
         Ok(0)
     }
 
+    fn sample(&self, _: &Space, _: usize) -> TxnResult<Vec<colibri_txn::Key>> {
+        Ok(Vec::new())
+    }
+
     fn put(&mut self, space: &Space, key: &[u8], value: &[u8]) -> TxnResult<()> {
         self.entries.insert((space.id.0, key.to_vec()), value.to_vec());
         Ok(())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, Direction};
 
-use super::{Layout, Ordered, Planned, Planner, filtered};
+use super::{Layout, Ordered, Planned, Planner, Sizes, filtered};
 use crate::bind::rewrite;
 use crate::catalog::{Index, Table};
 use crate::expr::{CompareOp, Expr, Test};
@@ -20,6 +20,8 @@ const LOOKUP_COST: f64 = 3.0;
 const FILTER_SELECTIVITY: f64 = 0.3;
 /// What part of the rows a range on one side leaves.
 const RANGE_SELECTIVITY: f64 = 0.3;
+/// What part of the rows a range between two values leaves.
+const BETWEEN_SELECTIVITY: f64 = 0.01;
 
 /// What a condition says about one column of a table.
 #[derive(Debug, Clone)]
@@ -153,7 +155,8 @@ impl Wanted<'_> {
     }
 
     /// The path by a key's columns, or `None` if the conditions say nothing about the first one.
-    fn path(&self, index: Option<&Arc<Index>>, sargable: &[Sargable], rows: f64) -> Path {
+    fn path(&self, index: Option<&Arc<Index>>, sargable: &[Sargable], sizes: &dyn Sizes) -> Path {
+        let rows = sizes.rows(self.table).max(1.0);
         let key: Vec<(usize, bool, bool)> = match index {
             Some(index) => {
                 index.columns.iter().map(|column| (column.column, column.descending, column.nulls_first)).collect()
@@ -208,14 +211,19 @@ impl Wanted<'_> {
         }
         let is_unique = index.is_none_or(|index| index.unique) && !key.is_empty();
         let whole = equal == key.len() && !key.is_empty();
-        let mut found = if whole && is_unique {
-            fan_out
-        } else {
-            // Without statistics: each column of the key narrows alike, the last one of an index less.
-            let part = equal as f64 / (key.len() as f64 + if is_unique { 0.0 } else { 0.5 });
-            (rows.max(1.0).powf(1.0 - part) * fan_out).min(rows)
+        let mut found = match equal {
+            0 => rows,
+            _ if whole && is_unique => fan_out,
+            _ => {
+                let alike = sizes.rows_alike(self.table, index.map(|index| &**index), equal);
+                (alike.unwrap_or(1.0) * fan_out).min(rows)
+            }
         };
-        found *= RANGE_SELECTIVITY.powi(sides);
+        found *= match sides {
+            0 => 1.0,
+            1 => RANGE_SELECTIVITY,
+            _ => BETWEEN_SELECTIVITY,
+        };
         let is_list = |part: &KeyPart| matches!(part, KeyPart::In(_) | KeyPart::AnyOf(_));
         let has_in = ranges.prefix.iter().any(is_list);
         let order = if has_in && !whole {
@@ -272,14 +280,10 @@ impl Wanted<'_> {
     }
 
     /// All ways, with what each costs.
-    pub(super) fn paths(&self, rows: f64) -> Vec<Path> {
+    pub(super) fn paths(&self, sizes: &dyn Sizes) -> Vec<Path> {
         let sargable = self.sargable();
-        let mut paths = vec![self.path(None, &sargable, rows)];
-        for index in &self.table.indexes {
-            let path = self.path(Some(index), &sargable, rows);
-            paths.push(path);
-        }
-        paths
+        let indexes = self.table.indexes.iter().map(Some);
+        std::iter::once(None).chain(indexes).map(|index| self.path(index, &sargable, sizes)).collect()
     }
 }
 
@@ -310,9 +314,8 @@ pub(super) fn satisfies(order: &[Ordered], wanted: &[Ordered]) -> Option<Directi
 impl Planner<'_> {
     /// The cheapest way, given the order that would spare a sort and how many rows are taken at most.
     pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &[Ordered], limit: Option<f64>) -> (Path, Direction) {
-        let rows = self.sizes.rows(wanted.table).max(1.0);
         let mut best: Option<(f64, Path, Direction)> = None;
-        for path in wanted.paths(rows) {
+        for path in wanted.paths(self.sizes) {
             // Reading all of an index is of use only for its order or if it holds all.
             let whole = path.ranges.prefix.is_empty() && path.ranges.low.is_none() && path.ranges.high.is_none();
             let order: Vec<Ordered> =

@@ -291,8 +291,7 @@ impl Planner<'_> {
                 conditions: &conditions,
                 known: &|column| columns.has(column),
             };
-            let rows = self.sizes.rows(table).max(1.0);
-            for path in wanted.paths(rows) {
+            for path in wanted.paths(self.sizes) {
                 let uses_outer = path.taken.iter().any(|&taken| columns.has_any(&conditions[taken]));
                 let cost = planned.rows * (SEEK_COST + path.cost);
                 if uses_outer && cost < best.0 {
@@ -431,9 +430,8 @@ impl Planner<'_> {
             conditions: &conditions,
             known: &|column| columns.has(column),
         };
-        let rows = self.sizes.rows(table).max(1.0);
         let path = wanted
-            .paths(rows)
+            .paths(self.sizes)
             .into_iter()
             .min_by(|a, b| a.cost.total_cmp(&b.cost))
             .ok_or_else(|| Error::internal("a table has no path"))?;

@@ -13,7 +13,7 @@ mod write;
 
 use crate::bind::logical::Query;
 use crate::bind::rewrite;
-use crate::catalog::Table;
+use crate::catalog::{Index, Table};
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::{Fragment, Node, OutputColumn};
@@ -24,6 +24,10 @@ pub(crate) use write::{plan_delete, plan_insert, plan_update, reference_access};
 pub(crate) trait Sizes {
     /// How many rows a table has.
     fn rows(&self, table: &Table) -> f64;
+
+    /// About how many rows have the values that some row has in the first `columns` columns of an index, or of the primary
+    /// key; `None` if the table has no rows to learn it from.
+    fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<f64>;
 }
 
 /// Plans a query whose first `args` slots are filled from outside.

@@ -272,12 +272,11 @@ impl Planner<'_> {
         let needed: Vec<usize> = column.iter().copied().collect();
         let wanted =
             Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
-        let rows = self.sizes.rows(table).max(1.0);
         match (call.aggregate.name, column) {
             ("count", None) => {
                 // Each range is counted once; a range of NULLs does not exist in the primary key.
                 let exact = |path: &Path| path.taken.len() == conditions.len();
-                let path = wanted.paths(rows).into_iter().find(exact)?;
+                let path = wanted.paths(self.sizes).into_iter().find(exact)?;
                 let access = match path.index {
                     None => Access::Key { ranges: path.ranges },
                     Some(index) => Access::Index { index, ranges: path.ranges, covering: true },
@@ -290,7 +289,7 @@ impl Planner<'_> {
                     path.taken.len() == conditions.len()
                         && path.order.first().is_some_and(|first| first.column == column)
                 };
-                let path = wanted.paths(rows).into_iter().find(ends_there)?;
+                let path = wanted.paths(self.sizes).into_iter().find(ends_there)?;
                 let first = path.order[0];
                 let direction = if first.descending == descending { Direction::Forward } else { Direction::Backward };
                 let mut conditions = conditions.clone();

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use colibri_txn::{Begin, Isolation, LocalTransaction, Transaction};
+use colibri_txn::{Begin, Isolation, Key, LocalTransaction, Space, SpaceId, Transaction};
 use sqlparser::ast;
 
 use super::activity::Counter;
 use super::{Session, TransactionState, control};
 use crate::admin;
 use crate::bind::{Binder, Need};
-use crate::catalog::Table;
+use crate::catalog::{Index, Table};
 use crate::cluster::Authority;
 use crate::error::{Error, Result, SqlState};
 use crate::lift::Lifted;
@@ -29,6 +29,8 @@ const PLANS_MAX: usize = 512;
 const RUNS_BETWEEN_LOOKS: u32 = 32;
 /// A table that has grown or shrunk by this factor may deserve another plan.
 const SIZE_FACTOR: f64 = 4.0;
+/// How many keys are looked at to learn how many rows are alike.
+const SAMPLE_KEYS: usize = 8;
 /// Below this many rows a table's size does not matter.
 const ROWS_SMALL: f64 = 200.0;
 
@@ -128,7 +130,17 @@ pub enum Lifting {
 struct TxnSizes<'t> {
     txn: &'t LocalTransaction,
     asked: RefCell<Vec<(Arc<Table>, f64)>>,
+    alike: RefCell<HashMap<Prefix, Option<f64>>>,
     tables: &'t crate::catalog::Catalog,
+}
+
+/// The first columns of a key: the space of a table's rows or of an index, and how many columns.
+type Prefix = (SpaceId, usize);
+
+impl<'t> TxnSizes<'t> {
+    fn new(txn: &'t LocalTransaction, tables: &'t crate::catalog::Catalog) -> Self {
+        Self { txn, asked: RefCell::default(), alike: RefCell::default(), tables }
+    }
 }
 
 impl Plans {
@@ -150,6 +162,28 @@ impl Sizes for TxnSizes<'_> {
         }
         rows
     }
+
+    fn rows_alike(&self, table: &Table, index: Option<&Index>, columns: usize) -> Option<f64> {
+        let space = index.map_or_else(|| table.space(), Index::space);
+        let prefix = (space.id, columns);
+        if let Some(known) = self.alike.borrow().get(&prefix) {
+            return *known;
+        }
+        let found = rows_alike(self.txn, &space, |key| record::prefix_bytes(table, index, columns, key).ok());
+        self.alike.borrow_mut().insert(prefix, found);
+        found
+    }
+}
+
+/// How many keys of a space have the same beginning as one of them, on average over a sample of them all.
+fn rows_alike(txn: &LocalTransaction, space: &Space, prefix_bytes: impl Fn(&[u8]) -> Option<usize>) -> Option<f64> {
+    let keys = txn.sample(space, SAMPLE_KEYS).ok()?;
+    let alike = |key: &Key| {
+        let prefix = Key::from_slice(&key[..prefix_bytes(key)?]);
+        txn.estimate(space, &record::prefix_range(prefix)).ok()
+    };
+    let found: Vec<u64> = keys.iter().filter_map(alike).collect();
+    (!found.is_empty()).then(|| found.iter().sum::<u64>() as f64 / found.len() as f64)
 }
 
 fn rows_of(txn: &LocalTransaction, table: &Table) -> f64 {
@@ -424,7 +458,7 @@ impl Session {
             return Ok(prepared);
         }
         let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
-        let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
+        let sizes = TxnSizes::new(txn, &self.own.catalog);
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, kind, target) = plan(&mut binder, &statement)?;
         if let Some(index) = binder.params_tested.iter().find(|&&index| binder.params[index].is_none()) {
@@ -468,7 +502,7 @@ impl Session {
         types: &[Option<Type>],
     ) -> Result<(Fragment, Vec<Type>)> {
         let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
-        let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
+        let sizes = TxnSizes::new(txn, &self.own.catalog);
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, ..) = plan(&mut binder, statement)?;
         self.check_needs(&binder.needs)?;
@@ -479,7 +513,7 @@ impl Session {
     /// Binds with the session's names, in the transaction at hand.
     pub(crate) fn with_binder<T>(&self, text: &str, bind: impl FnOnce(&mut Binder<'_>) -> Result<T>) -> Result<T> {
         let Some(txn) = &self.txn else { return Err(Error::internal("names are looked up within a transaction")) };
-        let sizes = TxnSizes { txn, asked: RefCell::default(), tables: &self.own.catalog };
+        let sizes = TxnSizes::new(txn, &self.own.catalog);
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, Vec::new());
         let bound = bind(&mut binder)?;
         self.check_needs(&binder.needs)?;

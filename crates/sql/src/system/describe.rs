@@ -9,7 +9,7 @@ use sqlparser::ast;
 use super::names::quoted;
 use super::relations::{AnyIndex, table_indexes};
 use crate::bind::{Binder, fold};
-use crate::catalog::{ForeignKey, Table, View};
+use crate::catalog::{ForeignKey, Index, Table, View};
 use crate::env::{Env, Surroundings};
 use crate::plan::ReferenceAction;
 use crate::planner::Sizes;
@@ -169,6 +169,10 @@ struct NoSizes;
 impl Sizes for NoSizes {
     fn rows(&self, _: &Table) -> f64 {
         1.0
+    }
+
+    fn rows_alike(&self, _: &Table, _: Option<&Index>, _: usize) -> Option<f64> {
+        None
     }
 }
 
