@@ -92,7 +92,10 @@ class Server:
 
     def psql(self, sql):
         command = ["psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-d", self.url(), "-c", sql]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{self.name}: {sql}: {done.stderr}")
+        return done.stdout.strip()
 
     def wait(self):
         deadline = time.monotonic() + 30
@@ -107,7 +110,7 @@ class Server:
 
 
 class Colibri(Server):
-    user = "colibri"
+    user = "postgres"
 
     def __init__(self, binary, directory, options=()):
         super().__init__("Colibri", directory / "colibri")
@@ -203,7 +206,7 @@ class Run:
         for server in self.servers:
             server.psql("DROP TABLE IF EXISTS pgbench_accounts, pgbench_branches, pgbench_tellers, pgbench_history")
             pgbench(server, "-i", "-q", "-s", scale)
-            server.psql("VACUUM ANALYZE" if server.user == "postgres" else "SELECT 1")
+            server.psql("VACUUM ANALYZE" if isinstance(server, Postgres) else "SELECT 1")
 
     def rounds(self, what, *options):
         """A part in rounds: both servers in turn, another one first each time."""
@@ -239,7 +242,7 @@ class Run:
     def idle(self):
         for clients in (0, 100):
             for server in self.servers:
-                sockets = [psycopg_like(server) for _ in range(clients)]
+                sockets = [connected(server) for _ in range(clients)]
                 time.sleep(2)
                 before = (cpu_seconds(server.pid), switches(server.pid), written_bytes(server.pid))
                 time.sleep(self.arguments.idle)
@@ -302,16 +305,14 @@ class Run:
             try:
                 (group / "cpu.cfs_period_us").write_text("10000")
                 (group / "cpu.cfs_quota_us").write_text("5000")
-                for member in family(server.pid):
-                    (group / "cgroup.procs").write_text(str(member))
+                move(server, group)
                 full, rated = [], []
                 for _ in range(self.arguments.rounds):
                     full.append(pgbench(server, "-S", "-M", "prepared", "-c", 8, "-j", 2, seconds=self.arguments.seconds))
                     rate = int(median(full, "tps") / 2)
                     rated.append(pgbench(server, "-S", "-M", "prepared", "-c", 8, "-j", 2, "-R", rate, seconds=self.arguments.seconds))
             finally:
-                for member in family(server.pid):
-                    pathlib.Path("/sys/fs/cgroup/cpu/cgroup.procs").write_text(str(member))
+                move(server, group.parent)
                 group.rmdir()
             self.results[f"{server.name} on half a core"] = {"free": free, "full": full, "half load": rated}
             print(f"{server.name} on half a core: {median(full, 'tps'):,.0f}/s of {free['tps']:,.0f} on all, server's CPU "
@@ -319,7 +320,16 @@ class Run:
                   f"of that p50 {median(rated, 'p50'):.2f}, p99 {median(rated, 'p99'):.2f} ms", flush=True)
 
 
-def psycopg_like(server):
+def move(server, group):
+    """Moves a server to a group of cgroups; new processes follow their parents."""
+    for member in family(server.pid):
+        try:
+            (group / "cgroup.procs").write_text(str(member))
+        except ProcessLookupError:
+            pass  # A process of PostgreSQL's that has just ended.
+
+
+def connected(server):
     """A client that has connected, asked once, and does nothing."""
     client = subprocess.Popen(["psql", "-XqAt", "-d", server.url()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     client.stdin.write("SELECT 1;\n")
@@ -331,7 +341,7 @@ def psycopg_like(server):
 def first_query(port):
     """Speaks the protocol itself: the time of psql's own start is not the server's."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
-        text = b"user\0colibri\0database\0postgres\0\0"
+        text = b"user\0postgres\0database\0postgres\0\0"
         connection.sendall((len(text) + 8).to_bytes(4, "big") + (196608).to_bytes(4, "big") + text)
         query = b"SELECT 41 + 1\0"
         connection.sendall(b"Q" + (len(query) + 4).to_bytes(4, "big") + query)

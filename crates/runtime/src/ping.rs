@@ -1,5 +1,5 @@
-//! Pings: while there is work, a small task goes to each pool now and then, and tells how long it took to get there and how
-//! long its work took. Nothing is sent while nobody works.
+//! Pings: while there is work, a small task goes to one pool after the other, and tells how long it took to get there and how
+//! long its work took. Nothing is sent while nobody works. One at a time: several would be work to wake another thread for.
 //!
 //! The work is a product of matrices of 11 × 11, as in YDB's self-ping: if it takes longer than usual, somebody else uses the CPU.
 //!
@@ -10,26 +10,24 @@ use std::sync::Arc;
 
 use crate::pool::Pool;
 use crate::shared::Shared;
-use crate::task;
+use crate::task::{self, Meta};
 
 const SIDE: usize = 11;
 
-/// Sends a ping to each pool.
-pub(crate) fn send(shared: &Arc<Shared>, part: usize) {
+/// Sends a ping to a pool.
+pub(crate) fn send(shared: &Arc<Shared>, part: usize, pool: Pool) {
     if shared.stopping.is_set() {
         return;
     }
     let sent_ns = shared.clock.now_ns();
-    for pool in Pool::ALL {
-        let shared_by_ping = Arc::clone(shared);
-        drop(task::spawn(shared, part, pool, async move {
-            let shared = shared_by_ping;
-            let begun_ns = shared.clock.now_ns();
-            shared.counts.ping[pool.index()].record(begun_ns.saturating_sub(sent_ns));
-            black_box(product(black_box(sent_ns)));
-            shared.counts.ping_work.record(shared.clock.now_ns().saturating_sub(begun_ns));
-        }));
-    }
+    let shared_by_ping = Arc::clone(shared);
+    drop(task::spawn(shared, part, Meta::brief(pool), async move {
+        let shared = shared_by_ping;
+        let begun_ns = shared.clock.now_ns();
+        shared.counts.ping[pool.index()].record(begun_ns.saturating_sub(sent_ns));
+        black_box(product(black_box(sent_ns)));
+        shared.counts.ping_work.record(shared.clock.now_ns().saturating_sub(begun_ns));
+    }));
 }
 
 fn product(seed: u64) -> u64 {

@@ -19,7 +19,7 @@ use crate::lanes::OwnLanes;
 use crate::pool::Pool;
 use crate::shared::{Settings, Shared};
 use crate::shutdown::{self, ShutdownReport, Threads};
-use crate::task::{self, JoinError, JoinHandle};
+use crate::task::{self, JoinError, JoinHandle, Meta};
 use crate::worker::{self, Context};
 
 const SHARE_DEFAULT: f64 = 0.05;
@@ -120,7 +120,7 @@ impl Builder {
         self
     }
 
-    /// How much work of a thread lies between two pings, `None` for no pings; 10 ms unless it is set.
+    /// How much work of a thread lies between two pings to a pool, `None` for no pings; 10 ms unless it is set.
     #[must_use]
     pub fn ping(mut self, every: Option<Duration>) -> Self {
         self.settings.ping_ns = every.map(|every| u64::try_from(every.as_nanos()).unwrap_or(u64::MAX));
@@ -331,7 +331,7 @@ impl Handle {
             Some(Context::Worker(local)) if Arc::ptr_eq(&local.shared, &self.shared) => local.thread,
             _ => self.shared.settings.threads,
         });
-        task::spawn(&self.shared, part, pool, future)
+        task::spawn(&self.shared, part, Meta::new(pool), future)
     }
 
     /// Runs a call that may block on a thread of its own. If the handle given back is dropped it runs all the same.

@@ -44,11 +44,21 @@ pub(crate) struct Meta {
     pool: AtomicU8,
     /// When it was last put into a lane; 0 if nobody measures this time.
     queued_ns: AtomicU64,
+    /// It takes no time, whatever its pool: nobody has to be called because it runs.
+    is_brief: bool,
 }
 
 impl Meta {
     pub(crate) fn new(pool: Pool) -> Self {
-        Self { spawned_in: pool, pool: AtomicU8::new(pool as u8), queued_ns: AtomicU64::new(0) }
+        Self { spawned_in: pool, pool: AtomicU8::new(pool as u8), queued_ns: AtomicU64::new(0), is_brief: false }
+    }
+
+    pub(crate) fn brief(pool: Pool) -> Self {
+        Self { is_brief: true, ..Self::new(pool) }
+    }
+
+    pub(crate) fn is_brief(&self) -> bool {
+        self.is_brief
     }
 
     pub(crate) fn spawned_in(&self) -> Pool {
@@ -292,11 +302,12 @@ impl<F: Future> Future for Supervised<F> {
 }
 
 /// Makes a task and puts it into a lane of `pool`; `part` is where the spawning thread registers its tasks.
-pub(crate) fn spawn<F>(shared: &Arc<Shared>, part: usize, pool: Pool, future: F) -> JoinHandle<F::Output>
+pub(crate) fn spawn<F>(shared: &Arc<Shared>, part: usize, meta: Meta, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    let pool = meta.spawned_in();
     let registry = &shared.registry;
     registry.live[pool.index()].fetch_add(1, Ordering::Relaxed);
     let scheduling = Arc::clone(shared);
@@ -307,7 +318,7 @@ where
     let entry = tasks.vacant_entry();
     let place = Place { shared: Arc::clone(shared), part: part as u32, pool, key: entry.key() };
     let (task, handle) =
-        Builder::new().metadata(Meta::new(pool)).spawn(move |_| Supervised { future: Some(future), place }, schedule);
+        Builder::new().metadata(meta).spawn(move |_| Supervised { future: Some(future), place }, schedule);
     entry.insert(Registered { waker: task.waker(), pool });
     drop(tasks);
     crate::worker::schedule(shared, task, false);

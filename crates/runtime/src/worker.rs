@@ -58,8 +58,11 @@ const CLOCK_TASKS_MAX: u64 = 32;
 const EVENTS_EVERY_NS: u64 = 50_000;
 /// The CPU clock is read after so much time at work.
 const CPU_EVERY_NS: u64 = 10_000_000;
-/// A task of more than this is long: others listen to events meanwhile.
-const LONG_NS: u64 = 20_000;
+/// A task of more than this is long: others listen to events meanwhile. Waking a thread on another CPU takes about as long,
+/// and what a task's own wake-ups cost is in its time.
+const LONG_NS: u64 = 100_000;
+/// No task counts for more among those lately: one that has lost its CPU for a while says nothing of the next.
+const LONGEST_NS: u64 = 2 * LONG_NS;
 /// Tasks from outside come before a thread's own so often: own ones that follow each other may have no end.
 const OUTSIDE_EVERY_NS: u64 = 100_000;
 
@@ -300,8 +303,10 @@ struct Worker {
     outside_ns: u64,
     outside_first: bool,
     has_batch_permit: bool,
-    /// At work since the last ping.
+    /// Time at work since the last ping.
     unpinged_ns: u64,
+    /// Pings sent.
+    pinged: usize,
 }
 
 impl Worker {
@@ -324,6 +329,7 @@ impl Worker {
             outside_first: false,
             has_batch_permit: false,
             unpinged_ns: 0,
+            pinged: 0,
         }
     }
 
@@ -350,6 +356,7 @@ impl Worker {
         if self.tasks_left == 0 {
             self.read_clock();
         }
+        self.look_around();
         if self.local.has_armed.take() {
             self.shared().settle_timers();
         }
@@ -368,7 +375,8 @@ impl Worker {
             self.shared().batch.give_back();
         }
         if let Some((task, _)) = &chosen {
-            let is_long = self.apiece_ns > LONG_NS || task.metadata().pool() == Pool::Batch;
+            let meta = task.metadata();
+            let is_long = !meta.is_brief() && (self.apiece_ns > LONG_NS || meta.pool() == Pool::Batch);
             if is_long {
                 // Nobody looks here for some time: who falls asleep at this moment has to be seen.
                 fence(Ordering::SeqCst);
@@ -503,7 +511,7 @@ impl Worker {
         // A pool that is behind has to be noticed at the next task, and batch tasks are long.
         let is_alone = waiting.without(pool).is_empty();
         let apiece_ns = wall_ns / self.tasks.max(1) + 1;
-        self.apiece_ns = (self.apiece_ns * 7 + apiece_ns) / 8;
+        self.apiece_ns = (self.apiece_ns * 7 + apiece_ns.min(LONGEST_NS)) / 8;
         self.tasks_left = match pool == Pool::Batch || out_of_turn {
             true => 1,
             false if is_alone => (CLOCK_EVERY_NS / apiece_ns).clamp(1, CLOCK_TASKS_MAX),
@@ -511,32 +519,27 @@ impl Worker {
         };
         self.tasks = 0;
         self.now_ns = now_ns;
-        self.ping(wall_ns);
+        self.unpinged_ns += wall_ns;
         if now_ns.saturating_sub(self.outside_ns) >= OUTSIDE_EVERY_NS {
             self.outside_ns = now_ns;
             self.outside_first = true;
         }
-        if now_ns.saturating_sub(self.events_ns) >= EVENTS_EVERY_NS {
-            self.events_ns = now_ns;
-            if !self.shared().idle.is_listened() {
-                self.listen(false);
-                self.local.show_next();
-                // It may have heard a call that was meant for one who sleeps.
-                if self.shared().idle.is_anyone() && !self.for_sleepers().is_empty() {
-                    self.shared().call();
-                }
-            }
-        }
     }
 
-    /// Sends pings when there was work for long enough since the last.
-    fn ping(&mut self, wall_ns: u64) {
-        let Some(every_ns) = self.shared().settings.ping_ns else { return };
-        self.unpinged_ns += wall_ns;
-        if self.unpinged_ns >= every_ns {
+    /// Takes events if none were taken lately and nobody waits for them, and sends a ping if it is time. All this is for this
+    /// thread to choose from at once: whether there is more than one task, and a thread to call for it, shows after the choice.
+    fn look_around(&mut self) {
+        if self.now_ns.saturating_sub(self.events_ns) >= EVENTS_EVERY_NS {
+            self.events_ns = self.now_ns;
+            if !self.shared().idle.is_listened() {
+                self.listen(false);
+            }
+        }
+        let pools = Pool::ALL.len();
+        if self.shared().settings.ping_ns.is_some_and(|every_ns| self.unpinged_ns >= every_ns / pools as u64) {
             self.unpinged_ns = 0;
-            ping::send(&self.local.shared, self.local.thread);
-            self.local.show_next();
+            self.pinged += 1;
+            ping::send(&self.local.shared, self.local.thread, Pool::ALL[self.pinged % pools]);
         }
     }
 

@@ -205,6 +205,12 @@ pub(crate) fn lift(text: &str) -> Option<Lifted> {
                 at += 1;
                 before = Before::Operator;
             }
+            // The end of the one statement.
+            b';' if rest(bytes, at + 1).is_empty() => {
+                out.text.push_str(&text[copied..at]);
+                copied = bytes.len();
+                at = bytes.len();
+            }
             // More statements, parameters, dollar quotes, subscripts, operators of other characters.
             _ => return None,
         }
@@ -272,6 +278,11 @@ mod tests {
         check("update t set a = a + 1, b='it''s' where id=-7", "update t set a = a + $1, b= $2 where id= $3");
         check("INSERT INTO t VALUES (1, -2.5, 'x')", "INSERT INTO t VALUES ($1, $2, $3)");
         check("SELECT a - 1 FROM t WHERE b IN (1, 2)", "SELECT a - $1 FROM t WHERE b IN ($2, $3)");
+        // Bug: a semicolon at the end kept literals where they were. Consequence: what psql, pgbench and most people send was
+        // parsed and planned each time. Fix: one at the end is left out.
+        check("SELECT a FROM t WHERE id = 5 ; ", "SELECT a FROM t WHERE id = $1");
+        check("SELECT a FROM t WHERE id = 5; SELECT 1", "");
+        check("SELECT a FROM t WHERE id = 5;;", "");
         check("DELETE FROM t WHERE a BETWEEN 1 AND 2", "DELETE FROM t WHERE a BETWEEN $1 AND $2");
         let lifted = lift("SELECT a FROM t WHERE a = -2147483649 AND b = 'it''s' AND c = - 5 AND d = 1.50").unwrap();
         assert_eq!(lifted.types, [Some(Type::Int8), None, Some(Type::Int4), Some(Type::Numeric)]);
