@@ -382,7 +382,8 @@ fn open_in_vain(disk: SimDisk, wreck: &Wreck, options: &Options, rng: &mut StdRn
         return disk;
     }
     // What memory says after a failed flush is not what is on disk.
-    let durable = Wreck { acknowledged: wreck.acknowledged, ..disk.durable() };
+    let mut durable = disk.durable();
+    durable.acknowledged = wreck.acknowledged;
     SimDisk::of_wreck(&durable, rng.random())
 }
 

@@ -55,7 +55,7 @@ impl FilterRun {
         out: &mut Batch,
     ) -> Result<Step> {
         if self.gate == Gate::Unknown {
-            let is_open = condition.eval_condition(&mut ex.scope(), &mut [])?;
+            let is_open = condition.eval_condition(&mut ex.scope(), &[])?;
             self.gate = if is_open { Gate::Open } else { Gate::Closed };
         }
         match self.gate {
