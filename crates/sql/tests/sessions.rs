@@ -68,8 +68,9 @@ fn closing_gives_back_what_is_left_of_a_sequence() {
 
 #[test]
 fn a_setting_is_shown_under_the_name_that_postgresql_gives_it() {
-    let db = TestDatabase::new("");
-    let mut session = db.session();
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let mut session = Session::new(&engine, "u");
     let mut shown = |what: &str| session.run(&format!("SHOW {what}")).unwrap()[0].columns[0].name.to_string();
     assert_eq!(shown("datestyle"), "DateStyle");
     assert_eq!(shown("TIME ZONE"), "TimeZone");
