@@ -12,7 +12,7 @@ otherwise, and the exit code says so. A seed makes the same file each time.
 What is drawn: the queries of generate.py over tables of integers, numerics and
 text; expressions of every type, of constants and over a table with a column of
 each type, right and wrong ones; groups, set operations and joins over that
-table; and random changes. A difference that is a mistake becomes a record in a
+table; queries within queries; and random changes. A difference that is a mistake becomes a record in a
 file of ../slt, one that is meant a line in docs/SQL.md, and, if it comes again
 and again, a rule in `is_known` below.
 
@@ -332,6 +332,12 @@ class Nested(generate.Gen):
         else: q = f"INSERT INTO {t} (id, {c}) SELECT id + {r.choice([0, 1, 1000])}, {c} FROM {t} WHERE {self.condition(s, 1)} ON CONFLICT (id) DO {r.choice(['NOTHING', f'UPDATE SET {c} = excluded.{c} + {t}.id WHERE {t}.id % 2 = 0'])}"
         return ["BEGIN", q, f"SELECT * FROM {t} ORDER BY id", "ROLLBACK"]
 
+    def statements(self):
+        k = self.r.randrange(10)
+        if k == 0:
+            return self.change()
+        return [self.q_nested() if k < 6 else self.q_nested_group() if k < 9 else self.q_distinct_on()]
+
 
 # --- one file -------------------------------------------------------------------
 
@@ -349,15 +355,17 @@ def is_known(sql, result):
 
 
 def statements(seed, count):
-    gen, typed = generate.Gen(seed), Typed(seed)
+    gen, typed, nested = generate.Gen(seed), Typed(seed), Nested(seed)
     out = gen.tables() + typed.table()
     kinds = generate.RANDOM["random_mixed"][2]
     for _ in range(count):
         k = typed.r.random()
-        if k < 0.45:
+        if k < 0.35:
             out.append("%" + typed.constant() + ";")
-        elif k < 0.7:
+        elif k < 0.55:
             out.append("?" + typed.over_table() + ";")
+        elif k < 0.75:
+            out += ["?" + sql + ";" for sql in nested.statements()]
         else:
             out.append("?" + getattr(gen, gen.r.choice(kinds))() + ";")
     return out
