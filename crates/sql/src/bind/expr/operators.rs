@@ -370,19 +370,8 @@ impl Binder<'_> {
             types.push(bound.ty.ty);
             items.push((bound, item.span()));
         }
-        let mut ty = types[0];
-        for &other in &types[1..] {
-            ty = match resolve::comparison_type(ty, other) {
-                Some(ty) => ty,
-                None => {
-                    let message = format!("operator does not exist: {} = {other}", types[0]);
-                    let error = Error::new(SqlState::NO_SUCH_FUNCTION, message).hint(
-                        "No operator matches the given name and argument types. You might need to add explicit type casts.",
-                    );
-                    return Err(self.place(span, error));
-                }
-            };
-        }
+        let common = types[1..].iter().try_fold(types[0], |ty, &other| resolve::comparison_type(ty, other));
+        let Some(ty) = common else { return self.in_mixed_list(&input, span, items, negated) };
         let ty = if ty == Type::Unknown { Type::Text } else { ty };
         let input = self.coerce(input, ty.into(), CastContext::Implicit, span)?;
         let mut list = Vec::with_capacity(items.len());
@@ -390,6 +379,17 @@ impl Binder<'_> {
             list.push(self.coerce(item, ty.into(), CastContext::Implicit, span)?);
         }
         Ok(Bound::bool(Expr::InList { input: Box::new(input), list, negated }))
+    }
+
+    /// A list whose values have no type in common: each is compared by itself.
+    fn in_mixed_list(&mut self, input: &Bound, span: Span, items: Vec<(Bound, Span)>, negated: bool) -> Result<Bound> {
+        let (op, symbol) = if negated { (CompareOp::Ne, "<>") } else { (CompareOp::Eq, "=") };
+        let mut all = Vec::with_capacity(items.len());
+        for (item, item_span) in items {
+            let (left, right) = self.comparable(symbol, input.clone(), span, item, item_span)?;
+            all.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
+        }
+        Ok(Bound::bool(if negated { Expr::And(all) } else { Expr::Or(all) }))
     }
 
     pub(super) fn between(
