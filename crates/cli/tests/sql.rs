@@ -142,7 +142,7 @@ fn scripts_go_on_after_an_error_unless_told_to_stop() {
     place.check_fails(&["-v", "ON_ERROR_STOP=0", "-f", "outer.sql"], "", 0, &errors("script.sql"));
     kept(1, "both scripts went on");
     // COPY in a transaction that has failed: its rows are rows, and no statements.
-    let copy = "BEGIN;\nSELECT 1/0;\nCOPY t FROM STDIN;\n";
+    let copy = "BEGIN;\nSELECT 1/0;\nCOPY t FROM STDIN;\nROLLBACK;\n\\.\n";
     let failed = "ERROR:  current transaction is aborted, commands ignored until end of transaction block\n";
     let errors = format!("<stdin>:2: ERROR:  division by zero\n<stdin>:3: {failed}");
     place.check_fails(&[], &format!("{copy}ROLLBACK;\nDELETE FROM t;"), 0, &errors);
