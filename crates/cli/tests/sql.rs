@@ -103,24 +103,70 @@ fn results_for_programs_are_csv_and_json() {
 }
 
 #[test]
-fn errors_say_where_and_why_and_end_the_input() {
+fn errors_say_where_and_why() {
     let place = Place::with_table();
     let errors = "ERROR:  column \"nme\" does not exist\nLINE 1: SELECT nme FROM t\n               ^\n";
-    place.check_fails(&["-c", "SELECT nme FROM t", "-c", "DELETE FROM t"], "", 1, errors);
+    place.check_fails(&["-c", "SELECT nme FROM t"], "", 1, errors);
     let errors =
         "ERROR:  duplicate key value violates unique constraint \"t_pkey\"\nDETAIL:  Key (id)=(1) already exists.\n";
     place.check_fails(&["-c", "INSERT INTO t VALUES (1)"], "", 1, errors);
+    let script = "-- a comment\nSELECT 1;\n\nSELECT\n  2/0;\n\\nonsense\nSELECT x;";
+    let errors = "<stdin>:4: ERROR:  division by zero\n\
+                  <stdin>:6: invalid command \\nonsense: \\? lists those that there are\n\
+                  <stdin>:7: ERROR:  column \"x\" does not exist\nLINE 1: SELECT x\n               ^\n";
+    place.check_fails(&[], script, 0, errors);
+}
 
-    place.write("script.sql", "-- a comment\nSELECT 1;\n\nSELECT\n  2/0;\nDELETE FROM t;\n");
-    place.check_fails(&["-f", "script.sql"], "", 3, "script.sql:4: ERROR:  division by zero\n");
-    place.check_fails(&[], "SELECT 1/0; DELETE FROM t;", 3, "<stdin>:1: ERROR:  division by zero\n");
+/// As psql does, which goes on unless it is told not to.
+#[test]
+fn scripts_go_on_after_an_error_unless_told_to_stop() {
+    let place = Place::with_table();
+    let kept = |count: u32, what: &str| {
+        let text = place.well(&["--format", "csv", "-c", "SELECT count(*) FROM t"]);
+        assert_eq!(text, format!("count\n{count}\n"), "{what}");
+    };
+    let script = "SELECT 2/0;\nDELETE FROM t WHERE id = 1;\n";
+    let errors = |name: &str| format!("{name}:1: ERROR:  division by zero\n");
+    place.write("script.sql", script);
+    place.check_fails(&["-v", "ON_ERROR_STOP=1", "-f", "script.sql"], "", 3, &errors("script.sql"));
+    place.check_fails(&["--set", "ON_ERROR_STOP=on"], script, 3, &errors("<stdin>"));
     place.check_fails(
         &["-f", "-"],
-        "\\nonsense\n",
+        &format!("\\set ON_ERROR_STOP on\n{script}"),
         3,
-        "<stdin>:1: invalid command \\nonsense: \\? lists those that there are\n",
+        "<stdin>:2: ERROR:  division by zero\n",
     );
-    assert!(place.well(&["-c", "SELECT count(*) FROM t"]).contains("     3\n"), "nothing was deleted");
+    place.write("outer.sql", "\\i script.sql\nDELETE FROM t WHERE id = 2;\n");
+    place.check_fails(&["-v", "ON_ERROR_STOP=1", "-f", "outer.sql"], "", 3, &errors("script.sql"));
+    kept(3, "nothing was deleted");
+    place.check_fails(&["-v", "ON_ERROR_STOP=0", "-f", "outer.sql"], "", 0, &errors("script.sql"));
+    kept(1, "both scripts went on");
+    // COPY in a transaction that has failed: its rows are rows, and no statements.
+    let copy = "BEGIN;\nSELECT 1/0;\nCOPY t FROM STDIN;\nROLLBACK;\n\\.\n";
+    let failed = "ERROR:  current transaction is aborted, commands ignored until end of transaction block\n";
+    let errors = format!("<stdin>:2: ERROR:  division by zero\n<stdin>:3: {failed}");
+    place.check_fails(&[], &format!("{copy}ROLLBACK;\nDELETE FROM t;"), 0, &errors);
+    kept(0, "it went on behind COPY");
+    // Rows that are wrong are left out to the end of their list.
+    let copy = "COPY t FROM STDIN;\nx\ty\tz\n7\tseven\t7\nDELETE FROM t;\n\\.\nINSERT INTO t VALUES (8);\n";
+    let errors = "<stdin>:1: ERROR:  invalid input syntax for type integer: \"x\"\n\
+                  CONTEXT:  COPY t, line 1, column id: \"x\"\n";
+    place.check_fails(&[], copy, 0, errors);
+    kept(1, "only what stands behind the rows");
+    let outcome = place.run_with(&["-v", "VERBOSITY=terse", "-c", "SELECT 1"], "");
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.errors.contains("unknown variable \"VERBOSITY\": there is ON_ERROR_STOP"), "{}", outcome.errors);
+}
+
+#[test]
+fn a_text_of_c_ends_at_its_first_error_and_the_last_text_tells() {
+    let place = Place::with_table();
+    let error = "ERROR:  division by zero\n";
+    place.check_fails(&["-c", "SELECT 1/0; DELETE FROM t"], "", 1, error);
+    place.check_fails(&["-c", "SELECT 1/0", "-c", "DELETE FROM t WHERE id = 1"], "", 0, error);
+    place.check_fails(&["-v", "ON_ERROR_STOP=1", "-c", "SELECT 1/0", "-c", "DELETE FROM t"], "", 1, error);
+    let text = place.well(&["--format", "csv", "-c", "SELECT count(*) FROM t"]);
+    assert_eq!(text, "count\n2\n");
 }
 
 #[test]

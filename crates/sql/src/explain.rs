@@ -15,6 +15,7 @@ use std::fmt::Write;
 
 use colibri_txn::Direction;
 
+use crate::bind::rewrite;
 use crate::exec::Execution;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
@@ -346,7 +347,8 @@ impl Writer<'_> {
             Node::Filter { input, condition } => {
                 let columns = self.names(input, slots);
                 self.head(node, place, "Filter");
-                self.property(place, "Filter", expr_text(condition, Names { columns: &columns, slots }));
+                let name = if rewrite::depends_on_no_row(condition) { "One-Time Filter" } else { "Filter" };
+                self.property(place, name, expr_text(condition, Names { columns: &columns, slots }));
                 self.subqueries([condition], place, &columns, slots);
                 self.node(input, slots, place.below());
             }

@@ -315,11 +315,11 @@ pub(crate) enum AssignedValue {
 pub(crate) struct Update {
     pub(crate) table: Arc<Table>,
     /// Gives rows of all the table's columns (those that nothing needs are NULL), its hidden number if it has no
-    /// primary key, and then whatever else the FROM clause brings.
+    /// primary key, then whatever else the FROM clause brings, then what was evaluated ahead.
     pub(crate) source: Node,
-    /// Over the source's row.
+    /// Over the source's row. Without queries.
     pub(crate) assignments: Vec<Assignment>,
-    /// Over the new row (all the table's columns, then what the FROM clause brings).
+    /// Over the source's row with the new values in place of the old. Without queries.
     pub(crate) returning: Option<Vec<Expr>>,
     pub(crate) rules: Arc<TableRules>,
 }

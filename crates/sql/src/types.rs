@@ -64,7 +64,7 @@ macro_rules! types {
 
             /// `pg_type.typlen`: bytes of a value in PostgreSQL's memory, -1 if they vary.
             #[must_use]
-            pub(crate) const fn length(self) -> i16 {
+            pub const fn length(self) -> i16 {
                 match self { $(Self::$name => $length,)* Self::Array(_) => -1 }
             }
 

@@ -25,7 +25,8 @@ pub fn write(ty: ColumnType, format: Format, value: &Datum, env: &Env, scratch: 
     }
     match value {
         Datum::Text(text) if ty.ty != Type::Char => out.extend_from_slice(text.as_bytes()),
-        Datum::Int(value) => write_int(*value, out),
+        // Object numbers of some types are written as names.
+        Datum::Int(value) if !ty.ty.is_reg() => write_int(*value, out),
         value => {
             match ty.ty {
                 Type::Char => text_io::write(ty.ty, &cast::pad_char(value, ty.modifier), env, scratch),
@@ -73,21 +74,6 @@ fn write_int(value: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[from..]);
 }
 
-/// How many bytes a value of the type takes, or -1 if that depends on the value: `typlen`.
-#[must_use]
-pub fn type_size(ty: Type) -> i16 {
-    match ty {
-        Type::Bool => 1,
-        Type::Int2 => 2,
-        Type::Int4 | Type::Float4 | Type::Date | Type::Oid | Type::Void => 4,
-        Type::Int8 | Type::Float8 | Type::Time | Type::Timestamp | Type::TimestampTz => 8,
-        Type::Interval | Type::Uuid => 16,
-        Type::Name => 64,
-        Type::Unknown => -2,
-        _ => -1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +114,17 @@ mod tests {
             }
         }
         assert!(compared > 10_000);
+    }
+
+    #[test]
+    fn an_object_is_written_by_its_name() {
+        let written = |format| {
+            let (mut scratch, mut out) = (String::new(), Vec::new());
+            write(Type::RegType.into(), format, &Datum::Int(23), &Env::default(), &mut scratch, &mut out);
+            out
+        };
+        assert_eq!(written(Format::Text), b"integer");
+        assert_eq!(written(Format::Binary), 23_u32.to_be_bytes());
     }
 
     #[test]

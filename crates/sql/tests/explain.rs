@@ -89,3 +89,27 @@ fn plans_know_how_many_rows_share_the_beginning_of_a_key() {
     let all = db.now("EXPLAIN (COSTS OFF) SELECT * FROM queue WHERE state = 'done'");
     assert!(all[0].contains("Seq Scan"), "{all:?}");
 }
+
+#[test]
+fn a_condition_that_no_row_matters_to_is_looked_at_once_and_first() {
+    let db = TestDatabase::new(SETUP);
+    let mut client = db.client();
+    let untouched = |client: &mut clients::Client, query: &str, from: &str| {
+        let lines = client.ok(&format!("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) {query}"));
+        assert!(lines.iter().any(|line| line.contains(&format!("on {from}  (never executed)"))), "{query}: {lines:?}");
+    };
+    untouched(&mut client, "SELECT * FROM big WHERE false", "big");
+    untouched(&mut client, "SELECT * FROM big WHERE NULL", "big");
+    untouched(&mut client, "SELECT count(*) FROM big JOIN two ON big.id = two.x WHERE 1 = 0", "two");
+    untouched(&mut client, "SELECT count(*) FROM big LEFT JOIN two ON false", "two");
+    untouched(&mut client, "UPDATE big SET a = a + 1 WHERE NOT EXISTS (SELECT 1 FROM small)", "big");
+    assert_eq!(client.ok("SELECT count(*), count(two.x) FROM big LEFT JOIN two ON 1 = 0"), ["20000 0"]);
+    assert_eq!(client.ok("SELECT count(*) FROM big WHERE EXISTS (SELECT 1 FROM small WHERE name = 'n3')"), ["20000"]);
+    assert_eq!(
+        client.ok("SELECT count(*) FROM small s WHERE (SELECT count(*) FROM two WHERE s.id = 3 AND x = 3) > 0"),
+        ["1"]
+    );
+    assert_eq!(client.fails("SELECT * FROM small WHERE 1 / 0 = 1"), "22012");
+    let some = client.ok("SELECT count(*) FROM big WHERE random() < 0.5")[0].parse::<u32>().unwrap();
+    assert!((9_000..11_000).contains(&some), "a volatile condition is looked at for each row: {some}");
+}

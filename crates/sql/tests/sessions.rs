@@ -65,3 +65,15 @@ fn closing_gives_back_what_is_left_of_a_sequence() {
         database.sync().unwrap();
     }
 }
+
+#[test]
+fn a_setting_is_shown_under_the_name_that_postgresql_gives_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let mut session = Session::new(&engine, "u");
+    let mut shown = |what: &str| session.run(&format!("SHOW {what}")).unwrap()[0].columns[0].name.to_string();
+    assert_eq!(shown("datestyle"), "DateStyle");
+    assert_eq!(shown("TIME ZONE"), "TimeZone");
+    assert_eq!(shown("IntervalSTYLE"), "IntervalStyle");
+    assert_eq!(shown("Work_Mem"), "work_mem");
+}

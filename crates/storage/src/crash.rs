@@ -1,8 +1,7 @@
 //! Histories that must survive a disk that loses, reorders and tears what was not flushed, fails, and fills up.
 //!
-//! The disk keeps two images: memory, which the engine maps, and what is durable. A flush brings one to the other. A
-//! crash keeps, of all sectors of 512 bytes that differ, any subset: so data may be there without its meta page, a meta
-//! page without its data, and either in parts. Crashes happen where it hurts: before, during and after flushes.
+//! A crash keeps any subset of what the disk (`simulation`) was told and did not flush: so data may be there without its meta
+//! page, a meta page without its data, and either in parts. Crashes happen where it hurts: before, during and after flushes.
 //!
 //! A history is what one or two processes do: commits that wait until they are durable and commits that do not,
 //! snapshots, steady points, deaths of a process, a full disk, closing and opening again.
@@ -10,18 +9,14 @@
 //! Not here: loss of what was flushed, which only a backup helps against; and read errors under the map, which are a
 //! signal and end the process.
 
-#![allow(unsafe_code)]
-
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::simulation::{Counts, LeftOut, SimDisk, Wreck};
 use crate::{Database, Durability, Error, FreeSpace, Options, Result, Snapshot, TableKind, Ticket, TxnId, View};
-
-mod disk;
-use disk::{Counts, LeftOut, SimDisk, Wreck};
 
 /// The contents of the one table after a commit.
 type Contents = BTreeMap<u32, Vec<u8>>;
@@ -340,7 +335,7 @@ impl History {
         for _ in 0..3 {
             self.disk.crash();
         }
-        let wrecks = std::mem::take(&mut self.disk.state.lock().wrecks);
+        let wrecks = self.disk.take_wrecks();
         let mut counts = self.disk.counts();
         counts.wrecks += wrecks.len();
         for wreck in &wrecks {
@@ -387,7 +382,8 @@ fn open_in_vain(disk: SimDisk, wreck: &Wreck, options: &Options, rng: &mut StdRn
         return disk;
     }
     // What memory says after a failed flush is not what is on disk.
-    let durable = Wreck { acknowledged: wreck.acknowledged, ..disk.durable() };
+    let mut durable = disk.durable();
+    durable.acknowledged = wreck.acknowledged;
     SimDisk::of_wreck(&durable, rng.random())
 }
 
@@ -656,7 +652,7 @@ fn a_crash_while_closing_or_behind_it_loses_nothing() {
         disk.state.lock().wrecks.clear();
         db.close().expect("closing");
         (0..5).for_each(|_| disk.crash());
-        let wrecks = std::mem::take(&mut disk.state.lock().wrecks);
+        let wrecks = disk.take_wrecks();
         for wreck in &wrecks {
             inspect(wreck, &states, mode, &mut rng);
         }

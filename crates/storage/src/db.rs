@@ -326,7 +326,7 @@ impl Database {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "simulation"))]
 impl Database {
     /// A database on another disk than a file; who shares its lock file shares the disk.
     pub(crate) fn on_disk(
@@ -344,15 +344,18 @@ impl Database {
         Self::with_core(core, first)
     }
 
+    pub(crate) fn image_of_new(page_size: u32) -> Vec<u8> {
+        new_image(page_size)
+    }
+}
+
+#[cfg(test)]
+impl Database {
     /// Ends as a process does that is killed: nothing is flushed, and nothing is written any more.
     pub(crate) fn die(self) {
         self.0.core.give_up();
         // Its other threads still run, and would wait for this one.
         self.0.core.shared.let_go_of_threads_own();
-    }
-
-    pub(crate) fn image_of_new(page_size: u32) -> Vec<u8> {
-        new_image(page_size)
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `space`, `page_set`, `slow` | free pages, in memory and on disk, and who holds them back |
 //! | `page`, `meta` | the formats of pages and of the two meta pages |
 //! | `pager`, `disk`, `shared` | the map, the data file, the lock file: here lives `unsafe` |
+//! | `simulation` | a disk in memory that crashes and fails, for tests (feature `simulation`) |
 //! | `walk`, `check`, `stat`, `copy`, `backup`, `dump`, `trace` | tools |
 
 mod backup;
@@ -39,6 +40,8 @@ mod page_set;
 mod pager;
 mod recovery;
 mod shared;
+#[cfg(any(test, feature = "simulation"))]
+pub mod simulation;
 mod slow;
 mod snapshot;
 mod space;

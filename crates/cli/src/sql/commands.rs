@@ -10,6 +10,9 @@ use super::shell::{Place, Shell, Stop};
 /// Scripts that call each other.
 const SCRIPTS_DEEP_MAX: usize = 64;
 
+/// The one variable that the shell has.
+const ON_ERROR_STOP: &str = "ON_ERROR_STOP";
+
 const HELP: &str = "\
   ;  or \\g               run the statement typed so far; \\gx shows its rows expanded
   \\r                     forget the statement typed so far
@@ -18,6 +21,7 @@ const HELP: &str = "\
   \\l                     the database
   \\x [on|off]            rows as a value a line
   \\timing [on|off]       say how long each statement took
+  \\set [ON_ERROR_STOP on|off]   end scripts at their first error; \\unset
   \\copy TABLE [(COLUMNS)] | (QUERY)  from|to  'FILE' | stdin | stdout  [with (OPTIONS)]
                          rows from or to a file; options as COPY's: format csv, header, …
   \\i FILE                run a script
@@ -74,6 +78,11 @@ impl Shell {
                 }
                 None => self.refused(&not_a_switch(rest), &place, is_interactive)?,
             },
+            "set" => self.set(rest, &place, is_interactive)?,
+            "unset" => match rest {
+                ON_ERROR_STOP => self.on_error_stop = false,
+                _ => self.refused(&not_a_variable(rest), &place, is_interactive)?,
+            },
             "echo" => writeln!(self.out, "{}", unquoted(rest))?,
             "i" | "include" => self.include(rest, &place, is_interactive)?,
             "copy" => self.copy_command(rest, line, input, next_line)?,
@@ -86,6 +95,19 @@ impl Shell {
             }
         }
         Ok(kept)
+    }
+
+    /// `\set`: what is set, or setting it.
+    fn set(&mut self, rest: &str, place: &Place<'_>, is_interactive: bool) -> Result<(), Stop> {
+        if rest.is_empty() {
+            return Ok(writeln!(self.out, "{ON_ERROR_STOP} = '{}'", on_off(self.on_error_stop))?);
+        }
+        let (name, value) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        match on_error_stop(name, &unquoted(value.trim())) {
+            Ok(on) => self.on_error_stop = on,
+            Err(message) => self.refused(&message, place, is_interactive)?,
+        }
+        Ok(())
     }
 
     /// What only a person wants to read.
@@ -109,17 +131,31 @@ impl Shell {
             Ok(file) => file,
             Err(error) => return self.refused(&format!("{path}: {error}"), place, is_interactive),
         };
+        self.heed_interrupt(is_interactive)?;
         self.depth += 1;
         let ran = self.run(&mut Reader::new(Some(path), BufReader::new(file)));
         self.depth -= 1;
         match ran {
-            // A script ends at its error, and a person's shell goes on.
+            // A script ends, and a person's shell goes on.
             Err(Stop::Failed) if is_interactive => Ok(()),
             // \q ends the script.
             Err(Stop::Quit) => Ok(()),
             ran => ran,
         }
     }
+}
+
+/// What the one variable is set to. As in psql, naming it sets it. The error is a message.
+pub(crate) fn on_error_stop(name: &str, value: &str) -> Result<bool, String> {
+    match (name, value) {
+        (ON_ERROR_STOP, "") => Ok(true),
+        (ON_ERROR_STOP, value) => switched(value, false).ok_or_else(|| not_a_switch(value)),
+        _ => Err(not_a_variable(name)),
+    }
+}
+
+fn not_a_variable(name: &str) -> String {
+    format!("unknown variable \"{name}\": there is {ON_ERROR_STOP}")
 }
 
 fn on_off(on: bool) -> &'static str {

@@ -31,15 +31,15 @@ use crate::database::open;
 use crate::failure::{Failure, Result};
 use format::Format;
 use input::{Editor, Reader};
-use shell::{Shell, Stop};
+use shell::{Ran, Shell, Stop};
 
 /// Run SQL: a shell, or the statements of -c, of a script, of standard input
 ///
 /// Makes the database if there is none. One process at a time can have a database open for SQL. Statements end with a
 /// semicolon; \? lists the commands of the shell. Ctrl-C ends a statement, \q or Ctrl-D the shell.
 ///
-/// Statements of -c, of scripts and of standard input end at the first error: the exit code is then 1 for -c, and 3 for
-/// scripts and standard input.
+/// As in psql, scripts and standard input go on after an error, and the exit code is 0; with `-v ON_ERROR_STOP=1` they
+/// end there, and it is 3. A text of -c ends at its first error, and the exit code is 1 if the last text failed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  colibri sql birds\n  \
                         colibri sql birds -c 'CREATE TABLE t (a int)' -c 'INSERT INTO t VALUES (1)'\n  \
@@ -55,6 +55,9 @@ pub(crate) struct SqlArgs {
     /// Script to run, - for standard input; may be given more than once
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Variable of the shell: ON_ERROR_STOP=1 ends scripts at their first error
+    #[arg(short = 'v', long = "set", visible_alias = "variable", value_name = "NAME=VALUE", value_parser = variable)]
+    on_error_stop: Vec<bool>,
     /// How results are written
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
@@ -106,11 +109,12 @@ pub(crate) fn run(args: &SqlArgs) -> Result<()> {
         .map_err(|source| Failure::Sql { dir: args.dir.clone(), source: Box::new(source) })?;
     let is_terminal = args.commands.is_empty() && scripts.is_empty() && io::stdin().is_terminal();
     let mut shell = Shell::new(&db, &args.user, args.format, is_terminal)?;
+    shell.on_error_stop = args.on_error_stop.last().copied().unwrap_or(false);
     let result = if is_terminal {
         greet(&args.dir)?;
         shell.run(&mut Editor::new(shell.name())?)
     } else if !args.commands.is_empty() {
-        args.commands.iter().try_for_each(|text| shell.run(&mut Reader::new(None, Cursor::new(text.as_bytes()))))
+        run_texts(&mut shell, &args.commands)
     } else if scripts.is_empty() {
         shell.run(&mut Reader::new(Some("<stdin>".to_owned()), io::stdin().lock()))
     } else {
@@ -128,6 +132,26 @@ pub(crate) fn run(args: &SqlArgs) -> Result<()> {
         Err(Stop::Failed) if args.commands.is_empty() => Err(Failure::Told { code: SCRIPT_FAILED }),
         Err(Stop::Failed) => Err(Failure::Told { code: COMMAND_FAILED }),
     }
+}
+
+/// `NAME=VALUE`
+fn variable(text: &str) -> std::result::Result<bool, String> {
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    commands::on_error_stop(name, value)
+}
+
+/// Runs the texts of -c, each to its first error; what the last one came to.
+fn run_texts(shell: &mut Shell, texts: &[String]) -> Ran {
+    let mut last = Ok(());
+    for text in texts {
+        last = shell.run(&mut Reader::new(None, Cursor::new(text.as_bytes())));
+        match &last {
+            Err(Stop::Failed) if !shell.on_error_stop && !shell.is_interrupted() => {}
+            Err(_) => break,
+            Ok(()) => {}
+        }
+    }
+    last
 }
 
 fn open_script(path: &Path) -> Result<BufReader<File>> {

@@ -1,7 +1,8 @@
 //! The shell: reads statements and commands, runs them, prints what they give.
 //!
-//! Invariants: standard output has what statements gave, in order with what standard error says of them; a person's shell
-//! goes on after an error, everything else ends at the first one.
+//! Invariants: standard output has what statements gave, in order with what standard error says of them. As in psql, a
+//! person's shell goes on after an error, a script does unless ON_ERROR_STOP is set, and a text of -c ends there. Ctrl-C
+//! ends a script.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::Arc;
@@ -44,9 +45,11 @@ pub(crate) struct Shell {
     pub(crate) format: Format,
     pub(crate) expanded: bool,
     pub(crate) timing: bool,
+    /// Scripts end at their first error.
+    pub(crate) on_error_stop: bool,
     pub(crate) directory: String,
     name: String,
-    /// Ctrl-C was pressed since the last statement began.
+    /// Ctrl-C was pressed since a person's last statement or command began.
     pub(crate) interrupted: Arc<AtomicBool>,
     /// Nothing runs: Ctrl-C ends the command, unless somebody types.
     idle: Arc<AtomicBool>,
@@ -91,6 +94,7 @@ impl Shell {
             format,
             expanded: false,
             timing: false,
+            on_error_stop: false,
             directory: path.display().to_string(),
             name,
             interrupted,
@@ -215,7 +219,7 @@ impl Shell {
         if statement.is_empty() {
             return Ok(());
         }
-        self.interrupted.store(false, Ordering::Relaxed);
+        self.heed_interrupt(is_interactive)?;
         let begun = Instant::now();
         let ran = self.print_statement(statement);
         self.print_time(begun)?;
@@ -240,18 +244,37 @@ impl Shell {
         }
     }
 
-    /// Says what went wrong; a script does not go on.
+    /// Says what went wrong with a statement.
     pub(crate) fn failed(&mut self, error: &Error, statement: &str, place: &Place<'_>, is_interactive: bool) -> Ran {
         self.out.flush()?;
         eprint!("{}", report::lines_of(error, statement, &place.prefix()));
-        if is_interactive { Ok(()) } else { Err(Stop::Failed) }
+        self.after_error(place, is_interactive)
     }
 
     /// Says that a command of the shell failed.
     pub(crate) fn refused(&mut self, message: &str, place: &Place<'_>, is_interactive: bool) -> Ran {
         self.out.flush()?;
         eprintln!("{}{message}", place.prefix());
-        if is_interactive { Ok(()) } else { Err(Stop::Failed) }
+        self.after_error(place, is_interactive)
+    }
+
+    /// Whether the input goes on.
+    fn after_error(&self, place: &Place<'_>, is_interactive: bool) -> Ran {
+        let is_script = place.name.is_some();
+        let goes_on = is_interactive || (is_script && !self.on_error_stop && !self.is_interrupted());
+        if goes_on { Ok(()) } else { Err(Stop::Failed) }
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Before a statement: a script that was interrupted between two does not begin the next; a person's begins anew.
+    pub(crate) fn heed_interrupt(&mut self, is_interactive: bool) -> Ran {
+        if is_interactive {
+            self.interrupted.store(false, Ordering::Relaxed);
+        }
+        if self.is_interrupted() { Err(Stop::Failed) } else { Ok(()) }
     }
 
     fn print_statement(&mut self, statement: &str) -> std::result::Result<(), Trouble> {

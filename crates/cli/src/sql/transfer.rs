@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use colibri::sql::Error;
@@ -67,7 +66,7 @@ impl Shell {
         input: &mut dyn Input,
         next_line: &mut usize,
     ) -> Ran {
-        self.interrupted.store(false, Ordering::Relaxed);
+        self.heed_interrupt(input.is_interactive())?;
         let begun = Instant::now();
         let result = self.try_transfer(statement, end, input, next_line);
         let name = input.name().map(str::to_owned);
@@ -98,7 +97,12 @@ impl Shell {
             End::File(path) => Some(path.clone()),
             End::Here => None,
         };
-        match self.connection.session().copy(statement)? {
+        let copy = self.connection.session().copy(statement);
+        if copy.is_err() && file.is_none() && !input.is_interactive() && takes_lines(statement) {
+            // They are rows, and not statements, whatever is wrong with the COPY before them.
+            take_lines(input, next_line, &mut |_| Ok(()))?;
+        }
+        match copy? {
             Copy::From(mut copy) => {
                 let sent = match file {
                     Some(path) => self.send_file(&mut copy, &path),
@@ -161,30 +165,53 @@ impl Shell {
             )?;
             self.out.flush()?;
         }
+        let session = self.connection.session();
         let mut piece = Vec::new();
-        loop {
-            match input.line(">>").map_err(|error| Problem::File(error.to_string()))? {
-                Line::End => break,
-                Line::Interrupted => {
-                    let state = colibri::sql::SqlState::CANCELED;
-                    return Err(Error::new(state, "COPY was canceled").into());
+        take_lines(input, next_line, &mut |line| {
+            piece.extend_from_slice(line.as_bytes());
+            piece.push(b'\n');
+            if piece.len() >= PIECE_BYTES {
+                session.copy_data(copy, &piece)?;
+                piece.clear();
+            }
+            Ok(())
+        })?;
+        Ok(session.copy_data(copy, &piece)?)
+    }
+}
+
+/// Hands on the lines of an input up to one with `\.`; all of them are taken even if one is refused.
+fn take_lines(
+    input: &mut dyn Input,
+    next_line: &mut usize,
+    take: &mut dyn FnMut(&str) -> Result<(), Error>,
+) -> Result<(), Problem> {
+    let mut taken = Ok(());
+    loop {
+        match input.line(">>").map_err(|error| Problem::File(error.to_string()))? {
+            Line::End => break,
+            Line::Interrupted => {
+                let state = colibri::sql::SqlState::CANCELED;
+                return Err(Error::new(state, "COPY was canceled").into());
+            }
+            Line::Text(line) => {
+                *next_line += 1;
+                if line.trim_end_matches('\r') == "\\." {
+                    break;
                 }
-                Line::Text(line) => {
-                    *next_line += 1;
-                    if line.trim_end_matches('\r') == "\\." {
-                        break;
-                    }
-                    piece.extend_from_slice(line.as_bytes());
-                    piece.push(b'\n');
-                    if piece.len() >= PIECE_BYTES {
-                        self.connection.session().copy_data(copy, &piece)?;
-                        piece.clear();
-                    }
+                if taken.is_ok() {
+                    taken = take(&line);
                 }
             }
         }
-        Ok(self.connection.session().copy_data(copy, &piece)?)
     }
+    Ok(taken?)
+}
+
+/// Whether lines follow a COPY.
+fn takes_lines(statement: &str) -> bool {
+    let wanted = statement.get(4..).map(parse);
+    matches!(wanted, Some(Ok(Wanted { statement, end: End::Here })) if statement.contains(" FROM STDIN"))
 }
 
 /// Why rows were not copied.

@@ -139,7 +139,7 @@ pub(crate) fn row_description(out: &mut Out, columns: &[ResultColumn], formats: 
             out.extend_from_slice(&table.to_be_bytes());
             out.extend_from_slice(&number.to_be_bytes());
             out.extend_from_slice(&column.ty.ty.oid().to_be_bytes());
-            out.extend_from_slice(&wire::type_size(column.ty.ty).to_be_bytes());
+            out.extend_from_slice(&column.ty.ty.length().to_be_bytes());
             i32(out, column.ty.modifier.0);
             i16(out, usize::from(formats.of(index) == Format::Binary));
         }

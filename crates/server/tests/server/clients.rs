@@ -119,6 +119,8 @@ fn psql_runs_scripts_shows_errors_and_copies() {
                   SELECT count(*) FROM t \\gset n_\n\\echo :n_count\n";
     let output = run(&[], script);
     assert_eq!(said(&output), "CREATE TABLE\nCOPY 2\n2|one\n1,one\n2,\nBEGIN\nDELETE 2\nROLLBACK\n2\n");
+    let names = run(&["-c", "SELECT 'int4'::regtype, 't'::regclass, pg_typeof(1.0)"], "");
+    assert_eq!(said(&names), "integer|t|numeric\n");
     let output = run(&["-c", "SELECT a,\n  nope FROM t"], "");
     assert_eq!(said(&output), "ERROR:  column \"nope\" does not exist\nLINE 2:   nope FROM t\n          ^\n");
     let output = run(&["-c", "INSERT INTO t VALUES (1)"], "");

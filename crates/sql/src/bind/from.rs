@@ -790,6 +790,7 @@ impl Scope {
                     continue;
                 }
             }
+            let was_found = found.is_some();
             for (index, column) in candidate.columns.iter().enumerate() {
                 let place = candidate.base + index;
                 if candidate.hidden[index] || column.name != name || covered.contains(&place) {
@@ -801,7 +802,10 @@ impl Scope {
                 found = Some(Bound { expr: candidate.column(index), ty: column.ty });
             }
             // The one system column that there is: which table a row is of.
-            if let (None, "tableoid", Some(oid), Some(_)) = (&found, name, candidate.oid, table) {
+            if let ("tableoid", Some(oid), true) = (name, candidate.oid, was_found == found.is_some()) {
+                if was_found {
+                    return Err(ambiguous(name));
+                }
                 found = Some(Bound::new(Expr::Const(Datum::Int(oid.into())), Type::Oid));
             }
         }

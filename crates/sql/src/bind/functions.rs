@@ -604,6 +604,11 @@ impl Binder<'_> {
             let (descending, nulls_first) = sort_key_options(&key.options)?;
             order.push(SortKey { expr, descending, nulls_first });
         }
+        // Values that are distinct come in their order, as from PostgreSQL, which sorts to find them.
+        if args.distinct && order.is_empty() && matches!(aggregate.name, "array_agg" | "string_agg") {
+            let key = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
+            order.extend(typed.iter().map(key));
+        }
         Ok((logical::Call { aggregate, args: typed, distinct: args.distinct, filter, order }, first))
     }
 }

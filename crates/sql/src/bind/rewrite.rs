@@ -157,6 +157,11 @@ pub(crate) fn is_volatile(expr: &Expr) -> bool {
     })
 }
 
+/// Whether it is the same for all rows of a run: it looks at no column and gives the same each time.
+pub(crate) fn depends_on_no_row(expr: &Expr) -> bool {
+    !any(expr, &|part| matches!(part, Expr::Column(_))) && !is_volatile(expr)
+}
+
 /// Whether two expressions are the same. May say no of some that are.
 pub(crate) fn same(a: &Expr, b: &Expr) -> bool {
     fn all(a: &[Expr], b: &[Expr]) -> bool {

@@ -1,10 +1,11 @@
 //! Operators that hand rows through: Filter, Project, Limit, Append.
 //!
 //! Invariants: Project and Limit ask their input for no more rows than are asked of them; Filter reads ahead, 16 rows at
-//! first. A Limit that has given all its rows does not touch its input again, and one of 0 rows never does.
+//! first, unless its condition is the same for all of them. A Limit that has given all its rows does not touch its input again, and one of 0 rows never does.
 
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::{Batch, Exec, Run, Step};
+use crate::bind::rewrite;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::Node;
@@ -13,18 +14,34 @@ use crate::value::Datum;
 /// A filter at work.
 pub(crate) struct FilterRun {
     pub(super) input: Run,
+    gate: Gate,
     rows: Batch,
     at: usize,
     ahead: usize,
 }
 
+/// What is known of a condition that depends on no row: it is looked at once, before the input is touched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    /// The condition depends on the rows.
+    None,
+    /// Nobody has looked yet.
+    Unknown,
+    Open,
+    Closed,
+}
+
 impl FilterRun {
-    pub(super) fn new(input: &Node) -> Self {
-        Self { input: Run::new(input), rows: Batch::new(), at: 0, ahead: BATCH_ROWS_FIRST }
+    pub(super) fn new(input: &Node, condition: &Expr) -> Self {
+        let gate = if rewrite::depends_on_no_row(condition) { Gate::Unknown } else { Gate::None };
+        Self { input: Run::new(input), gate, rows: Batch::new(), at: 0, ahead: BATCH_ROWS_FIRST }
     }
 
     pub(super) fn rewind(&mut self, input: &Node, ex: &mut Exec<'_, '_>) {
         self.input.rewind(input, ex);
+        if self.gate != Gate::None {
+            self.gate = Gate::Unknown;
+        }
         self.rows.reset(0);
         self.at = 0;
         self.ahead = BATCH_ROWS_FIRST;
@@ -37,6 +54,15 @@ impl FilterRun {
         ex: &mut Exec<'_, '_>,
         out: &mut Batch,
     ) -> Result<Step> {
+        if self.gate == Gate::Unknown {
+            let is_open = condition.eval_condition(&mut ex.scope(), &[])?;
+            self.gate = if is_open { Gate::Open } else { Gate::Closed };
+        }
+        match self.gate {
+            Gate::Closed => return Ok(Step::Done),
+            Gate::Open => return self.input.step(input, ex, out),
+            Gate::None | Gate::Unknown => {}
+        }
         loop {
             out.reset(self.rows.width());
             let mut scope = ex.scope();

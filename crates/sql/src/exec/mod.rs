@@ -246,7 +246,7 @@ impl Run {
             Node::RowNumber { input, .. } => Self::RowNumber(Box::new(series::RowNumberRun::new(input))),
             Node::Scan(scan) => Self::Scan(Box::new(scan::ScanRun::new(scan))),
             Node::CountRange { .. } => Self::CountRange(scan::CountRun::default()),
-            Node::Filter { input, .. } => Self::Filter(Box::new(limit::FilterRun::new(input))),
+            Node::Filter { input, condition } => Self::Filter(Box::new(limit::FilterRun::new(input, condition))),
             Node::Project { input, .. } => Self::Project(Box::new(limit::ProjectRun::new(input))),
             Node::NestedLoop { outer, inner, .. } => Self::NestedLoop(Box::new(join::NestedLoopRun::new(outer, inner))),
             Node::HashJoin { left, right, .. } => Self::HashJoin(Box::new(hash_join::HashJoinRun::new(left, right))),

@@ -336,8 +336,7 @@ impl Changes for (&Update, &mut Updates) {
 impl Updates {
     fn update(&mut self, update: &Update, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
         let table = &update.table;
-        let width = table.columns.len();
-        let own_width = width + usize::from(table.primary_key.is_none());
+        let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
         let key = record::row_key(table, row)?;
         if let Some(seen) = &mut self.seen
             && !seen.insert(key.clone())
@@ -352,7 +351,7 @@ impl Updates {
         outcome.affected += 1;
         if let Some(exprs) = &update.returning {
             self.returning.clear();
-            self.returning.extend_from_slice(&self.new[..width]);
+            self.returning.extend_from_slice(&self.new);
             self.returning.extend_from_slice(&row[own_width..]);
             outcome.returned.push(ex, exprs, &self.returning)?;
         }

@@ -327,10 +327,10 @@ pub(super) const TABLE: &[Function] = &[
         number_picture::to_char(number(a[0])?, text(a[1])?).map(|text| Datum::text(&text))
     }),
     f("to_char", &[Float4, Text], Text, |a, _| {
-        number_picture::float_to_char(float(a[0])?, text(a[1])?).map(|text| Datum::text(&text))
+        number_picture::float_to_char(float(a[0])?, f32::DIGITS as usize, text(a[1])?).map(|text| Datum::text(&text))
     }),
     f("to_char", &[Float8, Text], Text, |a, _| {
-        number_picture::float_to_char(float(a[0])?, text(a[1])?).map(|text| Datum::text(&text))
+        number_picture::float_to_char(float(a[0])?, f64::DIGITS as usize, text(a[1])?).map(|text| Datum::text(&text))
     }),
     f("to_number", &[Text, Text], NUM, |a, _| number_picture::to_number(text(a[0])?, text(a[1])?).map(Datum::Numeric)),
 ];

@@ -181,8 +181,14 @@ fn float_bucket(value: f64, low: f64, high: f64, count: i64) -> Result<Datum> {
     } else if after {
         count + 1
     } else {
-        let position = (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
-        ((position * count as f64) as i64).min(count - 1) + 1
+        let (from, width) = ((value - low).abs(), (high - low).abs());
+        // In this order, so that values at an edge are rounded to the same side as in PostgreSQL.
+        let place = if (count as f64 * from).is_finite() && width.is_finite() {
+            count as f64 * from / width
+        } else {
+            (value / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0) * count as f64
+        };
+        ((place + 1.0) as i64).min(count)
     };
     i32::try_from(bucket).map(|bucket| Datum::Int(i64::from(bucket))).map_err(|_| bucket_out_of_range())
 }

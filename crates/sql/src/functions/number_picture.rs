@@ -46,6 +46,23 @@ fn bad(message: &str) -> Error {
     Error::new(SqlState::SYNTAX_ERROR, message)
 }
 
+fn is_sign(part: &Part) -> bool {
+    matches!(part, Part::Sign | Part::Minus | Part::Plus | Part::PlusMinus)
+}
+
+fn refuse_sign(form: &Picture, word: &str) -> Result<()> {
+    if form.parts.contains(&Part::Sign) {
+        return Err(bad(&format!("cannot use \"S\" and \"{word}\" together")));
+    }
+    Ok(())
+}
+
+/// Whether something of a picture stands here, and not what is shown as it is.
+fn is_pattern(two: &str, first: char) -> bool {
+    ["FM", "PR", "MI", "PL", "SG", "RN", "TH"].contains(&two)
+        || matches!(first.to_ascii_uppercase(), '9' | '0' | '.' | ',' | 'D' | 'G' | 'S' | 'L' | 'V' | 'B' | 'C' | 'E')
+}
+
 fn read(picture: &str) -> Result<Picture> {
     let mut out = Picture { fill: true, ..Picture::default() };
     let mut rest = picture;
@@ -54,8 +71,17 @@ fn read(picture: &str) -> Result<Picture> {
         let upper: String = rest.chars().take(4).collect::<String>().to_ascii_uppercase();
         let two = upper.get(..2).unwrap_or(&upper);
         let mut length = first.len_utf8();
+        if out.scientific && first != '"' && is_pattern(two, first) {
+            return Err(bad("\"EEEE\" must be the last pattern used"));
+        }
         match (two, first) {
             _ if upper == "EEEE" => {
+                let alone =
+                    |part: &Part| matches!(part, Part::Digit { .. } | Part::Point | Part::Group | Part::Literal(_));
+                if !out.parts.iter().all(alone) || !out.fill || out.shift.is_some() || out.roman.is_some() {
+                    return Err(bad("\"EEEE\" is incompatible with other formats")
+                        .detail("\"EEEE\" may only be used together with digit and decimal point patterns."));
+                }
                 out.scientific = true;
                 length = 4;
             }
@@ -64,19 +90,25 @@ fn read(picture: &str) -> Result<Picture> {
                 length = 2;
             }
             ("PR", _) => {
+                if out.parts.iter().any(is_sign) {
+                    return Err(bad("cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together"));
+                }
                 out.brackets = true;
                 out.parts.push(Part::Brackets);
                 length = 2;
             }
             ("MI", _) => {
+                refuse_sign(&out, "MI")?;
                 out.parts.push(Part::Minus);
                 length = 2;
             }
             ("PL", _) => {
+                refuse_sign(&out, "PL")?;
                 out.parts.push(Part::Plus);
                 length = 2;
             }
             ("SG", _) => {
+                refuse_sign(&out, "SG")?;
                 out.parts.push(Part::PlusMinus);
                 length = 2;
             }
@@ -90,6 +122,9 @@ fn read(picture: &str) -> Result<Picture> {
             }
             (_, '9' | '0') => {
                 let zero = first == '0';
+                if out.brackets {
+                    return Err(bad(&format!("\"{first}\" must be ahead of \"PR\"")));
+                }
                 if point {
                     out.after += 1;
                     if zero {
@@ -110,6 +145,9 @@ fn read(picture: &str) -> Result<Picture> {
                 if point {
                     return Err(bad("multiple decimal points"));
                 }
+                if out.shift.is_some() {
+                    return Err(bad("cannot use \"V\" and decimal point together"));
+                }
                 point = true;
                 out.parts.push(Part::Point);
             }
@@ -118,9 +156,13 @@ fn read(picture: &str) -> Result<Picture> {
                 if out.parts.contains(&Part::Sign) {
                     return Err(bad("cannot use \"S\" twice"));
                 }
+                if out.brackets || out.parts.iter().any(is_sign) {
+                    return Err(bad("cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together"));
+                }
                 out.parts.push(Part::Sign);
             }
             (_, 'L' | 'l') => out.parts.push(Part::Currency),
+            (_, 'V' | 'v') if point => return Err(bad("cannot use \"V\" and decimal point together")),
             (_, 'V' | 'v') => out.shift = Some(0),
             (_, 'B' | 'b' | 'C' | 'c') => {}
             (_, '"') => {
@@ -182,41 +224,58 @@ pub(super) fn to_char(value: Numeric, picture: &str) -> Result<String> {
         value = value.mul(Numeric::from(10).power(Numeric::from(shift.min(30) as i64))?.round(0)?)?;
     }
     let value = value.round(form.after as i32)?;
-    let negative = value.signum() < 0;
     let text = value.abs().to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    Ok(show(&form, whole, fraction, form.after, value.signum() < 0))
+}
+
+/// Digits as a picture shows them. `after` says how many places behind the point there are; if the picture has more, it
+/// ends there.
+fn show(form: &Picture, whole: &str, fraction: &str, after: usize, negative: bool) -> String {
     let whole = if whole == "0" { "" } else { whole };
     // Without a place before the point, not even a zero fits.
     let overflows = whole.len() > form.before || form.before == 0;
     let digits: Vec<char> = if overflows {
-        vec!['#'; form.before + form.after]
+        vec!['#'; form.before + after]
     } else {
         let padding = std::iter::repeat_n('0', form.before - whole.len());
-        let missing = std::iter::repeat_n('0', form.after.saturating_sub(fraction.len()));
+        let is_number = whole.bytes().all(|byte| byte.is_ascii_digit());
+        let missing = std::iter::repeat_n('0', if is_number { after.saturating_sub(fraction.len()) } else { 0 });
         padding.chain(whole.chars()).chain(fraction.chars()).chain(missing).collect()
     };
     // The first digit that is shown: a significant one, or one that the picture asks for by 0.
     let significant = form.before - whole.len().min(form.before);
     let shown_from = if overflows { 0 } else { significant.min(form.first_zero.map_or(form.before, |zero| zero - 1)) };
     // With FM, zeros at the end of the fraction go, unless the picture asks for them.
-    let mut last_after = form.after;
+    let mut last_after = digits.len() - form.before;
     if !form.fill && !overflows {
         while last_after > form.zeros_after && digits[form.before + last_after - 1] == '0' {
             last_after -= 1;
         }
     }
-    Ok(lay_out(&form, &digits, negative, shown_from, last_after, whole.is_empty() && !overflows))
+    let shown = Shown { digits: &digits, negative, shown_from, last_after, no_whole: whole.is_empty(), overflows };
+    lay_out(form, &shown)
+}
+
+/// What is to be shown of a number.
+struct Shown<'d> {
+    /// As many before the point as the picture has; behind it perhaps fewer.
+    digits: &'d [char],
+    negative: bool,
+    /// The first digit that is.
+    shown_from: usize,
+    /// Places behind the point that are.
+    last_after: usize,
+    no_whole: bool,
+    /// It does not fit.
+    overflows: bool,
 }
 
 /// Puts digits and signs where the picture has them.
-fn lay_out(
-    form: &Picture,
-    digits: &[char],
-    negative: bool,
-    shown_from: usize,
-    last_after: usize,
-    no_whole: bool,
-) -> String {
+fn lay_out(form: &Picture, shown: &Shown<'_>) -> String {
+    let Shown { digits, negative, shown_from, last_after, overflows, .. } = *shown;
+    let no_whole = shown.no_whole && !overflows;
+    let places_after = digits.len() - form.before;
     let has_sign_part =
         form.parts.iter().any(|part| matches!(part, Part::Sign | Part::Minus | Part::PlusMinus | Part::Brackets));
     let leading_sign = form.parts.iter().position(|part| *part == Part::Sign);
@@ -253,7 +312,23 @@ fn lay_out(
     };
     let mut out = String::new();
     let (mut index, mut in_fraction) = (0, false);
-    for part in &form.parts {
+    for (at, part) in form.parts.iter().enumerate() {
+        let has_ended = match part {
+            Part::Digit { .. } => in_fraction && index - form.before >= places_after,
+            Part::Point => !overflows && places_after == 0,
+            _ => false,
+        };
+        if has_ended {
+            // Nothing but a sign stands behind the last digit then.
+            let sign = form.parts[at..].iter().find(|part| matches!(part, Part::Sign | Part::Brackets));
+            match sign {
+                Some(Part::Brackets) if negative => out.push('>'),
+                Some(Part::Brackets) if form.fill => out.push(' '),
+                Some(Part::Sign) if !anchored_sign => out.push(if negative { '-' } else { '+' }),
+                _ => {}
+            }
+            break;
+        }
         match part {
             Part::Digit { .. } if !in_fraction => {
                 // Of a number without a whole part, a 9 at the end shows the zero only if there is no fraction.
@@ -367,13 +442,42 @@ fn scientific(value: Numeric, form: &Picture) -> Result<String> {
     Ok(format!("{sign}{shown}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs()))
 }
 
-/// A float as a picture shows it: rounded as C does, from its exact value.
-pub(super) fn float_to_char(value: f64, picture: &str) -> Result<String> {
+/// A float as a picture shows it: rounded as C does, from its exact value, and cut off behind the digits that floats of its
+/// type are sure to have, `digits_max`.
+pub(super) fn float_to_char(value: f64, digits_max: usize, picture: &str) -> Result<String> {
     let form = read(picture)?;
-    if !value.is_finite() || form.scientific || form.shift.is_some() || value.abs() >= 1e30 {
-        return to_char(Numeric::from_f64(value)?, picture);
+    if let Some(upper) = form.roman {
+        return Ok(roman(value.round_ties_even() as i64, upper, form.fill));
     }
-    to_char(Numeric::parse(&format!("{value:.*}", form.after.min(16)))?, picture)
+    if form.scientific {
+        return Ok(float_scientific(value, &form));
+    }
+    let value = form.shift.map_or(value, |shift| value * 10f64.powi(shift.min(400) as i32));
+    let magnitude = |decimals: usize| match value {
+        _ if value.is_nan() => "NaN".to_owned(),
+        _ if value.is_infinite() => "Infinity".to_owned(),
+        _ => format!("{:.decimals$}", value.abs()),
+    };
+    let after = form.after.min(digits_max.saturating_sub(magnitude(0).len()));
+    let text = magnitude(after);
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    // What is no number has no fraction; where it does not fit, it is shown as one that has.
+    let is_negative = value.is_sign_negative() && !value.is_nan();
+    Ok(show(&form, whole, fraction, after, is_negative))
+}
+
+fn float_scientific(value: f64, form: &Picture) -> String {
+    if !value.is_finite() {
+        // A sign, a point, an exponent of two digits and its sign.
+        let mut text = "#".repeat(form.before + form.after + 6);
+        text.replace_range(..1, " ");
+        text.replace_range(form.before + 1..form.before + 2, ".");
+        return text;
+    }
+    let text = format!("{:.*e}", form.after, value.abs());
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+    format!("{}{mantissa}e{sign}{exponent:0>2}", if value.is_sign_negative() { '-' } else { ' ' })
 }
 
 /// The number that a text shows by a picture.

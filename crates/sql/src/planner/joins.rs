@@ -128,7 +128,21 @@ fn strict_in(expr: &Expr, columns: &Columns) -> bool {
 
 /// Whether a condition is the same for all rows, and takes no query to know.
 fn is_constant(condition: &Expr) -> bool {
-    !rewrite::any(condition, &|part| matches!(part, Expr::Column(_) | Expr::Subquery(_) | Expr::Session { .. }))
+    rewrite::depends_on_no_row(condition) && rewrite::is_pure(condition)
+}
+
+/// Rows under conditions that are the same for all of them: looked at once, before the first one is touched.
+fn gated(planned: Planned, conditions: Vec<Expr>) -> Planned {
+    let Some(condition) = rewrite::conjunction(conditions) else { return planned };
+    let node = match planned.node {
+        // A look at one row costs less than another operator does.
+        Node::Scan(mut scan) if planned.rows <= 1.0 => {
+            scan.filter = rewrite::conjunction([condition].into_iter().chain(scan.filter).collect());
+            Node::Scan(scan)
+        }
+        node => Node::Filter { input: Box::new(node), condition },
+    };
+    Planned { node, ..planned }
 }
 
 /// About how many rows a system table has.
@@ -150,10 +164,6 @@ impl Planner<'_> {
         let mut across = Vec::new();
         // What depends on no row comes before everything else, which is not looked at where it is false.
         let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
-        match items.first_mut() {
-            Some(first) => first.conditions = constant,
-            None => across = constant,
-        }
         for condition in conditions {
             let own = items.iter().position(|item| item.columns.has_all(&condition));
             match own {
@@ -164,9 +174,9 @@ impl Planner<'_> {
         if let [item] = &mut items[..] {
             let conditions = std::mem::take(&mut item.conditions);
             let planned = self.item(item.from, conditions, tables)?;
-            return Ok(self.finish(planned, across));
+            return Ok(gated(self.finish(planned, across), constant));
         }
-        self.join_all(items, across, tables)
+        Ok(gated(self.join_all(items, across, tables)?, constant))
     }
 
     /// Conditions that are left, over a node that has all columns.
@@ -515,7 +525,8 @@ impl Planner<'_> {
             kind == Join::Left && left_columns.has_all(condition) && left_columns.has_any(condition)
         });
         let (inner_only, on): (Vec<Expr>, Vec<Expr>) = on.into_iter().partition(|condition| {
-            kind == Join::Left && right_columns.has_all(condition) && right_columns.has_any(condition)
+            kind == Join::Left
+                && (is_constant(condition) || right_columns.has_all(condition) && right_columns.has_any(condition))
         });
         let outer = self.item(left, pushed, if kind == Join::Left { tables } else { inner_tables })?;
         let item = Item { from: right, columns: right_columns.clone(), conditions: inner_only.clone() };
@@ -545,6 +556,7 @@ impl Planner<'_> {
         let relation = &tables.relations[index];
         let base = relation.base;
         let all = || Layout((base..base + relation.width).collect());
+        let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
         let (node, rows) = match &relation.source {
             Source::Table(table) => {
                 let wanted =
@@ -559,7 +571,7 @@ impl Planner<'_> {
                     .collect();
                 let order = if order.len() == tables.order.len() { order } else { Vec::new() };
                 let (path, direction) = self.cheapest(&wanted, &order, tables.limit);
-                return Ok(self.scan(&wanted, path, direction, &|expr| expr));
+                return Ok(gated(self.scan(&wanted, path, direction, &|expr| expr), constant));
             }
             Source::Query(query) => (self.query(query)?, 1_000.0),
             Source::Shared { id, query } => {
@@ -582,7 +594,7 @@ impl Planner<'_> {
         let layout = all();
         let bound = conditions.into_iter().map(|condition| layout.bind(condition)).collect::<Vec<_>>();
         let rows = (rows * 0.3f64.powi(bound.len().min(3) as i32)).max(1.0);
-        Ok(Planned { node: filtered(node, bound), layout, rows, order: Vec::new() })
+        Ok(gated(Planned { node: filtered(node, bound), layout, rows, order: Vec::new() }, constant))
     }
 
     /// Takes off columns that a query carried only for its own order.

@@ -86,7 +86,7 @@ fn addition(table: &Table, column: usize, expr: &Expr) -> Option<(Expr, &'static
 /// Plans UPDATE.
 pub(crate) fn plan_update(bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn Sizes) -> Result<Fragment> {
     let table = bound.table;
-    let (returning, columns) = bound.returning.unzip();
+    let (mut returning, columns) = bound.returning.unzip();
     let changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
     let touched = touched_by(&table, &rules, &changed);
     // How often each column is looked at, aside from an addition to itself.
@@ -128,8 +128,58 @@ pub(crate) fn plan_update(bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dy
         returning.iter().flatten().for_each(&mut need);
     }
     let source = source(&mut planner, &bound.relations, &bound.from, bound.filter, &needed)?;
+    let source = ahead_of_update(source, width(&bound.relations), &mut assignments, returning.as_mut());
     let update = Update { table, source, assignments, returning, rules };
     Ok(fragment(Node::Update(Box::new(update)), planner.slots, columns))
+}
+
+fn width(relations: &[Relation]) -> usize {
+    relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0)
+}
+
+fn has_query(expr: &Expr) -> bool {
+    rewrite::any(expr, &|part| matches!(part, Expr::Subquery(_)))
+}
+
+/// Evaluates expressions over a source's row with the source, behind its `width` columns, and puts those columns in their
+/// place.
+fn ahead<'e>(source: Node, width: usize, exprs: impl Iterator<Item = &'e mut Expr>) -> Node {
+    let mut columns: Vec<Expr> = (0..width).map(Expr::Column).collect();
+    for expr in exprs {
+        let place = Expr::Column(columns.len());
+        columns.push(std::mem::replace(expr, place));
+    }
+    if columns.len() == width { source } else { Node::Project { input: Box::new(source), exprs: columns } }
+}
+
+/// Queries in assignments and in RETURNING see the tables as they were before the statement. So they are evaluated with the
+/// rows of the source, all of which are there before the first one is changed.
+fn ahead_of_update(
+    source: Node,
+    width: usize,
+    assignments: &mut [Assignment],
+    returning: Option<&mut Vec<Expr>>,
+) -> Node {
+    let mut asking: Vec<&mut Expr> = returning.into_iter().flatten().filter(|expr| has_query(expr)).collect();
+    let has_asking = !asking.is_empty();
+    let mut values: Vec<(usize, &mut Expr)> = Vec::new();
+    for Assignment { column, value } in assignments {
+        let (AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }) = value;
+        // RETURNING looks at the new row, which its queries need to know then.
+        if has_asking || has_query(expr) {
+            values.push((*column, expr));
+        }
+    }
+    let assigned: Vec<usize> = values.iter().map(|(column, _)| *column).collect();
+    let source = ahead(source, width, values.into_iter().map(|(_, expr)| expr));
+    for expr in &mut asking {
+        let new = |column| match assigned.iter().position(|&other| other == column) {
+            Some(place) => Expr::Column(width + place),
+            None => Expr::Column(column),
+        };
+        rewrite::substitute(expr, &new);
+    }
+    ahead(source, width + assigned.len(), asking.into_iter())
 }
 
 fn from_reads(from: &logical::From, column: usize) -> bool {
@@ -155,7 +205,7 @@ fn source(
 ) -> Result<Node> {
     let tables = Tables { relations, needed, order: &[], limit: None };
     let planned = planner.from(from, filter, &tables)?;
-    let width = relations.iter().map(|relation| relation.base + relation.width).max().unwrap_or(0);
+    let width = width(relations);
     let exprs: Vec<Expr> =
         (0..width).map(|place| planned.layout.place(place).map_or(Expr::Const(Datum::Null), Expr::Column)).collect();
     let same = exprs.iter().enumerate().all(|(index, expr)| matches!(expr, Expr::Column(column) if *column == index));
@@ -168,7 +218,7 @@ fn source(
 /// Plans DELETE.
 pub(crate) fn plan_delete(bound: BoundDelete, rules: Arc<TableRules>, sizes: &dyn Sizes) -> Result<Fragment> {
     let table = bound.table;
-    let (returning, columns) = bound.returning.unzip();
+    let (mut returning, columns) = bound.returning.unzip();
     let mut planner = Planner { sizes, slots: 0 };
     let mut needed = vec![Vec::new(); bound.relations.len()];
     {
@@ -188,6 +238,10 @@ pub(crate) fn plan_delete(bound: BoundDelete, rules: Arc<TableRules>, sizes: &dy
         returning.iter().flatten().for_each(&mut need);
     }
     let source = source(&mut planner, &bound.relations, &bound.from, bound.filter, &needed)?;
+    let source = match &mut returning {
+        Some(returning) => ahead(source, width(&bound.relations), returning.iter_mut().filter(|expr| has_query(expr))),
+        None => source,
+    };
     let delete = Delete { table, source, returning, rules };
     Ok(fragment(Node::Delete(Box::new(delete)), planner.slots, columns))
 }

@@ -415,7 +415,14 @@ impl Session {
             Statement::Explain { .. } => vec![text_column("QUERY PLAN")],
             Statement::ShowVariable { variable } => {
                 let name = setting_name(variable);
-                if name == "all" { vec![text_column("name"), text_column("setting")] } else { vec![text_column(&name)] }
+                match name.as_str() {
+                    "all" => vec![text_column("name"), text_column("setting")],
+                    // As PostgreSQL writes them, however they were asked for.
+                    "datestyle" => vec![text_column("DateStyle")],
+                    "intervalstyle" => vec![text_column("IntervalStyle")],
+                    "timezone" => vec![text_column("TimeZone")],
+                    name => vec![text_column(name)],
+                }
             }
             Statement::Execute { name: Some(name), .. } => self.named_statement(name)?.columns.clone(),
             _ => Vec::new(),

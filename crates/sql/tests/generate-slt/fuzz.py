@@ -12,7 +12,7 @@ otherwise, and the exit code says so. A seed makes the same file each time.
 What is drawn: the queries of generate.py over tables of integers, numerics and
 text; expressions of every type, of constants and over a table with a column of
 each type, right and wrong ones; groups, set operations and joins over that
-table; and random changes. A difference that is a mistake becomes a record in a
+table; queries within queries; and random changes. A difference that is a mistake becomes a record in a
 file of ../slt, one that is meant a line in docs/SQL.md, and, if it comes again
 and again, a rule in `is_known` below.
 
@@ -198,6 +198,147 @@ class Typed:
         return q
 
 
+# --- queries within queries -----------------------------------------------------
+
+class Nested(generate.Gen):
+    """Queries whose parts are queries: derived tables under outer joins, subqueries in ON, HAVING and the list, correlated
+    over two levels, set operations and limits in IN, and changes that read other tables."""
+
+    def column(self, s, kinds="i"):
+        found = [c for c, k in s if k in kinds]
+        return self.r.choice(found) if found else "1"
+
+    def source(self, alias, depth):
+        """Something for FROM with the columns it has."""
+        r = self.r
+        k = r.randrange(8) if depth > 0 else 0
+        t = r.choice(list(generate.TABLES))
+        s = self.scope("", t)
+        if k < 4:
+            return f"{t} {alias}", self.scope(alias, t)
+        where = f" WHERE {self.expr(s, 'b', 1)}" if r.random() < 0.5 else ""
+        if k == 4:
+            a, b = self.column(s), self.column(s, "int")
+            kind = dict(s)[b]
+            return (f"(SELECT {a} AS k, {b} AS v FROM {t}{where}) {alias}", [(f"{alias}.k", "i"), (f"{alias}.v", kind)])
+        if k == 5:
+            a = self.column(s)
+            return (f"(SELECT {a} AS k, count(*)::int AS c, min({self.column(s, 't')}) AS m FROM {t}{where} GROUP BY {a}) {alias}",
+                    [(f"{alias}.k", "i"), (f"{alias}.c", "i"), (f"{alias}.m", "t")])
+        if k == 6:
+            u = r.choice(list(generate.TABLES))
+            op = r.choice(["UNION", "UNION ALL", "EXCEPT", "INTERSECT"])
+            return (f"(SELECT {self.column(s)} AS k FROM {t}{where} {op} SELECT {self.column(self.scope('', u))} FROM {u}) {alias}", [(f"{alias}.k", "i")])
+        return (f"(SELECT id AS k, {self.column(s)} AS v FROM {t}{where} ORDER BY id {r.choice(['', 'DESC'])} LIMIT {r.randrange(0, 9)}) {alias}",
+                [(f"{alias}.k", "i"), (f"{alias}.v", "i")])
+
+    def condition(self, s, depth):
+        """Over the columns of `s`, with queries in it while there is depth."""
+        r = self.r
+        if depth <= 0 or r.random() < 0.3:
+            return self.expr(s, "b", 1)
+        alias = f"s{depth}{r.randrange(100)}"
+        text, own = self.source(alias, depth - 1)
+        both = s + own
+        link = f"{self.column(own)} {r.choice(['=', '=', '=', '<', '<>'])} {self.column(s)}" if r.random() < 0.7 else r.choice(["true", "true", "false", "NULL::boolean"])
+        more = f" AND {self.condition(both, depth - 1)}" if r.random() < 0.5 else ""
+        k = r.randrange(9)
+        no = r.choice(["", "NOT "])
+        if k < 2: return f"{no}EXISTS (SELECT {r.choice(['1', '*', 'NULL'])} FROM {text} WHERE {link}{more})"
+        if k < 4: return f"{self.column(s)} {no}IN (SELECT {self.column(own)} FROM {text} WHERE {link}{more})"
+        if k == 4: return f"{self.column(s)} {r.choice(['=', '<', '>=', '<>'])} {r.choice(['ANY', 'ALL'])} (SELECT {self.column(own)} FROM {text} WHERE {link}{more})"
+        if k == 5: return f"(SELECT {r.choice(['count(*)', 'max(' + self.column(own) + ')', 'sum(' + self.column(own) + ')'])} FROM {text} WHERE {link}{more}) {r.choice(['>', '=', 'IS DISTINCT FROM', '<='])} {r.choice([self.column(s), '1', '0'])}"
+        if k == 6: return f"({self.condition(s, depth - 1)} {r.choice(['AND', 'OR'])} {self.condition(s, depth - 1)})"
+        if k == 7: return f"({self.column(s)}, {self.column(s)}) {no}IN (SELECT {self.column(own)}, {self.column(own)} FROM {text} WHERE {link}{more})"
+        return f"coalesce((SELECT {self.expr(both, 'b', 1)} FROM {text} WHERE {link}{more} ORDER BY {', '.join(c for c, _ in own)} LIMIT 1), {r.choice(['true', 'false'])})"
+
+    def joined(self, count, depth):
+        r = self.r
+        text, s = self.source("j0", depth)
+        for i in range(1, count):
+            other, own = self.source(f"j{i}", depth)
+            how = r.choice(["JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "JOIN"])
+            if how == "CROSS JOIN":
+                text += f" CROSS JOIN {other}"
+                s = s + own
+                continue
+            on = f"{self.column(s)} = {self.column(own)}"
+            k = r.random()
+            if how != "FULL JOIN":
+                if k < 0.25: on += f" AND {self.condition(s + own, depth - 1)}"
+                elif k < 0.32: on = self.condition(s + own, depth - 1)
+                elif k < 0.38: on = r.choice(["true", "false", "NULL", "1 = 0", "2 > 1"])
+            elif k < 0.2:
+                on += f" AND {self.expr(s + own, 'b', 1)}"
+            if r.random() < 0.2 and how != "FULL JOIN":
+                last, more = self.source(f"i{i}", depth - 1)
+                other = f"({other} {r.choice(['JOIN', 'LEFT JOIN', 'FULL JOIN'])} {last} ON {self.column(own)} = {self.column(more)})"
+                own = own + more
+            text += f" {how} {other} ON {on}"
+            s = s + own
+        return text, s
+
+    def q_nested(self):
+        r = self.r
+        text, s = self.joined(r.choice([1, 2, 2, 3, 4]), 2)
+        where = f" WHERE {self.condition(s, 2)}" if r.random() < 0.7 else ""
+        outs = [self.column(s, "int") for _ in range(r.randrange(1, 4))]
+        if r.random() < 0.3:
+            outs.append(self.expr(s, r.choice("itb"), 1))
+        if r.random() < 0.2:
+            outs.append(f"({self.condition(s, 1)})")
+        distinct = r.choice(["", "", "DISTINCT "])
+        order = ", ".join(str(i + 1) + r.choice(["", " DESC", " NULLS FIRST"]) for i in range(len(outs)))
+        return f"SELECT {distinct}{', '.join(outs)} FROM {text}{where} ORDER BY {order} LIMIT {r.randrange(1, 25)}"
+
+    def q_nested_group(self):
+        r = self.r
+        text, s = self.joined(r.choice([1, 2, 2, 3]), 2)
+        where = f" WHERE {self.condition(s, 1)}" if r.random() < 0.5 else ""
+        keys = [self.column(s, "it") for _ in range(r.randrange(0, 3))]
+        aggs = [self.aggregate(s, r.choice([0, 1])) for _ in range(r.randrange(1, 3))]
+        if keys and r.random() < 0.4:
+            other, own = self.source("g", 1)
+            aggs.append(f"(SELECT count(*) FROM {other} WHERE {self.column(own, 'i')} = {next((k for k in keys if dict(s)[k] == 'i'), '1')})")
+        group = f" GROUP BY {', '.join(keys)}" if keys else ""
+        having = ""
+        if r.random() < 0.4:
+            other, own = self.source("h", 1)
+            having = " HAVING " + r.choice([f"count(*) > (SELECT count(*) / 4 FROM {other})", f"EXISTS (SELECT 1 FROM {other} WHERE {self.column(own)} = count(*))",
+                                            f"max({self.column(s)}) IN (SELECT {self.column(own)} FROM {other})", "count(*) BETWEEN 1 AND 5"])
+        count = len(keys) + len(aggs)
+        return f"SELECT {', '.join(keys + aggs)} FROM {text}{where}{group}{having} ORDER BY {', '.join(str(i + 1) for i in range(count))} LIMIT 30"
+
+    def q_distinct_on(self):
+        r = self.r
+        text, s = self.joined(r.choice([1, 2]), 1)
+        key = self.column(s, "it")
+        rest = [c for c, _ in s]
+        return f"SELECT DISTINCT ON ({key}) {', '.join(rest)} FROM {text} WHERE {self.condition(s, 1)} ORDER BY {key}{r.choice(['', ' DESC', ' NULLS FIRST'])}, {', '.join(rest)}"
+
+    def change(self):
+        """A change that reads other tables, and is taken back; what it gave and what it left."""
+        r = self.r
+        t = r.choice(list(generate.TABLES))
+        s = self.scope(t, t)
+        ints = [c for c, k in generate.TABLES[t] if k == "i" and c != "id"]
+        c = r.choice(ints)
+        other, own = self.source("o", 1)
+        k = r.randrange(5)
+        if k == 0: q = f"UPDATE {t} SET {c} = (SELECT max({self.column(own)}) FROM {other} WHERE {self.column(own)} = {self.column(s)}) WHERE {self.condition(s, 1)}"
+        elif k == 1: q = f"UPDATE {t} SET {c} = {c} + 1 FROM (SELECT DISTINCT {self.column(own)} AS k FROM {other}) f WHERE f.k = {self.column(s)} AND {self.expr(s, 'b', 1)}"
+        elif k == 2: q = f"DELETE FROM {t} USING {other} WHERE {self.column(own)} = {self.column(s)} AND {self.condition(s + own, 1)}"
+        elif k == 3: q = f"DELETE FROM {t} WHERE {self.condition(s, 2)}"
+        else: q = f"INSERT INTO {t} (id, {c}) SELECT id + {r.choice([0, 1, 1000])}, {c} FROM {t} WHERE {self.condition(s, 1)} ON CONFLICT (id) DO {r.choice(['NOTHING', f'UPDATE SET {c} = excluded.{c} + {t}.id WHERE {t}.id % 2 = 0'])}"
+        return ["BEGIN", q, f"SELECT * FROM {t} ORDER BY id", "ROLLBACK"]
+
+    def statements(self):
+        k = self.r.randrange(10)
+        if k == 0:
+            return self.change()
+        return [self.q_nested() if k < 6 else self.q_nested_group() if k < 9 else self.q_distinct_on()]
+
+
 # --- one file -------------------------------------------------------------------
 
 
@@ -214,15 +355,17 @@ def is_known(sql, result):
 
 
 def statements(seed, count):
-    gen, typed = generate.Gen(seed), Typed(seed)
+    gen, typed, nested = generate.Gen(seed), Typed(seed), Nested(seed)
     out = gen.tables() + typed.table()
     kinds = generate.RANDOM["random_mixed"][2]
     for _ in range(count):
         k = typed.r.random()
-        if k < 0.45:
+        if k < 0.35:
             out.append("%" + typed.constant() + ";")
-        elif k < 0.7:
+        elif k < 0.55:
             out.append("?" + typed.over_table() + ";")
+        elif k < 0.75:
+            out += ["?" + sql + ";" for sql in nested.statements()]
         else:
             out.append("?" + getattr(gen, gen.r.choice(kinds))() + ";")
     return out

@@ -1,4 +1,35 @@
-//! The simulated disk: what a crash may leave, and a disk that fails, is full, cannot be read or lies.
+//! The simulated disk, for tests here and above: what a crash may leave, and a disk that fails, is full, cannot be read or
+//! lies.
+//!
+//! The disk keeps two images: memory, which the engine maps, and what is durable. A flush brings one to the other. A
+//! crash keeps, of all sectors of 512 bytes that differ, any subset. Crashes happen in front of, during and behind every
+//! write beside the map and every flush, at one in so many occasions; each leaves a [`Wreck`], and the history goes on.
+//!
+//! ```
+//! use colibri_storage::simulation::SimDisk;
+//! use colibri_storage::{Options, TableKind};
+//!
+//! # fn main() -> colibri_storage::Result<()> {
+//! let disk = SimDisk::of_new(1, 1);
+//! let db = disk.open(&Options::new())?;
+//! for number in 1..=3_u64 {
+//!     let mut txn = db.write()?;
+//!     let table = txn.create_table("table", TableKind::Plain)?;
+//!     txn.put(&table, &number.to_be_bytes(), b"")?;
+//!     txn.commit()?;
+//!     disk.acknowledge(number);
+//! }
+//! for wreck in disk.take_wrecks() {
+//!     let db = SimDisk::of_wreck(&wreck, 1).open(&Options::new())?;
+//!     let snapshot = db.read()?;
+//!     let count = snapshot.table("table").and_then(|table| snapshot.view(&table)?.count(..)).unwrap_or(0);
+//!     assert!(count >= wreck.acknowledged());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+#![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,10 +51,25 @@ const RESERVED_BYTES: u64 = 32 << 20;
 const PAGE_BYTES: u32 = 4096;
 
 /// What a crash left on the disk, and which commits had been acknowledged as durable by then.
-pub(super) struct Wreck {
-    pub(super) image: Vec<u8>,
-    pub(super) logs: [Vec<u8>; 2],
-    pub(super) acknowledged: u64,
+pub struct Wreck {
+    image: Vec<u8>,
+    logs: [Vec<u8>; 2],
+    pub(crate) acknowledged: u64,
+}
+
+impl Wreck {
+    /// The highest number that had been given to [`SimDisk::acknowledge`].
+    /// The highest number that was acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+}
+
+impl std::fmt::Debug for Wreck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let logs = self.logs.each_ref().map(Vec::len);
+        write!(f, "Wreck {{ bytes: {}, logs: {logs:?}, acknowledged: {} }}", self.image.len(), self.acknowledged)
+    }
 }
 
 /// The end of a process, as its thread sees it.
@@ -31,7 +77,7 @@ struct Killed;
 
 /// A flush that the disk leaves out while it says it was done: what an engine would be that forgot it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LeftOut {
+pub enum LeftOut {
     /// Of the log, by who has written to it since the last one.
     Log,
     /// Of the log, by who has not, and so flushes for another.
@@ -57,41 +103,46 @@ impl LogState {
     }
 }
 
-pub(super) struct State {
+pub(crate) struct State {
     durable: Vec<u8>,
     logs: [LogState; 2],
     rng: StdRng,
-    pub(super) wrecks: Vec<Wreck>,
+    pub(crate) wrecks: Vec<Wreck>,
     /// A wreck is kept at one in so many occasions.
     rarity: u32,
     /// Flushes until one fails.
-    pub(super) flushes_left: u64,
+    pub(crate) flushes_left: u64,
     /// What the thread of the history asks of the disk until its process is killed in the middle of that.
     killed_in: u64,
     /// The thread of the history; others work for processes in the background.
     thread: std::thread::ThreadId,
     /// Reads of the log until one fails.
-    pub(super) reads_left: u64,
+    pub(crate) reads_left: u64,
     /// Bytes that files may take, all together.
-    pub(super) room: u64,
+    pub(crate) room: u64,
     /// Sectors without disk space behind them: nothing may be written there.
     holes: BTreeSet<u64>,
     left_out: Option<LeftOut>,
     /// A meta page was written since the last flush of the pages.
     meta_written: bool,
-    pub(super) counts: Counts,
+    pub(crate) counts: Counts,
 }
 
 /// How often things happened, to show that the histories contain them.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Counts {
-    pub(super) wrecks: usize,
-    pub(super) punches: u64,
-    pub(super) shrinks: u64,
-    pub(super) refusals: u64,
-    pub(super) deaths: u64,
+pub struct Counts {
+    /// Crashes.
+    pub wrecks: usize,
+    /// Ranges whose space was given back.
+    pub punches: u64,
+    /// Files made shorter.
+    pub shrinks: u64,
+    /// Requests for space that were refused.
+    pub refusals: u64,
+    /// Processes that were killed.
+    pub deaths: u64,
     /// Openings that failed because the disk did.
-    pub(super) in_vain: u64,
+    pub in_vain: u64,
 }
 
 impl std::ops::AddAssign for Counts {
@@ -105,15 +156,21 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// The disk, and the test's hold on it.
+/// The disk, and the test's hold on it. Clones are the same disk.
 #[derive(Clone)]
-pub(super) struct SimDisk {
+pub struct SimDisk {
     memory: Arc<Memory>,
-    pub(super) state: Arc<Mutex<State>>,
+    pub(crate) state: Arc<Mutex<State>>,
     allocated: Arc<AtomicU64>,
     acknowledged: Arc<AtomicU64>,
     /// Where its lock file is: unlike the disk, it does not survive a crash.
     lock: Arc<tempfile::TempDir>,
+}
+
+impl std::fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SimDisk {{ bytes: {} }}", self.allocated.load(Ordering::Relaxed))
+    }
 }
 
 struct Memory(NonNull<u8>);
@@ -158,7 +215,7 @@ impl State {
 }
 
 impl SimDisk {
-    pub(super) fn new(image: &[u8], logs: &[Vec<u8>; 2], seed: u64, rarity: u32) -> Self {
+    fn new(image: &[u8], logs: &[Vec<u8>; 2], seed: u64, rarity: u32) -> Self {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new anonymous mapping.
         let base =
@@ -191,22 +248,27 @@ impl SimDisk {
         }
     }
 
-    /// A new database.
-    pub(super) fn of_new(seed: u64, rarity: u32) -> Self {
+    /// With a new database. Crashes happen at one in `rarity` occasions: at each with 1, at practically none with
+    /// [`u32::MAX`].
+    pub fn of_new(seed: u64, rarity: u32) -> Self {
         Self::new(&Database::image_of_new(PAGE_BYTES), &Default::default(), seed, rarity)
     }
 
     /// What a crash left, on a disk that works.
-    pub(super) fn of_wreck(wreck: &Wreck, seed: u64) -> Self {
+    pub fn of_wreck(wreck: &Wreck, seed: u64) -> Self {
         Self::new(&wreck.image, &wreck.logs, seed, u32::MAX)
     }
 
-    pub(super) fn leave_out(&self, left_out: Option<LeftOut>) {
+    /// The disk lies about some flushes from now on.
+    pub fn leave_out(&self, left_out: Option<LeftOut>) {
         self.state.lock().left_out = left_out;
     }
 
     /// Opens the database as a process of its own would.
-    pub(super) fn open(&self, options: &Options) -> Result<Database> {
+    ///
+    /// # Errors
+    /// Those of [`Database::open`].
+    pub fn open(&self, options: &Options) -> Result<Database> {
         let logs = [0, 1].map(|file| {
             Box::new(SimLog { disk: self.clone(), file, written: AtomicBool::new(false) }) as Box<dyn LogFile>
         });
@@ -214,17 +276,18 @@ impl SimDisk {
     }
 
     /// A commit is durable, as far as the engine says: all up to it have to survive.
-    pub(super) fn acknowledge(&self, commit: u64) {
+    pub fn acknowledge(&self, commit: u64) {
         self.acknowledged.fetch_max(commit, Ordering::Relaxed);
     }
 
-    pub(super) fn acknowledged(&self) -> u64 {
+    /// The highest number that was acknowledged.
+    pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::Relaxed)
     }
 
     /// Runs what one process does, and kills it in the middle, when it has asked so many things of the disk. Gives what came
     /// out if it is done before that.
-    pub(super) fn kill_during<T>(&self, operations: u64, run: impl FnOnce() -> T) -> Option<T> {
+    pub fn kill_during<T>(&self, operations: u64, run: impl FnOnce() -> T) -> Option<T> {
         self.state.lock().killed_in = operations;
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         self.state.lock().killed_in = u64::MAX;
@@ -236,40 +299,46 @@ impl SimDisk {
     }
 
     /// Leaves room for so many bytes more than now; `None` for no limit.
-    pub(super) fn limit_room(&self, more: Option<u64>) {
+    pub fn limit_room(&self, more: Option<u64>) {
         let mut state = self.state.lock();
         state.room = more.map_or(u64::MAX, |more| state.occupied(self.allocated()) + more);
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    /// How often things happened.
+    pub fn counts(&self) -> Counts {
         self.state.lock().counts
     }
 
     /// Space that the log has and has not written to.
-    pub(super) fn log_bytes_ahead(&self) -> u64 {
+    pub fn log_bytes_ahead(&self) -> u64 {
         self.state.lock().logs.iter().map(|log| log.occupied() - log.memory.len() as u64).sum()
     }
 
     /// Bytes of the log's files.
-    pub(super) fn log_bytes(&self) -> u64 {
+    pub fn log_bytes(&self) -> u64 {
         self.state.lock().logs.iter().map(|log| log.memory.len() as u64).sum()
     }
 
     /// The disk works again.
-    pub(super) fn recover_from_faults(&self) {
+    pub fn recover_from_faults(&self) {
         let mut state = self.state.lock();
         (state.room, state.flushes_left, state.reads_left) = (u64::MAX, u64::MAX, u64::MAX);
     }
 
     /// Keeps what a crash now might leave.
-    pub(super) fn crash(&self) {
+    pub fn crash(&self) {
         let mut state = self.state.lock();
         let wreck = self.wreck(&mut state);
         state.wrecks.push(wreck);
     }
 
+    /// What crashes have left since this was asked last.
+    pub fn take_wrecks(&self) -> Vec<Wreck> {
+        std::mem::take(&mut self.state.lock().wrecks)
+    }
+
     /// What is durable, and nothing else.
-    pub(super) fn durable(&self) -> Wreck {
+    pub fn durable(&self) -> Wreck {
         let state = self.state.lock();
         Wreck {
             image: state.durable.clone(),

@@ -1,20 +1,26 @@
-//! A process whose sessions run SQL is killed: what it acknowledged is there, nothing is there by half, tables and indexes
-//! fit together, and no sequence gives a value twice.
+//! What SQL leaves when the process is killed, or the machine crashes: what was acknowledged is there, nothing is there by
+//! half, tables and indexes fit together, and no sequence gives a value twice.
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `kills` | a process that is killed, on a real file system |
+//! | `machine` | sessions side by side on a simulated disk that loses, reorders and tears what was not flushed |
+//! | `states` | random statements, changes of the catalogue included, on that disk: each crash leaves one of the committed states |
+//!
+//! Here is what sessions of the first two do, and how what they leave is looked at.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+mod kills;
+mod machine;
+mod states;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use colibri_sql::{Datum, Engine, Session};
-use colibri_storage::{Database, Options};
+use rand::Rng;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 
-const DIR: &str = "COLIBRI_SQL_CRASH_DIR";
 const SESSIONS: usize = 4;
 
 /// Money moves between accounts, and each move has two entries and a place in its session's ledger.
@@ -27,10 +33,6 @@ const SETUP: &str = "CREATE TABLE account (id int PRIMARY KEY, balance bigint NO
     CREATE SEQUENCE numbers;
     INSERT INTO account SELECT g, 1000 FROM generate_series(1, 20) AS g";
 
-fn open(dir: &Path) -> Arc<Engine> {
-    Engine::open(Database::open(dir, &Options::new().log_bytes(256 << 10)).unwrap()).unwrap()
-}
-
 fn int(session: &mut Session, query: &str) -> i64 {
     let answers = session.run(query).unwrap();
     match answers[0].rows.row(0)[0] {
@@ -42,31 +44,6 @@ fn int(session: &mut Session, query: &str) -> i64 {
 
 fn done(session: &mut Session, number: usize) -> i64 {
     int(session, &format!("SELECT count(*) FROM ledger WHERE session = {number}"))
-}
-
-/// Moves money until the process is killed.
-#[test]
-#[ignore = "a process that another test kills"]
-fn child() {
-    let Ok(dir) = std::env::var(DIR) else { return };
-    let engine = open(Path::new(&dir));
-    std::thread::scope(|scope| {
-        for number in 0..SESSIONS {
-            let engine = &engine;
-            scope.spawn(move || {
-                let mut session = Session::new(engine, "postgres");
-                let mut n = done(&mut session, number);
-                let mut rng = StdRng::seed_from_u64(number as u64 * 1_000_003 + n as u64);
-                loop {
-                    if let Some(given) = one_move(&mut session, &mut rng, number, n) {
-                        n += 1;
-                        let mut out = std::io::stdout().lock();
-                        writeln!(out, "done {number} {n} {given}").unwrap();
-                    }
-                }
-            });
-        }
-    });
 }
 
 /// One transaction; the number that it was given, if it committed.
@@ -111,9 +88,9 @@ fn one_move(session: &mut Session, rng: &mut StdRng, number: usize, n: i64) -> O
     }
 }
 
-fn look(dir: &Path, acknowledged: &[Vec<i64>], what: &str) -> i64 {
-    let engine = open(dir);
-    let mut session = Session::new(&engine, "postgres");
+/// Looks at what a crash left: for each session, the numbers of the moves that were acknowledged, -1 where that is not known.
+fn look(engine: &Arc<Engine>, acknowledged: &[Vec<i64>], what: &str) -> i64 {
+    let mut session = Session::new(engine, "postgres");
     for (number, numbers) in acknowledged.iter().enumerate() {
         for (n, given) in numbers.iter().enumerate() {
             let query =
@@ -133,9 +110,7 @@ fn look(dir: &Path, acknowledged: &[Vec<i64>], what: &str) -> i64 {
     assert_eq!(int(&mut session, "SELECT count(*) FROM entry"), 2 * moves, "{what}");
     let wrong = "SELECT count(*) FROM account WHERE balance <> 1000 + coalesce((SELECT sum(amount) FROM entry WHERE account = account.id), 0)";
     assert_eq!(int(&mut session, wrong), 0, "{what}");
-    let (findings, none) = (engine.check().unwrap(), Vec::<String>::new());
-    assert_eq!(findings, none, "{what}");
-    engine.store().database().check().unwrap();
+    check(engine, what);
     // No value that somebody was told of comes again.
     let highest = int(&mut session, "SELECT coalesce(max(number), 0) FROM ledger");
     let told = acknowledged.iter().flatten().copied().max().unwrap_or(0);
@@ -143,60 +118,10 @@ fn look(dir: &Path, acknowledged: &[Vec<i64>], what: &str) -> i64 {
     moves
 }
 
-fn kill_and_look(seed: u64, rounds: u32) {
-    let dir = tempfile::tempdir().unwrap();
-    Session::new(&open(dir.path()), "postgres").run(SETUP).unwrap();
-    let mut rng = StdRng::seed_from_u64(seed);
-    let mut acknowledged = vec![Vec::new(); SESSIONS];
-    for round in 0..rounds {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["child", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
-            .env(DIR, dir.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        let reader = std::thread::spawn(move || {
-            let mut lines = Vec::new();
-            for line in out.lines().map_while(Result::ok) {
-                // The first word may come behind the test's name.
-                if let Some(at) = line.find("done ") {
-                    let words: Vec<i64> = line[at + 5..].split(' ').map_while(|word| word.parse().ok()).collect();
-                    if let [number, n, given] = words[..] {
-                        lines.push((number as usize, n as usize, given));
-                    }
-                }
-            }
-            lines
-        });
-        std::thread::sleep(Duration::from_millis(rng.random_range(50..300)));
-        let what = format!("seed {seed}, round {round}");
-        assert!(child.try_wait().unwrap().is_none(), "{what}: the child has ended by itself");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        for (number, n, given) in reader.join().unwrap() {
-            let numbers = &mut acknowledged[number];
-            // What was committed and could not be told any more, in an earlier round.
-            numbers.resize(numbers.len().max(n), -1);
-            numbers[n - 1] = given;
-        }
-        look(dir.path(), &acknowledged, &what);
-    }
-    assert!(
-        acknowledged.iter().flatten().any(|&given| given >= 0),
-        "every child was killed before it had done anything"
-    );
-}
-
-#[test]
-fn what_was_acknowledged_survives_a_kill() {
-    kill_and_look(1, 20);
-}
-
-#[test]
-#[ignore = "hundreds of kills: minutes"]
-fn what_was_acknowledged_survives_many_kills() {
-    for seed in 2..12 {
-        kill_and_look(seed, 40);
-    }
+/// Tables and their indexes fit together, and so do the pages that they are on.
+fn check(engine: &Engine, what: &str) {
+    let (findings, none) = (engine.check().unwrap(), Vec::<String>::new());
+    assert_eq!(findings, none, "{what}");
+    let report = engine.store().database().check().unwrap();
+    assert!(report.is_clean(), "{what}: {report:?}");
 }

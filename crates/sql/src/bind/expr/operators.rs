@@ -1,0 +1,534 @@
+//! Operators: chains of them, comparisons of rows, lists, LIKE, arrays.
+
+use sqlparser::ast::Spanned;
+use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
+use sqlparser::tokenizer::Span;
+
+use super::{Bound, as_tuple, negated, number, number_text, subqueries::SubqueryUse};
+use crate::bind::{Binder, fold};
+use crate::cast::CastContext;
+use crate::error::{Error, Result, SqlState};
+use crate::expr::{CompareOp, Expr};
+use crate::resolve;
+use crate::types::Type;
+use crate::value::Datum;
+
+/// Operators in a row, as in `a + b + c`, those of the rows around it included: evaluating them takes stack for each. The
+/// conditions of AND and OR do not count, they lie side by side.
+const LINKS_MAX: usize = 3_000;
+
+/// What a binary operator is.
+pub(super) enum Operator {
+    And,
+    Or,
+    Compare(CompareOp),
+    /// By its symbol in the registry of functions.
+    Call(&'static str),
+}
+
+pub(super) fn operator(op: &BinaryOperator) -> Result<Operator> {
+    use BinaryOperator as B;
+    Ok(match op {
+        B::And => Operator::And,
+        B::Or => Operator::Or,
+        B::Eq => Operator::Compare(CompareOp::Eq),
+        B::NotEq => Operator::Compare(CompareOp::Ne),
+        B::Lt => Operator::Compare(CompareOp::Lt),
+        B::LtEq => Operator::Compare(CompareOp::Le),
+        B::Gt => Operator::Compare(CompareOp::Gt),
+        B::GtEq => Operator::Compare(CompareOp::Ge),
+        B::Plus => Operator::Call("+"),
+        B::Minus => Operator::Call("-"),
+        B::Multiply => Operator::Call("*"),
+        B::Divide => Operator::Call("/"),
+        B::Modulo => Operator::Call("%"),
+        B::PGExp | B::BitwiseXor => Operator::Call("^"),
+        B::StringConcat => Operator::Call("||"),
+        B::BitwiseAnd => Operator::Call("&"),
+        B::BitwiseOr => Operator::Call("|"),
+        B::PGBitwiseXor => Operator::Call("#"),
+        B::PGBitwiseShiftLeft => Operator::Call("<<"),
+        B::PGBitwiseShiftRight => Operator::Call(">>"),
+        B::PGRegexMatch => Operator::Call("~"),
+        B::PGRegexIMatch => Operator::Call("~*"),
+        B::PGRegexNotMatch => Operator::Call("!~"),
+        B::PGRegexNotIMatch => Operator::Call("!~*"),
+        B::PGLikeMatch => Operator::Call("~~"),
+        B::PGILikeMatch => Operator::Call("~~*"),
+        B::PGNotLikeMatch => Operator::Call("!~~"),
+        B::PGNotILikeMatch => Operator::Call("!~~*"),
+        B::PGStartsWith => Operator::Call("^@"),
+        B::AtArrow => Operator::Call("@>"),
+        B::ArrowAt => Operator::Call("<@"),
+        B::PGOverlap => Operator::Call("&&"),
+        B::Overlaps => return Err(Error::unsupported("OVERLAPS")),
+        B::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
+            Some("=") => Operator::Compare(CompareOp::Eq),
+            Some("<>") => Operator::Compare(CompareOp::Ne),
+            Some("<") => Operator::Compare(CompareOp::Lt),
+            Some("<=") => Operator::Compare(CompareOp::Le),
+            Some(">") => Operator::Compare(CompareOp::Gt),
+            Some(">=") => Operator::Compare(CompareOp::Ge),
+            Some("~") => Operator::Call("~"),
+            Some("!~") => Operator::Call("!~"),
+            Some("~~") => Operator::Call("~~"),
+            Some("+") => Operator::Call("+"),
+            Some("-") => Operator::Call("-"),
+            Some("||") => Operator::Call("||"),
+            Some("!~~") => Operator::Call("!~~"),
+            Some("~*") => Operator::Call("~*"),
+            Some("!~*") => Operator::Call("!~*"),
+            Some("@>") => Operator::Call("@>"),
+            Some("<@") => Operator::Call("<@"),
+            Some("&&") => Operator::Call("&&"),
+            _ => return Err(Error::unsupported(format_args!("operator {op}"))),
+        },
+        other => {
+            return Err(Error::new(SqlState::NO_SUCH_FUNCTION, format!("operator does not exist: {other}")));
+        }
+    })
+}
+
+fn unequal_rows() -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, "unequal number of entries in row expressions")
+}
+
+/// Takes the mark of BETWEEN SYMMETRIC off the leftmost leaf of the low side.
+fn without_symmetric(low: &ast::Expr) -> Option<ast::Expr> {
+    let marked = |expr: &ast::Expr| without_symmetric(expr).map(Box::new);
+    Some(match low {
+        ast::Expr::UnaryOp { op: UnaryOperator::PGPrefixFactorial, expr } => (**expr).clone(),
+        ast::Expr::BinaryOp { left, op, right } => {
+            ast::Expr::BinaryOp { left: marked(left)?, op: op.clone(), right: right.clone() }
+        }
+        ast::Expr::AtTimeZone { timestamp, time_zone } => {
+            ast::Expr::AtTimeZone { timestamp: marked(timestamp)?, time_zone: time_zone.clone() }
+        }
+        ast::Expr::Collate { expr, collation } => {
+            ast::Expr::Collate { expr: marked(expr)?, collation: collation.clone() }
+        }
+        _ => return None,
+    })
+}
+
+impl Binder<'_> {
+    pub(super) fn unary(&mut self, op: UnaryOperator, operand: &ast::Expr, span: Span) -> Result<Bound> {
+        if let (UnaryOperator::Minus, Some(text)) = (op, number_text(operand)) {
+            return self.at(span, number(&negated(text)));
+        }
+        if let UnaryOperator::Not = op {
+            let input = self.condition(operand, "NOT")?;
+            return Ok(Bound::bool(Expr::Not(Box::new(input))));
+        }
+        // A sign binds closer than `^`: `-2 ^ 2` is 4.
+        if let (
+            UnaryOperator::Minus | UnaryOperator::Plus,
+            ast::Expr::BinaryOp { left, op: BinaryOperator::PGExp, right },
+        ) = (op, operand)
+        {
+            let signed = ast::Expr::UnaryOp { op, expr: left.clone() };
+            let power = ast::Expr::BinaryOp { left: Box::new(signed), op: BinaryOperator::PGExp, right: right.clone() };
+            return self.expr(&power);
+        }
+        let symbol = match op {
+            UnaryOperator::PGPostfixFactorial => {
+                return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"!\"")));
+            }
+            UnaryOperator::Plus => "+",
+            UnaryOperator::Minus => "-",
+            UnaryOperator::BitwiseNot => "~",
+            UnaryOperator::PGAbs => "@",
+            UnaryOperator::PGSquareRoot => "|/",
+            UnaryOperator::PGCubeRoot => "||/",
+            other => return Err(self.place(span, Error::unsupported(format_args!("operator {other}")))),
+        };
+        let input = self.expr(operand)?;
+        let function = self.at(span, resolve::resolve_operator(symbol, None, input.ty.ty))?;
+        let arg = self.argument(input, function.arg_type(0), operand.span())?;
+        Ok(Bound::new(Expr::Call { function, args: vec![arg] }, function.result))
+    }
+
+    /// Binds operators in a row without recursion along the row: `a AND b AND …` may be thousands long.
+    pub(super) fn chain(&mut self, expr: &ast::Expr) -> Result<Bound> {
+        let mut links = Vec::new();
+        let mut first = expr;
+        while let ast::Expr::BinaryOp { left, op, right } = first {
+            links.push((op, &**right));
+            first = left;
+        }
+        let calls = links.iter().filter(|(op, _)| !matches!(op, BinaryOperator::And | BinaryOperator::Or)).count();
+        if self.links + calls > LINKS_MAX {
+            return Err(crate::statement::too_deep());
+        }
+        self.links += calls;
+        let bound = self.links_of(first, links);
+        self.links -= calls;
+        bound
+    }
+
+    /// Binds operators in a row: the first operand, and the others with the operators before them, the last one first.
+    fn links_of(&mut self, first: &ast::Expr, links: Vec<(&BinaryOperator, &ast::Expr)>) -> Result<Bound> {
+        let mut span = first.span();
+        let mut left_tree = Some(first);
+        let mut left = Bound::null();
+        let mut after_comparison = false;
+        for (op, right) in links.into_iter().rev() {
+            let op_span = right.span();
+            let op = self.at(op_span, operator(op))?;
+            let compares = matches!(op, Operator::Compare(_));
+            if compares && std::mem::replace(&mut after_comparison, compares) {
+                let message = "syntax error: comparisons in a row need parentheses";
+                return Err(self.place(op_span, Error::new(SqlState::SYNTAX_ERROR, message)));
+            }
+            after_comparison = compares;
+            // A row on the left is no value: it is bound together with the right side.
+            if let (Some(tree), Operator::Compare(compare)) = (left_tree, &op)
+                && let Some(tuple) = as_tuple(tree)
+            {
+                left = self.compare_rows(*compare, &tuple, right, span)?;
+                left_tree = None;
+                continue;
+            }
+            if let Some(tree) = left_tree.take() {
+                left = self.expr(tree)?;
+            }
+            left = self.binary(op, left, span, right)?;
+            span = Span { start: span.start, end: op_span.end };
+        }
+        Ok(left)
+    }
+
+    fn binary(&mut self, op: Operator, left: Bound, left_span: Span, right: &ast::Expr) -> Result<Bound> {
+        let bound = self.expr(right)?;
+        let span = right.span();
+        match op {
+            Operator::And | Operator::Or => {
+                let is_and = matches!(op, Operator::And);
+                let name = if is_and { "AND" } else { "OR" };
+                let left = self.condition_of(left, name, left_span)?;
+                let right = self.condition_of(bound, name, span)?;
+                let expr = match (is_and, left) {
+                    (true, Expr::And(mut all)) => {
+                        all.push(right);
+                        Expr::And(all)
+                    }
+                    (true, left) => Expr::And(vec![left, right]),
+                    (false, Expr::Or(mut any)) => {
+                        any.push(right);
+                        Expr::Or(any)
+                    }
+                    (false, left) => Expr::Or(vec![left, right]),
+                };
+                Ok(Bound::bool(expr))
+            }
+            Operator::Compare(op) => {
+                let (left, right) = self.comparable(op.symbol(), left, left_span, bound, span)?;
+                Ok(Bound::bool(Expr::Compare { op, left: Box::new(left), right: Box::new(right) }))
+            }
+            Operator::Call(symbol) => self.call_operator(symbol, left, left_span, bound, span),
+        }
+    }
+
+    pub(in crate::bind) fn call_operator(
+        &mut self,
+        symbol: &'static str,
+        left: Bound,
+        left_span: Span,
+        right: Bound,
+        right_span: Span,
+    ) -> Result<Bound> {
+        let span = if left_span.start.line > 0 { left_span } else { right_span };
+        if left.ty.ty.is_array() || right.ty.ty.is_array() {
+            return self.array_operator(symbol, left, right, span);
+        }
+        let function = self.at(span, resolve::resolve_operator(symbol, Some(left.ty.ty), right.ty.ty))?;
+        let matches_blanks = symbol.contains('~') && left.ty.ty == Type::Char;
+        let left = if matches_blanks { crate::bind::functions::with_blanks(left) } else { left };
+        let left = self.argument(left, function.arg_type(0), left_span)?;
+        let right = self.argument(right, function.arg_type(1), right_span)?;
+        Ok(Bound::new(Expr::Call { function, args: vec![left, right] }, function.result))
+    }
+
+    /// Both sides in the type that they are compared in.
+    pub(in crate::bind) fn comparable(
+        &mut self,
+        symbol: &str,
+        left: Bound,
+        left_span: Span,
+        right: Bound,
+        right_span: Span,
+    ) -> Result<(Expr, Expr)> {
+        let Some(ty) = resolve::comparison_type(left.ty.ty, right.ty.ty) else {
+            let message = format!("operator does not exist: {} {symbol} {}", left.ty.ty, right.ty.ty);
+            let error = Error::new(SqlState::NO_SUCH_FUNCTION, message).hint(
+                "No operator matches the given name and argument types. You might need to add explicit type casts.",
+            );
+            return Err(self.place(left_span, error));
+        };
+        let ty = if ty == Type::Unknown { Type::Text } else { ty };
+        let left = self.coerce(left, ty.into(), CastContext::Implicit, left_span)?;
+        let right = self.coerce(right, ty.into(), CastContext::Implicit, right_span)?;
+        Ok((left, right))
+    }
+
+    pub(super) fn is_null(&mut self, input: &ast::Expr, negated: bool) -> Result<Bound> {
+        if let Some(tuple) = as_tuple(input) {
+            let mut all = Vec::with_capacity(tuple.len());
+            for input in tuple.iter() {
+                all.push(Expr::IsNull { input: Box::new(self.expr(input)?.expr), negated });
+            }
+            return Ok(Bound::bool(Expr::And(all)));
+        }
+        let input = self.expr(input)?;
+        if let (Type::Unknown, &Expr::Param(index)) = (input.ty.ty, &input.expr) {
+            self.params_tested.push(index);
+        }
+        Ok(Bound::bool(Expr::IsNull { input: Box::new(input.expr), negated }))
+    }
+
+    pub(super) fn is_bool(
+        &mut self,
+        input: &ast::Expr,
+        value: Option<bool>,
+        negated: bool,
+        clause: &str,
+    ) -> Result<Bound> {
+        let input = self.condition(input, clause)?;
+        Ok(Bound::bool(Expr::IsBool { input: Box::new(input), value, negated }))
+    }
+
+    pub(super) fn distinct(&mut self, left: &ast::Expr, right: &ast::Expr, negated: bool) -> Result<Bound> {
+        if let (Some(lefts), Some(rights)) = (as_tuple(left), as_tuple(right)) {
+            if lefts.len() != rights.len() {
+                return Err(self.place(left.span(), unequal_rows()));
+            }
+            let mut all = Vec::with_capacity(lefts.len());
+            for (left, right) in lefts.iter().zip(rights.iter()) {
+                all.push(self.distinct(left, right, negated)?.expr);
+            }
+            return Ok(Bound::bool(if negated { Expr::And(all) } else { Expr::Or(all) }));
+        }
+        let (left_span, right_span) = (left.span(), right.span());
+        let (left, right) = (self.expr(left)?, self.expr(right)?);
+        let (left, right) = self.comparable("=", left, left_span, right, right_span)?;
+        Ok(Bound::bool(Expr::Distinct { left: Box::new(left), right: Box::new(right), negated }))
+    }
+
+    fn compare_rows(&mut self, op: CompareOp, left: &[ast::Expr], right: &ast::Expr, span: Span) -> Result<Bound> {
+        if let ast::Expr::Subquery(query) = right
+            && self.subquery_query(query)?.0.columns.len() == left.len()
+        {
+            // Each part of the only row there is; more of them are an error.
+            let parts = ast::Expr::Tuple(self.parts_of_row(query, left.len())?);
+            return self.compare_rows(op, left, &parts, span);
+        }
+        if let ast::Expr::Subquery(query) = right {
+            return self.quantified_rows(left, op, false, query, span, SubqueryUse::Row);
+        }
+        let Some(right) = as_tuple(right) else {
+            return Err(self.place(span, Error::unsupported("comparing a row with a single value")));
+        };
+        if left.len() != right.len() {
+            return Err(self.place(span, unequal_rows()));
+        }
+        let (mut lefts, mut rights) = (Vec::new(), Vec::new());
+        for (left, right) in left.iter().zip(right.iter()) {
+            let (left_span, right_span) = (left.span(), right.span());
+            let (left, right) = (self.expr(left)?, self.expr(right)?);
+            let (left, right) = self.comparable(op.symbol(), left, left_span, right, right_span)?;
+            lefts.push(left);
+            rights.push(right);
+        }
+        // Equality of rows is equality of each column: the planner finds keys in it.
+        if op == CompareOp::Eq {
+            let all = lefts.into_iter().zip(rights);
+            let all = all.map(|(left, right)| Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
+            return Ok(Bound::bool(Expr::And(all.collect())));
+        }
+        Ok(Bound::bool(Expr::CompareRows { op, left: lefts, right: rights }))
+    }
+
+    pub(super) fn in_list(&mut self, input: &ast::Expr, list: &[ast::Expr], negated: bool) -> Result<Bound> {
+        if let Some(tuple) = as_tuple(input) {
+            let mut any = Vec::with_capacity(list.len());
+            for item in list {
+                any.push(self.compare_rows(CompareOp::Eq, &tuple, item, input.span())?.expr);
+            }
+            let any = Expr::Or(any);
+            return Ok(Bound::bool(if negated { Expr::Not(Box::new(any)) } else { any }));
+        }
+        if let [ast::Expr::Subquery(query)] = list {
+            let op = if negated { CompareOp::Ne } else { CompareOp::Eq };
+            return self.quantified(input, op, negated, query, input.span());
+        }
+        let span = input.span();
+        let input = self.expr(input)?;
+        let mut types = vec![input.ty.ty];
+        let mut items = Vec::with_capacity(list.len());
+        for item in list {
+            let bound = self.expr(item)?;
+            types.push(bound.ty.ty);
+            items.push((bound, item.span()));
+        }
+        let common = types[1..].iter().try_fold(types[0], |ty, &other| resolve::comparison_type(ty, other));
+        let Some(ty) = common else { return self.in_mixed_list(&input, span, items, negated) };
+        let ty = if ty == Type::Unknown { Type::Text } else { ty };
+        let input = self.coerce(input, ty.into(), CastContext::Implicit, span)?;
+        let mut list = Vec::with_capacity(items.len());
+        for (item, span) in items {
+            list.push(self.coerce(item, ty.into(), CastContext::Implicit, span)?);
+        }
+        Ok(Bound::bool(Expr::InList { input: Box::new(input), list, negated }))
+    }
+
+    /// A list whose values have no type in common: each is compared by itself.
+    fn in_mixed_list(&mut self, input: &Bound, span: Span, items: Vec<(Bound, Span)>, negated: bool) -> Result<Bound> {
+        let (op, symbol) = if negated { (CompareOp::Ne, "<>") } else { (CompareOp::Eq, "=") };
+        let mut all = Vec::with_capacity(items.len());
+        for (item, item_span) in items {
+            let (left, right) = self.comparable(symbol, input.clone(), span, item, item_span)?;
+            all.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
+        }
+        Ok(Bound::bool(if negated { Expr::And(all) } else { Expr::Or(all) }))
+    }
+
+    pub(super) fn between(
+        &mut self,
+        input: &ast::Expr,
+        low: &ast::Expr,
+        high: &ast::Expr,
+        negated: bool,
+    ) -> Result<Bound> {
+        let (low_op, high_op) = if negated { (CompareOp::Lt, CompareOp::Gt) } else { (CompareOp::Ge, CompareOp::Le) };
+        if let Some(low) = without_symmetric(low) {
+            let one = self.between(input, &low, high, negated)?.expr;
+            let other = self.between(input, high, &low, negated)?.expr;
+            return Ok(Bound::bool(if negated { Expr::And(vec![one, other]) } else { Expr::Or(vec![one, other]) }));
+        }
+        if let Some(tuple) = as_tuple(input) {
+            let low = self.compare_rows(low_op, &tuple, low, input.span())?.expr;
+            let high = self.compare_rows(high_op, &tuple, high, input.span())?.expr;
+            return Ok(Bound::bool(if negated { Expr::Or(vec![low, high]) } else { Expr::And(vec![low, high]) }));
+        }
+        let spans = (input.span(), low.span(), high.span());
+        let input = self.expr(input)?;
+        let (low, high) = (self.expr(low)?, self.expr(high)?);
+        let mut sides = Vec::with_capacity(2);
+        for (op, bound, span) in [(low_op, low, spans.1), (high_op, high, spans.2)] {
+            let (left, right) = self.comparable(op.symbol(), input.clone(), spans.0, bound, span)?;
+            sides.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
+        }
+        Ok(Bound::bool(if negated { Expr::Or(sides) } else { Expr::And(sides) }))
+    }
+
+    pub(super) fn like(
+        &mut self,
+        symbol: &'static str,
+        input: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::Expr>,
+    ) -> Result<Bound> {
+        let (input_span, pattern_span) = (input.span(), pattern.span());
+        let input = self.expr(input)?;
+        let mut pattern = self.expr(pattern)?;
+        if let Some(escape) = escape {
+            let escape = self.expr(escape)?;
+            pattern = self.call("like_escape", vec![pattern, escape], pattern_span)?;
+        }
+        self.call_operator(symbol, input, input_span, pattern, pattern_span)
+    }
+
+    /// `ARRAY[…]`
+    pub(super) fn array(&mut self, elements: &[ast::Expr], span: Span) -> Result<Bound> {
+        let mut bounds = Vec::with_capacity(elements.len());
+        for element in elements {
+            bounds.push((self.expr(element)?, element.span()));
+        }
+        let types: Vec<Type> = bounds.iter().map(|(bound, _)| bound.ty.ty).collect();
+        if types.is_empty() {
+            // What it is of, a cast around it tells.
+            return Ok(Bound::new(Expr::Array { element: Type::Text, values: Vec::new() }, Type::Unknown));
+        }
+        let ty = self.common_type("ARRAY", &types, span)?;
+        let element = ty.element().unwrap_or(ty);
+        let Some(of_type) = element.array() else {
+            let message = format!("could not find array type for data type {ty}");
+            return Err(self.place(span, Error::new(SqlState::NO_SUCH_OBJECT, message)));
+        };
+        let mut values = Vec::with_capacity(bounds.len());
+        for (bound, span) in bounds {
+            values.push(self.coerce(bound, ty.into(), CastContext::Implicit, span)?);
+        }
+        Ok(Bound::new(Expr::Array { element, values }, of_type))
+    }
+
+    /// `array[1]`, `(record).field`
+    pub(super) fn access(&mut self, root: &ast::Expr, chain: &[ast::AccessExpr], span: Span) -> Result<Bound> {
+        // `alias.column[1]` comes as `alias` with a chain behind it.
+        let (mut value, mut chain) = match (root, chain) {
+            (ast::Expr::Identifier(table), [ast::AccessExpr::Dot(ast::Expr::Identifier(column)), rest @ ..]) => {
+                (self.column(Some((None, fold(table))), column)?, rest)
+            }
+            _ => (self.expr(root)?, chain),
+        };
+        while let Some((first, rest)) = chain.split_first() {
+            let mut args = vec![];
+            value = match first {
+                ast::AccessExpr::Dot(ast::Expr::Identifier(field)) => {
+                    chain = rest;
+                    let name = format!(".{}", fold(field));
+                    if value.ty.ty != Type::Record || crate::functions::named(&name).is_empty() {
+                        let message = format!("column \"{}\" not found in data type {}", fold(field), value.ty.ty);
+                        return Err(self.place(span, Error::new(SqlState::NO_SUCH_COLUMN, message)));
+                    }
+                    args.push(value);
+                    self.call(&name, args, span)?
+                }
+                ast::AccessExpr::Subscript(_) => {
+                    let end = chain.iter().position(|access| !matches!(access, ast::AccessExpr::Subscript(_)));
+                    let (subscripts, rest) = chain.split_at(end.unwrap_or(chain.len()));
+                    chain = rest;
+                    if value.ty.ty.element().is_none() {
+                        let message =
+                            format!("cannot subscript type {} because it does not support subscripting", value.ty.ty);
+                        return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+                    }
+                    args.push(value);
+                    for access in subscripts {
+                        let ast::AccessExpr::Subscript(ast::Subscript::Index { index }) = access else {
+                            return Err(self.place(span, Error::unsupported("a slice of an array")));
+                        };
+                        let index_span = index.span();
+                        let index = self.expr(index)?;
+                        let context = CastContext::Assignment;
+                        args.push(Bound::new(self.coerce(index, Type::Int4.into(), context, index_span)?, Type::Int4));
+                    }
+                    self.call("[]", args, span)?
+                }
+                ast::AccessExpr::Dot(other) => {
+                    return Err(self.place(span, Error::unsupported(format_args!("the field {other}"))));
+                }
+            };
+        }
+        Ok(value)
+    }
+
+    /// An operator beside an array: what it does not take as an array is taken for a value.
+    fn array_operator(&mut self, symbol: &'static str, left: Bound, right: Bound, span: Span) -> Result<Bound> {
+        let name = match (symbol, left.ty.ty.is_array(), right.ty.ty.is_array()) {
+            ("||", true, true) => "array_cat",
+            ("||", true, false)
+                if matches!(right.expr, Expr::Const(Datum::Text(_))) && right.ty.ty == Type::Unknown =>
+            {
+                "array_cat"
+            }
+            ("||", false, true) if matches!(left.expr, Expr::Const(Datum::Text(_))) && left.ty.ty == Type::Unknown => {
+                "array_cat"
+            }
+            ("||", true, false) => "array_append",
+            ("||", false, true) => "array_prepend",
+            _ => symbol,
+        };
+        self.call(name, vec![left, right], span)
+    }
+}

@@ -1,0 +1,220 @@
+//! Queries inside expressions, and ANY and ALL of queries and arrays.
+
+use std::borrow::Cow;
+
+use sqlparser::ast::Spanned;
+use sqlparser::ast::{self, BinaryOperator};
+use sqlparser::tokenizer::Span;
+
+use super::{Bound, as_tuple, known, operators::Operator, operators::operator};
+use crate::bind::logical::Column;
+use crate::bind::{Binder, Frame, logical};
+use crate::cast::CastContext;
+use crate::error::{Error, Result, SqlState};
+use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind, Test};
+use crate::plan::Fragment;
+use crate::resolve;
+use crate::types::Type;
+
+/// Whether a query on the right of a comparison stands for its rows or for its only row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum SubqueryUse {
+    Set,
+    Row,
+}
+
+impl Binder<'_> {
+    pub(super) fn any_all(
+        &mut self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+        all: bool,
+        span: Span,
+    ) -> Result<Bound> {
+        let op = match self.at(span, operator(op))? {
+            Operator::Compare(op) => op,
+            Operator::Call(symbol) => return self.any_all_call(left, symbol, right, all, span),
+            _ => return Err(self.place(span, Error::unsupported("ANY and ALL of conditions"))),
+        };
+        match right {
+            ast::Expr::Subquery(query) => self.quantified(left, op, all, query, span),
+            ast::Expr::Nested(inner) => self.any_all_nested(left, op, inner, all, span),
+            ast::Expr::Array(array) => self.any_all_list(left, op, &array.elem, all),
+            right => self.any_all_array(left, Test::Compare(op), right, all),
+        }
+    }
+
+    fn any_all_nested(
+        &mut self,
+        left: &ast::Expr,
+        op: CompareOp,
+        right: &ast::Expr,
+        all: bool,
+        span: Span,
+    ) -> Result<Bound> {
+        match right {
+            ast::Expr::Subquery(query) => self.quantified(left, op, all, query, span),
+            ast::Expr::Array(array) => self.any_all_list(left, op, &array.elem, all),
+            right => self.any_all_array(left, Test::Compare(op), right, all),
+        }
+    }
+
+    /// `left op ANY (array)` with an array that is computed.
+    fn any_all_array(&mut self, left: &ast::Expr, test: Test, right: &ast::Expr, all: bool) -> Result<Bound> {
+        let (left_span, span) = (left.span(), right.span());
+        let left = self.expr(left)?;
+        let array = self.expr(right)?;
+        let element = match array.ty.ty {
+            Type::Unknown => known(left.ty.ty),
+            ty => match ty.element() {
+                Some(element) => element,
+                None => {
+                    let error =
+                        Error::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires array on right side");
+                    return Err(self.place(span, error));
+                }
+            },
+        };
+        let Some(common) = resolve::comparison_type(left.ty.ty, element) else {
+            let error = resolve::no_operator(&format!("{} = {element}", left.ty.ty), false);
+            return Err(self.place(left_span, error));
+        };
+        let common = if matches!(test, Test::Call(_)) { Type::Text } else { known(common) };
+        let Some(of_common) = common.array() else {
+            return Err(self.place(span, Error::unsupported(format_args!("an array of {common}"))));
+        };
+        let left = self.coerce(left, common.into(), CastContext::Implicit, left_span)?;
+        let array = self.coerce(array, of_common.into(), CastContext::Assignment, span)?;
+        Ok(Bound::bool(Expr::AnyOf { test, left: Box::new(left), array: Box::new(array), all }))
+    }
+
+    /// `left LIKE ANY (array)` and its like.
+    pub(super) fn any_all_call(
+        &mut self,
+        left: &ast::Expr,
+        symbol: &'static str,
+        right: &ast::Expr,
+        all: bool,
+        span: Span,
+    ) -> Result<Bound> {
+        let function = self.at(span, resolve::resolve_operator(symbol, Some(Type::Text), Type::Text))?;
+        if function.result != Type::Bool {
+            let error =
+                Error::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator to yield boolean");
+            return Err(self.place(span, error));
+        }
+        match right {
+            ast::Expr::Subquery(_) => {
+                Err(self.place(span, Error::unsupported("ANY and ALL of a query with a function")))
+            }
+            ast::Expr::Nested(inner) => self.any_all_call(left, symbol, inner, all, span),
+            right => self.any_all_array(left, Test::Call(function), right, all),
+        }
+    }
+
+    fn any_all_list(&mut self, left: &ast::Expr, op: CompareOp, list: &[ast::Expr], all: bool) -> Result<Bound> {
+        match (op, all) {
+            (CompareOp::Eq, false) => return self.in_list(left, list, false),
+            (CompareOp::Ne, true) => return self.in_list(left, list, true),
+            _ => {}
+        }
+        let left_span = left.span();
+        let left = self.expr(left)?;
+        let mut sides = Vec::with_capacity(list.len());
+        for right in list {
+            let bound = self.expr(right)?;
+            let (left, right) = self.comparable(op.symbol(), left.clone(), left_span, bound, right.span())?;
+            sides.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
+        }
+        Ok(Bound::bool(if all { Expr::And(sides) } else { Expr::Or(sides) }))
+    }
+
+    pub(super) fn quantified(
+        &mut self,
+        left: &ast::Expr,
+        op: CompareOp,
+        all: bool,
+        query: &ast::Query,
+        span: Span,
+    ) -> Result<Bound> {
+        let left = as_tuple(left).unwrap_or(Cow::Borrowed(std::slice::from_ref(left)));
+        self.quantified_rows(&left, op, all, query, span, SubqueryUse::Set)
+    }
+
+    pub(super) fn quantified_rows(
+        &mut self,
+        left: &[ast::Expr],
+        op: CompareOp,
+        all: bool,
+        query: &ast::Query,
+        span: Span,
+        used: SubqueryUse,
+    ) -> Result<Bound> {
+        let mut lefts = Vec::with_capacity(left.len());
+        for left in left {
+            lefts.push((self.expr(left)?, left.span()));
+        }
+        let mut query_bound = self.subquery_query(query)?;
+        if query_bound.0.columns.len() != lefts.len() {
+            let message = if query_bound.0.columns.len() > lefts.len() {
+                "subquery has too many columns"
+            } else {
+                "subquery has too few columns"
+            };
+            return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
+        }
+        let mut left = Vec::with_capacity(lefts.len());
+        let mut types = Vec::with_capacity(lefts.len());
+        for ((bound, left_span), column) in lefts.into_iter().zip(&query_bound.0.columns) {
+            // Literals that a query gives are texts, whatever they are compared with.
+            let ty = resolve::comparison_type(bound.ty.ty, known(column.ty.ty));
+            let Some(ty) = ty else {
+                let message = format!("operator does not exist: {} {} {}", bound.ty.ty, op.symbol(), column.ty.ty);
+                return Err(self.place(left_span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
+            };
+            let ty = if ty == Type::Unknown { Type::Text } else { ty };
+            left.push(self.coerce(bound, ty.into(), CastContext::Implicit, left_span)?);
+            types.push(ty);
+        }
+        self.retype(&mut query_bound.0, &types)?;
+        if left.len() > 1 && !matches!(op, CompareOp::Eq | CompareOp::Ne) {
+            return Err(self.place(span, Error::unsupported("comparing rows by order with a query's")));
+        }
+        let all = all || (used == SubqueryUse::Row && op == CompareOp::Ne);
+        let kind = SubqueryKind::Quantified { left, op, all };
+        Ok(Bound::bool(self.finish_subquery(query_bound, kind)?))
+    }
+
+    /// A query inside an expression, as a fragment of its own.
+    pub(in crate::bind) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
+        let mut bound = self.subquery_query(query)?;
+        if !matches!(kind, SubqueryKind::Exists) {
+            let types: Vec<Type> = bound.0.columns.iter().map(|column| known(column.ty.ty)).collect();
+            self.retype(&mut bound.0, &types)?;
+        }
+        let columns = bound.0.columns.clone();
+        let kind = match kind {
+            SubqueryKind::Array(_) => {
+                let ty = columns.first().map_or(Type::Text, |column| column.ty.ty);
+                SubqueryKind::Array(ty.element().unwrap_or(ty))
+            }
+            kind => kind,
+        };
+        Ok((self.finish_subquery(bound, kind)?, columns))
+    }
+
+    pub(super) fn subquery_query(&mut self, query: &ast::Query) -> Result<(logical::Query, Vec<Expr>)> {
+        self.frames.push(Frame::default());
+        let bound = self.deeper(|binder| binder.query(query));
+        let frame = self.frames.pop().expect("the frame was pushed above");
+        Ok((bound?, frame.args))
+    }
+
+    fn finish_subquery(&mut self, bound: (logical::Query, Vec<Expr>), kind: SubqueryKind) -> Result<Expr> {
+        let (query, args) = bound;
+        let fragment: Fragment = crate::planner::plan_query(&query, args.len(), self.sizes)?;
+        let id = self.new_id();
+        Ok(Expr::Subquery(Box::new(Subquery { id, fragment: std::sync::Arc::new(fragment), args, kind })))
+    }
+}
