@@ -42,6 +42,8 @@ use crate::results;
 use crate::target::colibri::Colibri;
 use crate::target::null::Null;
 use crate::target::postgres::Postgres;
+#[cfg(feature = "rivals")]
+use crate::target::sqlite::Sqlite;
 use crate::target::{self, Failure, Place, Target};
 use crate::workload::load::{LoadProgress, Loaded};
 pub use crate::workload::stock::Mix;
@@ -49,13 +51,15 @@ use crate::workload::stock::Stock;
 use crate::workload::tpcc::{Scale, Tpcc};
 use crate::workload::ycsb::Ycsb;
 pub use crate::workload::ycsb::{Distribution, Letter};
-use crate::workload::{Finding, Workload, load};
+use crate::workload::{Finding, Workload, load, script};
 use crate::workplace::Workplace;
 
 pub use args::{CommonArgs, Durable, Knob, Step};
 use ledger::Ledger;
 use result::{Control, FindMax, LoadResult, Probe, RunResult, SCHEMA, Settings};
 
+/// The target of that name.
+pub(crate) const SQLITE: &str = "sqlite";
 /// The control run takes as long as the run, but no longer than this.
 const CONTROL_MAX: Duration = Duration::from_secs(2);
 /// A probe of a search is this part of a run, and not shorter than so long.
@@ -188,23 +192,42 @@ fn open(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Opened> {
     let target: Arc<dyn Target> = match args.target.as_str() {
         "null" => Arc::new(Null::new(workload)),
         "colibri" => {
-            let durability = match args.durability {
-                Durable::Sync => Durability::Sync,
-                Durable::Lazy => Durability::LAZY,
-                Durable::Nosync => Durability::NoSync,
-            };
             let (dir, workplace) = place(args)?;
-            let target = Arc::new(Colibri::open(&dir, durability).map_err(refused)?);
+            let target = Arc::new(Colibri::open(&dir, durability(args)).map_err(refused)?);
             return Ok(Opened { target, _workplace: workplace });
         }
+        SQLITE => return open_sqlite(args, workload),
         url if url.contains("://") => Arc::new(Postgres::new(url).map_err(Error::usage)?),
         other => {
             return Err(Error::usage(format!(
-                "there is no target {other:?}: colibri, null, or an address as postgres://localhost/bench"
+                "there is no target {other:?}: colibri, sqlite, null, or an address as postgres://localhost/bench"
             )));
         }
     };
     Ok(Opened { target, _workplace: None })
+}
+
+fn durability(args: &CommonArgs) -> Durability {
+    match args.durability {
+        Durable::Sync => Durability::Sync,
+        Durable::Lazy => Durability::LAZY,
+        Durable::Nosync => Durability::NoSync,
+    }
+}
+
+#[cfg(feature = "rivals")]
+fn open_sqlite(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Opened> {
+    if workload.name() == script::NAME {
+        return Err(Error::usage("statements of a script are not put into SQLite's words: it takes tpcc, ycsb and stock"));
+    }
+    let (dir, workplace) = place(args)?;
+    let target = Sqlite::open(&dir, durability(args)).map_err(|failure| Error::target(&args.target, failure))?;
+    Ok(Opened { target: Arc::new(target), _workplace: workplace })
+}
+
+#[cfg(not(feature = "rivals"))]
+fn open_sqlite(_args: &CommonArgs, _workload: &Arc<dyn Workload>) -> Result<Opened> {
+    Err(Error::usage("target sqlite is not in this build: build with --features rivals"))
 }
 
 /// Where the database of a target in process is.

@@ -20,6 +20,8 @@ pub(crate) mod colibri;
 mod failure;
 pub(crate) mod null;
 pub(crate) mod postgres;
+#[cfg(feature = "rivals")]
+pub(crate) mod sqlite;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

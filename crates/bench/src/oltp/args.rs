@@ -11,9 +11,12 @@ use crate::driver::schedule::Arrivals;
 use crate::driver::{Pacing, RunPlan};
 use crate::kv::args::check_range;
 use crate::kv::{Error, Result};
+use crate::oltp::SQLITE;
 use crate::target::Isolation;
 use crate::workload::Workload;
 
+pub(crate) const DURATION_DEFAULT: &str = "60s";
+pub(crate) const WARMUP_DEFAULT: &str = "10s";
 const CLIENTS_MAX: u64 = 10_000_000;
 const IN_FLIGHT_MAX: u64 = 100_000;
 /// Transactions under way without think times, for each thread of the machine.
@@ -65,8 +68,8 @@ pub struct CommonArgs {
     /// What to do
     #[arg(value_enum, default_value = "all")]
     pub step: Step,
-    /// Who answers: colibri (in process), postgres://USER:PASSWORD@HOST:PORT/DATABASE (for a Unix socket: ?host=DIR), or null
-    /// (nobody: the control group)
+    /// Who answers: colibri (in process), sqlite (in process, in builds with the feature `rivals`),
+    /// postgres://USER:PASSWORD@HOST:PORT/DATABASE (for a Unix socket: ?host=DIR), or null (nobody: the control group)
     #[arg(long, default_value = "colibri")]
     pub target: String,
     /// Clients: terminals with think times, or those who ask without [default: ten terminals a warehouse; without think times
@@ -87,10 +90,10 @@ pub struct CommonArgs {
     #[arg(long)]
     pub no_wait: bool,
     /// How long to measure: 60s, 500ms, 2m
-    #[arg(long, default_value = "60s", value_parser = duration)]
+    #[arg(long, default_value = DURATION_DEFAULT, value_parser = duration)]
     pub duration: Duration,
     /// How long to run before that
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = WARMUP_DEFAULT, value_parser = duration)]
     pub warmup: Duration,
     /// A transaction without an answer for so long has failed
     #[arg(long, default_value = "30s", value_parser = duration)]
@@ -104,7 +107,8 @@ pub struct CommonArgs {
     /// When commits are answered, in process
     #[arg(long, value_enum, default_value = "sync")]
     pub durability: Durable,
-    /// Threads of the generator, and of Colibri in process [default: as many as CPUs in process and for null, else one]
+    /// Threads of the generator, and of a database in process [default: as many as CPUs in process and for null, one more for
+    /// sqlite, as its calls block, else one]
     #[arg(long)]
     pub threads: Option<usize>,
     /// Connections that load
@@ -211,7 +215,11 @@ impl CommonArgs {
             return Err(Error::usage("--duration is 10ms to 168h"));
         }
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.threads.unwrap_or(if self.is_remote() { 1 } else { cpus });
+        let threads = self.threads.unwrap_or(match self.target.as_str() {
+            _ if self.is_remote() => 1,
+            SQLITE => cpus + 1,
+            _ => cpus,
+        });
         check_range("--threads", threads as u64, 1, 256)?;
         let closed = CLOSED_PER_THREAD * cpus as u32;
         let (pacing, clients, in_flight) = if self.has_think_times(workload) {

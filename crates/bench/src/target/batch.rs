@@ -146,7 +146,19 @@ impl Batch {
         Answer { answered, values: &self.cells }
     }
 
-    /// A parameter and the room for the answer, for a target that makes answers up.
+    /// Answers the first call that has no answer yet: its parameters and the room for the answer.
+    ///
+    /// # Panics
+    /// If all are answered.
+    pub(crate) fn answer_next<T>(&mut self, answer: impl FnOnce((&[Cell], &Values), &mut AnswerWriter<'_>) -> T) -> T {
+        let Range { start, end } = self.calls[self.answers.len()].params;
+        self.answers.push(Answered { first: self.cells.cells.len() as u32, ..Answered::default() });
+        let answered = self.answers.last_mut().expect("just pushed");
+        let mut writer = AnswerWriter { answered, values: &mut self.cells };
+        answer((&self.values.cells[start as usize..end as usize], &self.values), &mut writer)
+    }
+
+    /// Answers all calls: parameters and the room for the answer, for a target that makes answers up.
     pub(crate) fn imitate(&mut self, mut imitate: impl FnMut(StatementId, &[Cell], &mut AnswerWriter<'_>)) {
         self.clear_answers();
         for Asked { statement, params } in &self.calls {
