@@ -18,7 +18,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
 use crate::driver::Failures;
-use crate::target::{Failure, Kind};
+use crate::target::{Counts, Failure, Kind};
 use crate::workload::{Acknowledged, TALLIES, Tally, Workload};
 
 /// Histograms begin here: below, clocks and not databases are measured.
@@ -56,6 +56,8 @@ pub(crate) struct Sample {
     pub(crate) admitted: Duration,
     pub(crate) wire: Duration,
     pub(crate) retries: u32,
+    /// Bytes of rows that the attempt which ended it has written.
+    pub(crate) row_bytes: u64,
 }
 
 /// Of one kind of transaction.
@@ -167,6 +169,7 @@ struct Part {
     kinds: Vec<KindRecord>,
     intervals: Vec<Interval>,
     tally: [u64; TALLIES],
+    row_bytes: u64,
     lag: Histogram<u64>,
     failures: Failures,
     acknowledged: Acknowledged,
@@ -206,6 +209,7 @@ impl Recorder {
                 kinds: vec![KindRecord::new(); kinds],
                 intervals: vec![Interval::default(); intervals],
                 tally: [0; TALLIES],
+                row_bytes: 0,
                 lag: histogram(),
                 failures: BTreeMap::new(),
                 acknowledged: Acknowledged { committed: vec![0; kinds], unknown: vec![0; kinds] },
@@ -261,6 +265,8 @@ impl Recorder {
                 record.wire.saturating_record(nanoseconds(sample.wire));
                 part.intervals[place].record(nanoseconds(sample.scheduled));
                 part.tally.iter_mut().zip(tally).for_each(|(sum, more)| *sum += u64::from(more));
+                // What was taken back is not kept.
+                part.row_bytes += if rolled_back { 0 } else { sample.row_bytes };
             }
             Ended::Failed(failure) => {
                 record.failed += 1;
@@ -291,14 +297,18 @@ impl Recorder {
             kinds: first.kinds.clone(),
             intervals: first.intervals.clone(),
             tally: first.tally,
+            row_bytes: first.row_bytes,
             lag: first.lag.clone(),
             failures: first.failures.clone(),
             acknowledged: first.acknowledged.clone(),
             ended_early: None,
             outstanding: 0,
             connections: 0,
+            counts: Counts::default(),
+            pools: Vec::new(),
         };
         for part in parts {
+            measured.row_bytes += part.row_bytes;
             measured.kinds.iter_mut().zip(&part.kinds).for_each(|(to, from)| to.add(from));
             measured.intervals.iter_mut().zip(&part.intervals).for_each(|(to, from)| to.add(from));
             measured.tally.iter_mut().zip(&part.tally).for_each(|(to, from)| *to += from);
@@ -328,6 +338,8 @@ pub(crate) struct Measured {
     pub(crate) kinds: Vec<KindRecord>,
     pub(crate) intervals: Vec<Interval>,
     pub(crate) tally: [u64; TALLIES],
+    /// Bytes of rows that committed transactions have written.
+    pub(crate) row_bytes: u64,
     /// How late the generator was, of what it waited for.
     pub(crate) lag: Histogram<u64>,
     pub(crate) failures: Failures,
@@ -338,6 +350,10 @@ pub(crate) struct Measured {
     pub(crate) outstanding: u64,
     /// Connections that were made.
     pub(crate) connections: u32,
+    /// What the target counted.
+    pub(crate) counts: Counts,
+    /// CPU time of the generator's runtime by pool; of a database in process as well.
+    pub(crate) pools: Vec<(String, Duration)>,
 }
 
 impl Measured {

@@ -136,7 +136,8 @@ pub struct CommonArgs {
     /// What 99 of 100 transactions may take
     #[arg(long, value_name = "LIMIT", value_parser = duration)]
     pub p99: Option<Duration>,
-    /// What --find-max turns: transactions under way, or the rate of an open loop [default: in-flight]
+    /// What --find-max turns: transactions under way, the rate of an open loop, or the warehouses of TPC-C whose terminals are at work,
+    /// of those that are loaded
     #[arg(long, value_enum, default_value = "in-flight")]
     pub find: Knob,
     /// Runs that --find-max confirms its result with
@@ -157,6 +158,8 @@ pub enum Knob {
     InFlight,
     /// Transactions a second, in open loop.
     Rate,
+    /// Warehouses, with keying and think times.
+    Warehouses,
 }
 
 impl Knob {
@@ -164,6 +167,7 @@ impl Knob {
         match self {
             Self::InFlight => "in-flight",
             Self::Rate => "rate",
+            Self::Warehouses => "warehouses",
         }
     }
 }
@@ -195,7 +199,8 @@ fn shard(text: &str) -> std::result::Result<(u32, u32), String> {
 impl CommonArgs {
     /// Whether clients key and think.
     pub(crate) fn has_think_times(&self, workload: &dyn Workload) -> bool {
-        workload.cycle().is_some() && !self.no_wait && self.rate.is_none() && !self.find_max
+        let has_terminals = workload.cycle().is_some() && !self.no_wait && self.rate.is_none();
+        has_terminals && (!self.find_max || self.find == Knob::Warehouses)
     }
 
     /// Checked, for a workload.
@@ -210,6 +215,12 @@ impl CommonArgs {
         }
         if self.rate.is_some() && self.find_max {
             return Err(Error::usage("--find-max finds the load by itself: leave --rate out"));
+        }
+        let finds_warehouses = self.find_max && self.find == Knob::Warehouses;
+        if finds_warehouses && (workload.warehouses().is_none() || self.no_wait || self.clients.is_some()) {
+            return Err(Error::usage(
+                "--find warehouses is for tpcc with its terminals, ten a warehouse: without --no-wait and --clients",
+            ));
         }
         if self.duration < Duration::from_millis(10) || self.duration > Duration::from_secs(7 * 86_400) {
             return Err(Error::usage("--duration is 10ms to 168h"));
@@ -285,11 +296,20 @@ mod tests {
         let open = plan("--rate 100 --arrivals even").unwrap();
         assert_eq!((open.pacing, open.in_flight), (Pacing::Open(100.0, Arrivals::Even), 128));
         assert_eq!(plan("--target postgres://localhost/x").unwrap().threads, 1);
+        assert_eq!(plan("--find-max --p99 1s").unwrap().pacing, Pacing::Closed);
+        assert_eq!(plan("--find-max --p99 1s --find warehouses").unwrap().pacing, Pacing::Terminals);
     }
 
     #[test]
     fn flags_out_of_range_are_refused() {
-        for flags in ["--rate 0", "--rate=-1", "--clients 0", "--duration 1us", "--rate 5 --find-max --p99 1s"] {
+        for flags in [
+            "--find-max --p99 1s --find warehouses --no-wait",
+            "--rate 0",
+            "--rate=-1",
+            "--clients 0",
+            "--duration 1us",
+            "--rate 5 --find-max --p99 1s",
+        ] {
             assert!(plan(flags).is_err(), "{flags}");
         }
         assert!(parse::<CommonArgs>("--shard 2/2").is_err());

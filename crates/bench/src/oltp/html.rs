@@ -172,9 +172,14 @@ fn costs(result: &RunResult) -> Vec<Vec<String>> {
         ("CPU of the target, µs a transaction", cost.cpu_us_per_txn),
         ("CPU of the generator, µs a transaction", cost.generator_cpu_us_per_txn),
         ("bytes written, a transaction", cost.written_bytes_per_txn),
+        ("bytes of rows written, a transaction", cost.row_bytes_per_txn),
+        ("write amplification", cost.write_amplification),
+        ("bytes read from disk, a transaction", cost.read_bytes_per_txn),
+        ("flushes of the log, a transaction", cost.log_flushes_per_txn),
         ("context switches, a transaction", cost.switches_per_txn),
         ("energy, J a transaction", cost.joules_per_txn),
         ("resident memory, MiB", mib(cost.rss_bytes)),
+        ("the same with shared memory divided, MiB", mib(cost.pss_bytes)),
         ("disk, MiB", mib(cost.disk_bytes)),
         ("against null, transactions a second", result.control.map(|control| control.throughput_per_s)),
     ];
@@ -201,13 +206,17 @@ fn charts(result: &RunResult) -> Plot {
     };
     let cost = &result.cost;
     let bars = [
-        ("CPU of the target, µs", cost.cpu_us_per_txn),
+        ("CPU of the\ntarget, µs", cost.cpu_us_per_txn),
         ("CPU of the\ngenerator, µs", cost.generator_cpu_us_per_txn),
-        ("bytes written", cost.written_bytes_per_txn),
-        ("switches", cost.switches_per_txn),
+        ("bytes\nwritten", cost.written_bytes_per_txn),
+        ("bytes\nof rows", cost.row_bytes_per_txn),
+        ("bytes read\nfrom disk", cost.read_bytes_per_txn),
+        ("flushes\nof the log", cost.log_flushes_per_txn),
+        ("context\nswitches", cost.switches_per_txn),
+        ("mJ of the\nmachine", cost.joules_per_txn.map(|joules| joules * 1e3)),
     ];
     let bars: Vec<(&str, f64)> = bars.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
-    let panels = vec![
+    let mut panels = vec![
         line("transactions a second", vec![("all", of(|point| point.per_s))]),
         line("latency in ms", vec![("p50", of(|point| point.p50_us / 1e3)), ("p99", of(|point| point.p99_us / 1e3))]),
         Panel {
@@ -223,6 +232,14 @@ fn charts(result: &RunResult) -> Plot {
             series: vec![(cost.of.clone(), bars.iter().map(|&(_, value)| value).collect())],
         },
     ];
+    if !cost.pools_us_per_txn.is_empty() {
+        panels.push(Panel {
+            title: "CPU by pool of the runtime, µs a transaction (of generator and database)".to_owned(),
+            shape: Shape::Bars(cost.pools_us_per_txn.keys().cloned().collect()),
+            logarithmic: false,
+            series: vec![("pools".to_owned(), cost.pools_us_per_txn.values().copied().collect())],
+        });
+    }
     Plot { title: format!("{} on {}", result.workload, result.target), panels }
 }
 

@@ -434,6 +434,10 @@ pub(crate) mod tests {
                 cpu_us_per_txn: Some(200.0),
                 generator_cpu_us_per_txn: Some(10.0),
                 written_bytes_per_txn: Some(4_000.0),
+                row_bytes_per_txn: Some(1_000.0),
+                write_amplification: Some(4.0),
+                log_flushes_per_txn: Some(0.25),
+                pools_us_per_txn: BTreeMap::from([("user".to_owned(), 190.0), ("batch".to_owned(), 0.0)]),
                 ..Cost::default()
             },
             control: Some(Control { throughput_per_s: 100_000.0, cpu_us_per_txn: Some(10.0), p99_us: 20.0 }),

@@ -85,6 +85,10 @@ fn costs(result: &RunResult) -> Vec<String> {
     add("of the generator", cost.generator_cpu_us_per_txn, " µs");
     add("of this process", cost.own_cpu_us_per_txn, " µs");
     add("written", cost.written_bytes_per_txn, " bytes");
+    add("of rows", cost.row_bytes_per_txn, " bytes");
+    add("write amplification", cost.write_amplification, "");
+    add("read from disk", cost.read_bytes_per_txn, " bytes");
+    add("flushes of the log", cost.log_flushes_per_txn, "");
     add("context switches", cost.switches_per_txn, "");
     add("energy", cost.joules_per_txn, " J");
     let mut lines = Vec::new();
@@ -95,6 +99,8 @@ fn costs(result: &RunResult) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(cost.cpus.map(|cpus| format!("CPUs busy {}", significant(cpus))));
     parts.extend(cost.rss_bytes.map(|bytes| format!("resident {}", mib(bytes))));
+    // Of several processes, what they share counts for each; divided among them it does not.
+    parts.extend(cost.pss_bytes.map(|bytes| format!("with shared memory divided {}", mib(bytes))));
     parts.extend(cost.disk_bytes.map(|bytes| format!("disk {}", mib(bytes))));
     if !parts.is_empty() {
         lines.push(format!("cost in all: {}", parts.join(", ")));

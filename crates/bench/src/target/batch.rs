@@ -118,6 +118,18 @@ impl Batch {
         &self.values.cells[start as usize..end as usize]
     }
 
+    /// Bytes of the parameters of the calls of some statements: eight for a number or a time, its length for a text.
+    pub(crate) fn params_bytes(&self, of: impl Fn(StatementId) -> bool) -> u64 {
+        let bytes = |cell: &Cell| match cell {
+            Cell::Null => 0,
+            Cell::Int(_) | Cell::Decimal { .. } | Cell::Time(_) => 8,
+            Cell::Text { bytes, .. } => u64::from(*bytes),
+        };
+        let calls = self.calls.iter().filter(|call| of(call.statement));
+        let cells = calls.flat_map(|call| &self.values.cells[call.params.start as usize..call.params.end as usize]);
+        cells.map(bytes).sum()
+    }
+
     pub(crate) fn values(&self) -> &Values {
         &self.values
     }
@@ -329,6 +341,8 @@ mod tests {
         let Cell::Text { start, bytes } = batch.params(2)[0] else { panic!("a text") };
         assert_eq!(batch.values().bytes(start, bytes), b"cde");
         assert_eq!(batch.params(2)[1], Cell::Decimal { mantissa: -5, scale: 2 });
+        assert_eq!(batch.params_bytes(|statement| statement.0 != 5), 8 + 2 + 3 + 8);
+        assert_eq!(batch.params_bytes(|statement| statement.0 == 4), 8 + 2);
         batch.clear();
         assert_eq!(batch.calls().len(), 0);
     }
