@@ -313,7 +313,11 @@ fn summary(description: &Description, all: &[RunResult]) -> String {
                 shown(median(&|result| result.cost.cpu_us_per_txn)),
                 shown(median(&|result| result.cost.written_bytes_per_txn)),
                 // How many times as fast, with a ratio above one in the favour of the first.
-                format!("{} ×", shown(first / throughput)),
+                if (first / throughput).is_finite() {
+                    format!("{} ×", significant(first / throughput))
+                } else {
+                    String::new()
+                },
                 if of.iter().all(|result| result.valid) { String::new() } else { "NOT VALID".to_owned() },
             ]);
         }
@@ -484,7 +488,7 @@ mod tests {
         let text = summary(&description, &all);
         let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         assert!(line("A         x").contains("200"), "{text}");
-        assert!(line("A         y").contains("0.333 ×"), "{text}");
+        assert!(line("A         y").contains("0.33 ×"), "{text}");
         assert!(line("T         x").contains('–'), "{text}");
     }
 }
