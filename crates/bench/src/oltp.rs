@@ -38,7 +38,6 @@ use crate::kv::environment::Environment;
 use crate::kv::report::{doubts, significant, whole};
 use crate::kv::{Error, Result};
 use crate::random::mix;
-use crate::results;
 use crate::target::colibri::Colibri;
 use crate::target::null::Null;
 use crate::target::postgres::Postgres;
@@ -53,6 +52,7 @@ use crate::workload::ycsb::Ycsb;
 pub use crate::workload::ycsb::{Distribution, Letter};
 use crate::workload::{Finding, Workload, load, script};
 use crate::workplace::Workplace;
+use crate::{plot, results};
 
 pub use args::{CommonArgs, Durable, Knob, Step};
 use ledger::Ledger;
@@ -65,6 +65,8 @@ const CONTROL_MAX: Duration = Duration::from_secs(2);
 /// A probe of a search is this part of a run, and not shorter than so long.
 const PROBE_PART: u32 = 4;
 const PROBE_MIN: Duration = Duration::from_secs(2);
+/// Seconds whose rates are shown while a run goes on.
+const RATES_SHOWN: usize = 20;
 /// Clients of the control run at the most.
 const CONTROL_CLIENTS_MAX: u32 = 256;
 
@@ -637,6 +639,8 @@ struct RunWatch {
     bar: Option<ProgressBar>,
     warmup: Duration,
     last: (Instant, u64),
+    /// Transactions a second, of each second so far.
+    rates: Vec<f64>,
 }
 
 /// Shows nothing if there is no terminal.
@@ -654,9 +658,10 @@ impl RunWatch {
         let whole = (plan.warmup + plan.duration).as_secs();
         Self {
             ledger: Ledger::new(server_pid),
-            bar: bar(whole.max(1), "[{pos}/{len} s] {wide_msg}"),
+            bar: bar(whole.max(1), "[{pos}/{len} s] {bar:12} {wide_msg}"),
             warmup: plan.warmup,
             last: (Instant::now(), 0),
+            rates: Vec::new(),
         }
     }
 
@@ -686,9 +691,16 @@ impl Watch for RunWatch {
         let (ended, failed) = run.recorder.so_far();
         let rate = significant((ended - before) as f64 / since.as_secs_f64());
         bar.set_position(elapsed.as_secs());
-        bar.set_message(match elapsed < self.warmup {
-            true => "warming up".to_owned(),
-            false => format!("{rate} a second, {} ended, {failed} failed", whole(ended as f64)),
+        bar.set_message(match run.recorder.latest(Instant::now()) {
+            None if elapsed < self.warmup => "warming up".to_owned(),
+            latest => {
+                let p99 = latest.filter(|interval| interval.ended > 0).map(|interval| interval.quantile_ns(0.99));
+                let p99 = p99.map_or("–".to_owned(), |ns| significant(ns as f64 / 1e6));
+                self.rates.push((ended - before) as f64 / since.as_secs_f64());
+                let first = self.rates.len().saturating_sub(RATES_SHOWN);
+                let shown = plot::sparks(&self.rates[first..]);
+                format!("{rate} a second {shown} p99 {p99} ms, {} ended, {failed} failed", whole(ended as f64))
+            }
         });
         self.last = (Instant::now(), ended);
     }

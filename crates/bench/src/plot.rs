@@ -207,6 +207,14 @@ impl Panel {
     }
 }
 
+/// Values as a line of text, the largest one at its full height.
+pub(crate) fn sparks(values: &[f64]) -> String {
+    const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let largest = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let step = |value: f64| ((value / largest * STEPS.len() as f64).ceil() as usize).clamp(1, STEPS.len()) - 1;
+    values.iter().map(|&value| STEPS[step(value)]).collect()
+}
+
 fn rectangle(svg: &mut String, x: f64, y: f64, width: f64, height: f64, series: usize) {
     let colour = COLOURS[series % COLOURS.len()];
     let _ = writeln!(
@@ -265,6 +273,12 @@ mod tests {
     fn many_groups_make_the_picture_wider() {
         let width = |groups: usize| panel(Shape::Bars(vec!["a name".to_owned(); groups]), false).width_min();
         assert!(width(5) < WIDTH_MIN && width(50) >= 50.0 * GROUP_LABEL);
+    }
+
+    #[test]
+    fn sparks_are_as_high_as_their_values() {
+        assert_eq!(sparks(&[0.0, 1.0, 4.0, 8.0]), "▁▁▄█");
+        assert_eq!(sparks(&[]) + &sparks(&[0.0, 0.0]), "▁▁");
     }
 
     #[test]

@@ -287,6 +287,17 @@ impl Recorder {
         sums
     }
 
+    /// The last interval that is over, if there is one.
+    pub(crate) fn latest(&self, now: Instant) -> Option<Interval> {
+        let at = now.checked_duration_since(self.measured_from)?.as_secs_f64() / self.interval.as_secs_f64();
+        let place = (at as usize).checked_sub(1)?;
+        let mut sum = Interval::default();
+        for part in &self.parts {
+            sum.add(part.lock().intervals.get(place)?);
+        }
+        Some(sum)
+    }
+
     /// Adds everything up.
     pub(crate) fn finish(&self, ended_at: Instant) -> Measured {
         let mut parts = self.parts.iter().map(Mutex::lock);
@@ -398,6 +409,23 @@ mod tests {
         sum.add(&interval);
         sum.add(&interval);
         assert_eq!((sum.ended, sum.quantile_ns(0.99)), (2000, interval.quantile_ns(0.99)));
+    }
+
+    #[test]
+    fn the_latest_interval_is_the_one_that_is_over() {
+        let tpcc = crate::workload::tpcc::Tpcc::new(crate::workload::tpcc::Scale::new(1), 42);
+        let from = Instant::now();
+        let recorder = Recorder::new(&tpcc, from, Duration::from_secs(3));
+        let at = |ms: u64| from + Duration::from_millis(ms);
+        let took = Duration::from_millis(7);
+        let sample = Sample { kind: 0, scheduled: took, admitted: took, wire: took, retries: 0, row_bytes: 0 };
+        for ms in [100, 200, 1_500] {
+            recorder.record(at(ms), &sample, Ended::Done { rolled_back: false, tally: [0; TALLIES] });
+        }
+        let ended = |ms| recorder.latest(at(ms)).map(|interval| interval.ended);
+        assert_eq!([ended(900), ended(1_100), ended(2_100), ended(3_100)], [None, Some(2), Some(1), Some(0)]);
+        assert_eq!([ended(4_100), recorder.latest(from - took).map(|_| 0)], [None; 2]);
+        assert!(recorder.latest(at(1_100)).unwrap().quantile_ns(0.99) >= 7_000_000);
     }
 
     #[test]
