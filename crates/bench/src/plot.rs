@@ -24,6 +24,10 @@ const BAR_LABEL: f64 = 30.0;
 const BARS_PART: f64 = 0.8;
 const PANEL_HEIGHT: f64 = 280.0;
 const HEADING_HEIGHT: f64 = 44.0;
+/// What a key takes beside its name, and at least; what a character takes, about.
+const KEY_ROOM: f64 = 40.0;
+const KEY_MIN: f64 = 100.0;
+const CHARACTER: f64 = 6.6;
 /// Around the plotted area of a panel.
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = 36.0;
@@ -143,10 +147,11 @@ impl Panel {
             "start",
             &format!("<tspan font-weight=\"bold\">{}</tspan>", escaped(&self.title)),
         );
+        let mut x = LEFT;
         for (index, (name, _)) in self.series.iter().enumerate() {
-            let x = LEFT + 130.0 * index as f64;
             rectangle(svg, x, offset + 31.0, 10.0, 10.0, index);
             text(svg, x + 15.0, offset + 40.0, "start", &escaped(name));
+            x += (KEY_ROOM + CHARACTER * name.chars().count() as f64).max(KEY_MIN);
         }
         for tick in scale.ticks() {
             let y = scale.y(tick);

@@ -60,10 +60,6 @@ fn ms(us: f64) -> String {
     significant(us / 1e3)
 }
 
-fn or_dash(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".to_owned(), significant)
-}
-
 /// Runs of one workload on one target.
 struct Group<'r> {
     workload: &'r str,
