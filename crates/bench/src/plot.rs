@@ -148,7 +148,8 @@ impl Panel {
             &format!("<tspan font-weight=\"bold\">{}</tspan>", escaped(&self.title)),
         );
         let mut x = LEFT;
-        for (index, (name, _)) in self.series.iter().enumerate() {
+        // Where there is but one thing to see, the title names it.
+        for (index, (name, _)) in self.series.iter().enumerate().filter(|(_, (name, _))| !name.is_empty()) {
             rectangle(svg, x, offset + 31.0, 10.0, 10.0, index);
             text(svg, x + 15.0, offset + 40.0, "start", &escaped(name));
             x += (KEY_ROOM + CHARACTER * name.chars().count() as f64).max(KEY_MIN);

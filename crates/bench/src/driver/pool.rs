@@ -39,6 +39,10 @@ struct Waiter {
 }
 
 /// What somebody gets who has waited.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is a session nearly always, and a box would be one more place to look at"
+)]
 pub(crate) enum Given {
     Session(Session),
     /// Leave to make one.

@@ -17,14 +17,21 @@ summary{cursor:pointer;padding:.3em 0}svg{max-width:100%;height:auto}";
 /// Sections that a page shows at once.
 const OPEN_MAX: usize = 4;
 
+/// How a page begins, up to its heading.
+pub(crate) fn head(title: &str) -> String {
+    let title = escaped(title);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head>\n\
+         <body><h1>{title}</h1>\n"
+    )
+}
+
+/// How it ends.
+pub(crate) const TAIL: &str = "</body></html>\n";
+
 /// The page.
 pub(crate) fn page(title: &str, results: &[RunResult]) -> String {
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{}</title><style>{STYLE}</style></head>\n\
-         <body><h1>{}</h1>\n",
-        escaped(title),
-        escaped(title)
-    );
+    let mut html = head(title);
     if results.len() > 1 {
         overview(&mut html, results);
     }
@@ -35,12 +42,13 @@ pub(crate) fn page(title: &str, results: &[RunResult]) -> String {
             let (workload, target) = (escaped(&result.workload_about), escaped(&result.target));
             let _ = write!(html, "<details><summary>{}. {workload} on {target}</summary>", number + 1);
         }
-        section(&mut html, number + 1, result);
+        let number = if results.len() > 1 { format!("{}. ", number + 1) } else { String::new() };
+        section(&mut html, &number, result);
         if is_folded {
             html.push_str("</details>\n");
         }
     }
-    html.push_str("</body></html>\n");
+    html.push_str(TAIL);
     html
 }
 
@@ -79,10 +87,11 @@ impl<'r> Group<'r> {
             }
         }
         let mut workloads: Vec<&str> = Vec::new();
-        groups
-            .iter()
-            .filter(|group| !workloads.contains(&group.workload))
-            .for_each(|group| workloads.push(group.workload));
+        for group in &groups {
+            if !workloads.contains(&group.workload) {
+                workloads.push(group.workload);
+            }
+        }
         groups.sort_by_key(|group| workloads.iter().position(|&workload| workload == group.workload));
         groups
     }
@@ -186,8 +195,8 @@ fn lines_of(name: &str) -> String {
     parts.collect::<Vec<_>>().join("\n")
 }
 
-fn section(html: &mut String, number: usize, result: &RunResult) {
-    let _ = writeln!(html, "<h2>{number}. {} on {}</h2>", escaped(&result.workload_about), escaped(&result.target));
+fn section(html: &mut String, number: &str, result: &RunResult) {
+    let _ = writeln!(html, "<h2>{number}{} on {}</h2>", escaped(&result.workload_about), escaped(&result.target));
     match result.valid {
         true => html.push_str("<p class=\"good\">valid</p>\n"),
         false => {
@@ -245,7 +254,7 @@ fn kinds(html: &mut String, result: &RunResult) {
         "retries",
         "failed",
     ];
-    table(html, &heading, &result.kinds.iter().map(row).collect::<Vec<_>>());
+    table(html, &heading, &result.kinds.iter().filter(|kind| kind.was_run()).map(row).collect::<Vec<_>>());
 }
 
 fn costs(result: &RunResult) -> Vec<Vec<String>> {
@@ -278,7 +287,7 @@ fn charts(result: &RunResult) -> Plot {
         series: series.into_iter().map(|(name, values)| (name.to_owned(), values)).collect(),
     };
     let of = |figure: fn(&crate::oltp::result::Point) -> f64| result.timeline.iter().map(figure).collect::<Vec<f64>>();
-    let ran: Vec<_> = result.kinds.iter().filter(|kind| kind.committed + kind.rolled_back > 0).collect();
+    let ran: Vec<_> = result.kinds.iter().filter(|kind| kind.ended() > 0).collect();
     let percentiles = [("p50", 0), ("p90", 1), ("p99", 2), ("p99.9", 3)];
     let latency = |index: usize| {
         let of = |kind: &&&crate::oltp::result::KindResult| {
@@ -320,7 +329,7 @@ fn charts(result: &RunResult) -> Plot {
             title: "CPU by pool of the runtime, µs a transaction (of generator and database)".to_owned(),
             shape: Shape::Bars(cost.pools_us_per_txn.keys().cloned().collect()),
             logarithmic: false,
-            series: vec![("pools".to_owned(), cost.pools_us_per_txn.values().copied().collect())],
+            series: vec![(String::new(), cost.pools_us_per_txn.values().copied().collect())],
         });
     }
     Plot { title: format!("{} on {}", result.workload, result.target), panels }

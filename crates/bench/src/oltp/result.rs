@@ -93,6 +93,18 @@ pub(crate) struct KindResult {
     pub(crate) wire: Counts,
 }
 
+impl KindResult {
+    /// Transactions that ended well.
+    pub(crate) fn ended(&self) -> u64 {
+        self.committed + self.rolled_back
+    }
+
+    /// Whether there is anything to say of it: most workloads have kinds that they do not run.
+    pub(crate) fn was_run(&self) -> bool {
+        self.ended() + self.failed > 0
+    }
+}
+
 /// Percentiles, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {

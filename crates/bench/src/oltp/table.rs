@@ -27,7 +27,8 @@ fn kinds(result: &RunResult) -> String {
     ];
     let mut cells = vec![heading.map(str::to_owned).to_vec()];
     let latency = |latency: &Latency| [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(ms);
-    for kind in result.kinds.iter() {
+    let ran: Vec<_> = result.kinds.iter().filter(|kind| kind.was_run()).collect();
+    for kind in &ran {
         let mut line =
             vec![kind.name.clone(), whole((kind.committed + kind.rolled_back) as f64), significant(kind.per_s)];
         line.extend(latency(&kind.scheduled_us));
@@ -35,7 +36,7 @@ fn kinds(result: &RunResult) -> String {
         line.extend([kind.rolled_back, kind.retries, kind.failed].map(|count| whole(count as f64)));
         cells.push(line);
     }
-    if result.kinds.len() > 1 {
+    if ran.len() > 1 {
         let sum =
             |of: fn(&crate::oltp::result::KindResult) -> u64| whole(result.kinds.iter().map(of).sum::<u64>() as f64);
         let mut line =

@@ -202,11 +202,12 @@ impl Workload for Tpcc {
     fn about(&self) -> String {
         let warehouses = self.scale.warehouses;
         if self.scale != Scale::new(warehouses as u32) {
-            return format!(
-                "transactions of TPC-C on {warehouses} warehouses in miniature: its figures are not those of TPC-C"
-            );
+            return format!("TPC-C in miniature, scale {warehouses}: its figures are not those of TPC-C");
         }
-        format!("TPC-C 5.11, {warehouses} warehouses, deck of 100 cards a terminal (45/43/4/4/4), not audited by TPC")
+        let plural = if warehouses == 1 { "" } else { "s" };
+        format!(
+            "TPC-C 5.11, {warehouses} warehouse{plural}, deck of 100 cards a terminal (45/43/4/4/4), not audited by TPC"
+        )
     }
 
     fn kinds(&self) -> &'static [TransactionKind] {
