@@ -50,7 +50,7 @@ use crate::workload::stock::Stock;
 use crate::workload::tpcc::{Scale, Tpcc};
 use crate::workload::ycsb::Ycsb;
 pub use crate::workload::ycsb::{Distribution, Letter};
-use crate::workload::{Finding, Workload, load, script};
+use crate::workload::{Finding, Workload, load};
 use crate::workplace::Workplace;
 use crate::{plot, results};
 
@@ -223,7 +223,7 @@ fn durability(args: &CommonArgs) -> Durability {
 
 #[cfg(feature = "rivals")]
 fn open_sqlite(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Opened> {
-    if workload.name() == script::NAME {
+    if workload.name() == crate::workload::script::NAME {
         return Err(Error::usage(
             "statements of a script are not put into SQLite's words: it takes tpcc, ycsb and stock",
         ));
@@ -693,9 +693,10 @@ impl Watch for RunWatch {
         bar.set_position(elapsed.as_secs());
         bar.set_message(match run.recorder.latest(Instant::now()) {
             None if elapsed < self.warmup => "warming up".to_owned(),
-            latest => {
-                let p99 = latest.filter(|interval| interval.ended > 0).map(|interval| interval.quantile_ns(0.99));
-                let p99 = p99.map_or("–".to_owned(), |ns| significant(ns as f64 / 1e6));
+            None => "measuring".to_owned(),
+            Some(latest) => {
+                let has_ended = latest.ended > 0;
+                let p99 = if has_ended { significant(latest.quantile_ns(0.99) as f64 / 1e6) } else { "–".to_owned() };
                 self.rates.push((ended - before) as f64 / since.as_secs_f64());
                 let first = self.rates.len().saturating_sub(RATES_SHOWN);
                 let shown = plot::sparks(&self.rates[first..]);

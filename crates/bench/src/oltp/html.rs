@@ -9,7 +9,7 @@ use crate::workload::{Finding, Verdict};
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222}\
 h1{font-size:1.5em}h2{font-size:1.2em;margin-top:2em;border-top:1px solid #ccc;padding-top:1em}\
-table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #eee}\
+table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #eee}td{white-space:nowrap}\
 td:first-child,th:first-child{text-align:left}.bad{color:#b00020;font-weight:bold}.good{color:#00663a}\
 code{background:#f3f3f3;padding:.1em .3em;overflow-wrap:anywhere}\
 summary{cursor:pointer;padding:.3em 0}svg{max-width:100%;height:auto}";
@@ -130,7 +130,7 @@ fn overview(html: &mut String, results: &[RunResult]) {
             shown(group.median(|run| Some(run.scheduled_us.p99 / 1e3))),
             shown(group.median(|run| run.cost.cpu_us_per_txn)),
             shown(group.median(|run| run.cost.write_amplification)),
-            if ratio.is_finite() { format!("{} ×", significant(ratio)) } else { String::new() },
+            if ratio.is_finite() { format!("{}\u{a0}×", significant(ratio)) } else { String::new() },
             if group.runs.iter().all(|run| run.valid) { "valid" } else { "NOT VALID" }.to_owned(),
         ]
     };
@@ -417,7 +417,10 @@ mod tests {
         assert_eq!(unbalanced(&html), None);
         let rows: Vec<&str> = html.lines().filter(|line| line.starts_with("<tr><td>A, x</td>")).collect();
         assert_eq!(rows.len(), 2, "a line for each target");
-        assert!(rows[0].contains("<td>200</td><td>100 to 300</td>") && rows[1].contains("<td>4.44 ×</td>"), "{rows:?}");
+        assert!(
+            rows[0].contains("<td>200</td><td>100 to 300</td>") && rows[1].contains("<td>4.44\u{a0}×</td>"),
+            "{rows:?}"
+        );
         assert_eq!(
             (html.matches("<details>").count(), page("few", &results[..4]).matches("<details>").count()),
             (5, 0)

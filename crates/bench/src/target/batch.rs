@@ -158,10 +158,11 @@ impl Batch {
         Answer { answered, values: &self.cells }
     }
 
-    /// Answers the first call that has no answer yet: its parameters and the room for the answer.
+    /// Answers the first call that has no answer yet: its parameters and the room for the answer. For targets that answer at once.
     ///
     /// # Panics
     /// If all are answered.
+    #[cfg(feature = "rivals")]
     pub(crate) fn answer_next<T>(&mut self, answer: impl FnOnce((&[Cell], &Values), &mut AnswerWriter<'_>) -> T) -> T {
         let Range { start, end } = self.calls[self.answers.len()].params;
         self.answers.push(Answered { first: self.cells.cells.len() as u32, ..Answered::default() });
