@@ -28,14 +28,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use colibri_runtime::{Builder, Pool as TaskPool, Runtime, sleep_until};
+use colibri_runtime::{Builder, Pool as TaskPool, PoolCounters, Runtime, sleep_until, timeout};
 use parking_lot::Mutex;
 
-use crate::target::{Failure, Target};
+use crate::target::{Counts, Failure, Target};
 use crate::workload::Workload;
 
 pub(crate) use record::{Measured, Recorder};
 use schedule::{Arrivals, Schedule};
+
+/// How long a target may take to say what it has counted.
+const COUNTS_LIMIT: Duration = Duration::from_secs(2);
 
 /// When clients ask.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -170,8 +173,11 @@ pub(crate) fn run(
         }
         watch_until(&run, measured_from, watch).await;
         watch.measuring_begins();
+        let (counts, pools) = (counts(&**target).await, runtime.counters().pools);
         watch_until(&run, measured_from + plan.duration, watch).await;
         watch.measuring_ends();
+        let pools = pools_since(&runtime.counters().pools, &pools);
+        let counts = self::counts(&**target).await.since(counts);
         let ended_at = Instant::now();
         let outstanding = run.schedule.as_ref().map(|schedule| schedule.outstanding(ended_at)).unwrap_or_default();
         run.end();
@@ -182,11 +188,23 @@ pub(crate) fn run(
         measured.ended_early = fatal;
         measured.outstanding = outstanding;
         measured.connections = connections;
+        (measured.counts, measured.pools) = (counts, pools);
         Ok(measured)
     });
     // Clients that think are not waited for.
     runtime.shutdown(Duration::ZERO);
     measured
+}
+
+/// What the target counts; nothing if it does not tell at once.
+async fn counts(target: &dyn Target) -> Counts {
+    timeout(COUNTS_LIMIT, target.counts()).await.unwrap_or_default()
+}
+
+/// CPU time by pool.
+fn pools_since(now: &[PoolCounters], then: &[PoolCounters]) -> Vec<(String, Duration)> {
+    let pairs = TaskPool::ALL.iter().zip(now.iter().zip(then));
+    pairs.map(|(pool, (now, then))| (pool.to_string(), now.cpu.saturating_sub(then.cpu))).collect()
 }
 
 /// Waits until then, or until the run has ended before.

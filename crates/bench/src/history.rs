@@ -11,6 +11,7 @@ use clap::Args;
 use crate::bootstrap::median;
 use crate::kv::report::{align, significant};
 use crate::kv::{Error, Result};
+use crate::oltp::html;
 use crate::oltp::result::{RunResult, read};
 use crate::plot::{Panel, Plot, Shape, escaped};
 use crate::results;
@@ -120,7 +121,7 @@ fn plot(line: &Line) -> Plot {
         series: vec![(String::new(), values.clone())],
     };
     let shown = line.figures.iter().zip(&FIGURES).filter(|(values, _)| values.iter().any(|value| value.is_finite()));
-    Plot { title: line.name.clone(), panels: shown.map(panel).collect() }
+    Plot { title: "by commit, in the order of time".to_owned(), panels: shown.map(panel).collect() }
 }
 
 /// Prints the history of a directory.
@@ -144,16 +145,15 @@ pub fn run(args: &HistoryArgs) -> Result<()> {
     if lines.is_empty() {
         return Err(Error::usage(format!("{} holds no valid results of SQL workloads", args.dir.display())));
     }
-    let mut html = String::from(
-        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>history</title></head><body>\n",
-    );
+    let mut html = html::head("history");
     for line in &lines {
         let table = table(line, args.threshold / 100.0);
         println!("{}\n{table}", line.name);
+        html.push_str(&format!("<h2>{}</h2>\n", escaped(&line.name)));
         html.push_str(&plot(line).render());
         html.push_str(&format!("<pre>{}</pre>\n", escaped(&table)));
     }
-    html.push_str("</body></html>\n");
+    html.push_str(html::TAIL);
     match &args.html {
         Some(path) => results::write(path, html),
         None => Ok(()),

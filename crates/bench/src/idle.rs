@@ -538,7 +538,7 @@ mod tests {
             cpu_ns_by_ticks: 0,
             has_cpu_ns: true,
             switches: Some(accounts::Switches { voluntary: 4, involuntary: 0 }),
-            written: Some(accounts::Written { bytes: 8192, call_bytes: 20, calls: 2 }),
+            written: Some(accounts::Written { bytes: 8192, call_bytes: 20, calls: 2, read_bytes: 0 }),
             came: Census::default(),
             went: Census::default(),
             joined: 0,

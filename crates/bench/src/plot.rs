@@ -24,6 +24,10 @@ const BAR_LABEL: f64 = 30.0;
 const BARS_PART: f64 = 0.8;
 const PANEL_HEIGHT: f64 = 280.0;
 const HEADING_HEIGHT: f64 = 44.0;
+/// What a key takes beside its name, and at least; what a character takes, about.
+const KEY_ROOM: f64 = 40.0;
+const KEY_MIN: f64 = 100.0;
+const CHARACTER: f64 = 6.6;
 /// Around the plotted area of a panel.
 const LEFT: f64 = 90.0;
 const RIGHT: f64 = 36.0;
@@ -143,10 +147,12 @@ impl Panel {
             "start",
             &format!("<tspan font-weight=\"bold\">{}</tspan>", escaped(&self.title)),
         );
-        for (index, (name, _)) in self.series.iter().enumerate() {
-            let x = LEFT + 130.0 * index as f64;
+        let mut x = LEFT;
+        // Where there is but one thing to see, the title names it.
+        for (index, (name, _)) in self.series.iter().enumerate().filter(|(_, (name, _))| !name.is_empty()) {
             rectangle(svg, x, offset + 31.0, 10.0, 10.0, index);
             text(svg, x + 15.0, offset + 40.0, "start", &escaped(name));
+            x += (KEY_ROOM + CHARACTER * name.chars().count() as f64).max(KEY_MIN);
         }
         for tick in scale.ticks() {
             let y = scale.y(tick);
@@ -207,6 +213,14 @@ impl Panel {
     }
 }
 
+/// Values as a line of text, the largest one at its full height.
+pub(crate) fn sparks(values: &[f64]) -> String {
+    const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let largest = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let step = |value: f64| ((value / largest * STEPS.len() as f64).ceil() as usize).clamp(1, STEPS.len()) - 1;
+    values.iter().map(|&value| STEPS[step(value)]).collect()
+}
+
 fn rectangle(svg: &mut String, x: f64, y: f64, width: f64, height: f64, series: usize) {
     let colour = COLOURS[series % COLOURS.len()];
     let _ = writeln!(
@@ -265,6 +279,12 @@ mod tests {
     fn many_groups_make_the_picture_wider() {
         let width = |groups: usize| panel(Shape::Bars(vec!["a name".to_owned(); groups]), false).width_min();
         assert!(width(5) < WIDTH_MIN && width(50) >= 50.0 * GROUP_LABEL);
+    }
+
+    #[test]
+    fn sparks_are_as_high_as_their_values() {
+        assert_eq!(sparks(&[0.0, 1.0, 4.0, 8.0]), "▁▁▄█");
+        assert_eq!(sparks(&[]) + &sparks(&[0.0, 0.0]), "▁▁");
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) mod colibri;
 mod failure;
 pub(crate) mod null;
 pub(crate) mod postgres;
+#[cfg(feature = "rivals")]
+pub(crate) mod sqlite;
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -79,6 +81,15 @@ pub(crate) fn texts(isolation: Isolation, of_workload: impl IntoIterator<Item = 
     isolation.control().into_iter().chain(of_workload).collect()
 }
 
+/// Which statements write rows: what they are given is what a database has to keep.
+pub(crate) fn writes(texts: &[String]) -> Arc<[bool]> {
+    let writes = |text: &String| {
+        let word = text.split_whitespace().next().unwrap_or_default();
+        ["insert", "update", "delete"].iter().any(|writes| word.eq_ignore_ascii_case(writes))
+    };
+    texts.iter().map(writes).collect()
+}
+
 /// Where processes are whose costs are the target's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -88,6 +99,32 @@ pub(crate) enum Place {
     Outside,
     /// There is nothing that could cost.
     Nowhere,
+}
+
+/// What a target counts itself, from some moment on; what it does not tell is `None`, never zero.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Flushes of the log: those that commits wait for.
+    pub(crate) log_flushes: Option<u64>,
+    /// Bytes that it gave to the kernel to write: log and pages.
+    pub(crate) written_bytes: Option<u64>,
+    /// Bytes that it asked the kernel for, which may have had them in memory.
+    pub(crate) read_bytes: Option<u64>,
+    /// Disk space of data and log now.
+    pub(crate) disk_bytes: Option<u64>,
+}
+
+impl Counts {
+    /// What came since `earlier`; disk space stays what it is now.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Self {
+            log_flushes: more(self.log_flushes, earlier.log_flushes),
+            written_bytes: more(self.written_bytes, earlier.written_bytes),
+            read_bytes: more(self.read_bytes, earlier.read_bytes),
+            disk_bytes: self.disk_bytes,
+        }
+    }
 }
 
 /// A database, or what stands for one.
@@ -106,6 +143,11 @@ pub(crate) trait Target: Send + Sync {
     /// The directory of the database, if it is on this machine and known.
     fn dir(&self) -> Option<&std::path::Path> {
         None
+    }
+
+    /// What it counts, now.
+    fn counts(&self) -> Boxed<'_, Counts> {
+        Box::pin(async { Counts::default() })
     }
 
     /// Whether there are answers that mean something: there is nothing to load and to check otherwise.
@@ -146,11 +188,27 @@ pub(crate) struct Session {
     is_answered: bool,
     /// How long runs took since [`Session::take_wire`].
     wire: Duration,
+    /// Which statements write rows, by number.
+    writes: Arc<[bool]>,
+    /// Bytes of rows that were written since [`Session::take_row_bytes`].
+    row_bytes: u64,
 }
 
 impl Session {
     pub(crate) fn new(connection: impl Connection + 'static) -> Self {
-        Self { connection: Box::new(connection), batch: Batch::default(), is_answered: false, wire: Duration::ZERO }
+        Self {
+            connection: Box::new(connection),
+            batch: Batch::default(),
+            is_answered: false,
+            wire: Duration::ZERO,
+            writes: Arc::default(),
+            row_bytes: 0,
+        }
+    }
+
+    /// Has it count what these statements write, as [`writes`] tells.
+    pub(crate) fn count_writes(&mut self, writes: &Arc<[bool]>) {
+        self.writes = Arc::clone(writes);
     }
 
     /// Adds a call to the batch; its parameters follow.
@@ -171,6 +229,10 @@ impl Session {
         let done = poll_fn(|cx| connection.poll_run(cx, batch)).await;
         self.is_answered = true;
         self.wire += begun.elapsed();
+        if done.is_ok() && !self.writes.is_empty() {
+            let writes = &self.writes;
+            self.row_bytes += batch.params_bytes(|statement| writes.get(usize::from(statement.0)) == Some(&true));
+        }
         done
     }
 
@@ -182,6 +244,12 @@ impl Session {
     /// How long runs have taken since the last time this was asked.
     pub(crate) fn take_wire(&mut self) -> Duration {
         std::mem::take(&mut self.wire)
+    }
+
+    /// Bytes of rows that were written since the last time this was asked: of the parameters of statements that insert, update or
+    /// delete, eight for a number or a time, and its length for a text.
+    pub(crate) fn take_row_bytes(&mut self) -> u64 {
+        std::mem::take(&mut self.row_bytes)
     }
 
     /// Forgets a batch that was filled and not run.

@@ -179,6 +179,17 @@ pub(crate) trait Workload: Send + Sync + 'static {
         None
     }
 
+    /// Warehouses, if the workload has such a thing.
+    fn warehouses(&self) -> Option<u32> {
+        None
+    }
+
+    /// Has only so many of the warehouses that are loaded have clients, from the next run on; gives how many clients these are.
+    fn set_warehouses(&self, warehouses: u32) -> Option<u32> {
+        let _has_none = warehouses;
+        None
+    }
+
     /// How long a client with think times takes from one transaction to the next on average.
     fn cycle(&self) -> Option<Duration> {
         None

@@ -27,10 +27,12 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Subcommand)]
 enum Bench {
     #[command(after_help = "Examples:\n  colibri bench tpcc --warehouses 1 --no-wait --duration 10s\n  \
+                            colibri bench tpcc --miniature --no-wait --duration 5s --html tpcc.html\n  \
                             colibri bench tpcc --warehouses 10 --target postgres://postgres@localhost/bench --server-pid PID\n  \
                             colibri bench tpcc load --dir data --warehouses 10 && colibri bench tpcc run --dir data --warehouses 10")]
     Tpcc(TpccArgs),
     #[command(after_help = "Examples:\n  colibri bench ycsb --workload a --records 100000 --duration 10s\n  \
+                            colibri bench ycsb --workload a --target sqlite\n  \
                             colibri bench ycsb --workload e --distribution uniform --target postgres://postgres@localhost/bench")]
     Ycsb(YcsbArgs),
     #[command(after_help = "Examples:\n  colibri bench stock --workload put-rand-order --duration 10s\n  \
@@ -61,7 +63,10 @@ enum Bench {
     Compare(CompareArgs),
     #[command(after_help = "Example:\n  colibri bench history results --html history.html")]
     History(HistoryArgs),
-    #[command(after_help = "Example:\n  colibri bench matrix matrix.toml --json results.json --html results.html")]
+    #[command(
+        after_help = "Examples:\n  colibri bench matrix docs/benchmarks/oltp.toml --json results.json --html results.html\n  \
+                            colibri bench matrix docs/benchmarks/oltp.toml --time-scale 0.1 --rounds 1 --select YCSB"
+    )]
     Matrix(MatrixArgs),
     #[command(after_help = "Example:\n  colibri bench merge shard-0.json shard-1.json --json all.json")]
     Merge(MergeArgs),

@@ -115,6 +115,24 @@ fn a_matrix_runs_everything_in_turns() {
 }
 
 #[test]
+fn a_matrix_tells_runs_where_their_server_is_and_cleans_up_behind_those_that_fail() {
+    let dir = tempfile::tempdir().unwrap();
+    let description = format!(
+        "[[workload]]\nname = 'reads'\ncommand = 'ycsb --workload c --records 100 {QUICK}'\n\
+         [[target]]\nname = 'nobody'\nbefore = 'echo WHO=null; test -x \"$COLIBRI\"'\nflags = '--target {{WHO}}'\n\
+         [[target]]\nname = 'broken'\nbefore = 'echo up >> log; false'\nflags = ''\nafter = 'echo down >> log'\n"
+    );
+    std::fs::write(dir.path().join("m.toml"), description).unwrap();
+    let output = bench(dir.path(), "matrix m.toml --time-scale 0.5 --json m.json");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("1 of 2 results are not valid"), "{told}");
+    let found = results(&dir.path().join("m.json"));
+    assert_eq!((found.as_array().unwrap().len(), found[0]["target"].as_str()), (1, Some("nobody")));
+    assert_eq!(found[0]["settings"]["duration_s"], 0.2);
+    assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap(), "up\ndown\n");
+}
+
+#[test]
 fn a_script_of_a_user_runs() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(
@@ -130,8 +148,19 @@ fn a_script_of_a_user_runs() {
 #[test]
 fn what_cannot_be_is_told_before_anything_runs() {
     let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("s.sql"), "SELECT 1;").unwrap();
+    let description =
+        "[[workload]]\nname = 'reads'\ncommand = 'ycsb'\n[[target]]\nname = 'nobody'\nflags = '--target null'\n";
+    std::fs::write(dir.path().join("m.toml"), description).unwrap();
     for (args, needle) in [
         ("tpcc --target oracle", "there is no target"),
+        ("tpcc --find-max --p99 1s --find warehouses --no-wait", "ten a warehouse"),
+        (
+            "script --file s.sql --target sqlite",
+            if cfg!(feature = "rivals") { "it takes tpcc" } else { "--features rivals" },
+        ),
+        ("matrix m.toml --time-scale 0", "--time-scale"),
+        ("matrix m.toml --skip reads", "leave nothing to run"),
         ("tpcc run", "which database?"),
         ("tpcc --warehouses 0", "--warehouses"),
         ("ycsb --target postgres://localhost:1/x --duration 1s", "cannot connect"),
@@ -142,6 +171,19 @@ fn what_cannot_be_is_told_before_anything_runs() {
         let told = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && told.contains(needle), "{args}: {told}");
     }
+}
+
+#[test]
+fn the_most_warehouses_are_searched_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags =
+        "--find-max --p99 10s --find warehouses --rounds 1 --duration 50ms --warmup 0s --no-control --json w.json";
+    bench(dir.path(), &format!("tpcc --target null --warehouses 6 {flags}"));
+    let result = &results(&dir.path().join("w.json"))[0];
+    let tried: Vec<_> =
+        result["find_max"]["probes"].as_array().unwrap().iter().map(|probe| probe["knob"].as_f64()).collect();
+    assert_eq!(tried, [1.0, 2.0, 4.0, 6.0, 6.0].map(Some));
+    assert_eq!((&result["settings"]["clients"], &result["settings"]["pacing"]), (&60.into(), &"terminals".into()));
 }
 
 #[test]

@@ -111,6 +111,7 @@ async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
     let random = client.random;
     let mut retries = 0;
     let outcome = loop {
+        session.take_row_bytes();
         let outcome = attempt(run, client, kind, &mut session).await;
         match &outcome {
             Err(failure)
@@ -123,7 +124,7 @@ async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
             _ => break outcome,
         }
     };
-    let wire = session.take_wire();
+    let (wire, row_bytes) = (session.take_wire(), session.take_row_bytes());
     let now = Instant::now();
     if matches!(&outcome, Err(failure) if failure.kind() != Kind::Conflict && failure.kind() != Kind::Refused)
         || session.is_broken()
@@ -137,7 +138,7 @@ async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
         Ok(Done { rolled_back, tally }) => Ended::Done { rolled_back, tally },
         Err(failure) => Ended::Failed(failure),
     };
-    let sample = Sample { kind, scheduled: now - due, admitted: now - admitted, wire, retries };
+    let sample = Sample { kind, scheduled: now - due, admitted: now - admitted, wire, retries, row_bytes };
     run.recorder.record(now, &sample, ended);
 }
 

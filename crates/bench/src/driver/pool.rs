@@ -14,12 +14,13 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-use crate::target::{Failure, Session, Target};
+use crate::target::{self, Failure, Session, Target};
 
 /// The sessions of a run.
 pub(crate) struct SessionPool {
     target: Arc<dyn Target>,
     statements: Arc<[String]>,
+    writes: Arc<[bool]>,
     state: Mutex<State>,
 }
 
@@ -38,6 +39,10 @@ struct Waiter {
 }
 
 /// What somebody gets who has waited.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is a session nearly always, and a box would be one more place to look at"
+)]
 pub(crate) enum Given {
     Session(Session),
     /// Leave to make one.
@@ -47,7 +52,9 @@ pub(crate) enum Given {
 }
 
 impl SessionPool {
-    pub(crate) fn new(target: &Arc<dyn Target>, statements: &Arc<[String]>, limit: u32, first: Session) -> Self {
+    pub(crate) fn new(target: &Arc<dyn Target>, statements: &Arc<[String]>, limit: u32, mut first: Session) -> Self {
+        let writes = target::writes(statements);
+        first.count_writes(&writes);
         let state = State {
             idle: vec![first],
             room: limit.max(1) - 1,
@@ -55,7 +62,7 @@ impl SessionPool {
             waiting: VecDeque::new(),
             is_closed: false,
         };
-        Self { target: Arc::clone(target), statements: Arc::clone(statements), state: Mutex::new(state) }
+        Self { target: Arc::clone(target), statements: Arc::clone(statements), writes, state: Mutex::new(state) }
     }
 
     /// A session, or leave to make one, when it is this one's turn.
@@ -65,7 +72,8 @@ impl SessionPool {
 
     /// Makes a session, for somebody who has leave to.
     pub(crate) async fn connect(&self) -> Result<Session, Failure> {
-        let session = self.target.connect(&self.statements).await?;
+        let mut session = self.target.connect(&self.statements).await?;
+        session.count_writes(&self.writes);
         self.state.lock().connections += 1;
         Ok(session)
     }

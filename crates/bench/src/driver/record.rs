@@ -18,7 +18,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
 use crate::driver::Failures;
-use crate::target::{Failure, Kind};
+use crate::target::{Counts, Failure, Kind};
 use crate::workload::{Acknowledged, TALLIES, Tally, Workload};
 
 /// Histograms begin here: below, clocks and not databases are measured.
@@ -56,6 +56,8 @@ pub(crate) struct Sample {
     pub(crate) admitted: Duration,
     pub(crate) wire: Duration,
     pub(crate) retries: u32,
+    /// Bytes of rows that the attempt which ended it has written.
+    pub(crate) row_bytes: u64,
 }
 
 /// Of one kind of transaction.
@@ -167,6 +169,7 @@ struct Part {
     kinds: Vec<KindRecord>,
     intervals: Vec<Interval>,
     tally: [u64; TALLIES],
+    row_bytes: u64,
     lag: Histogram<u64>,
     failures: Failures,
     acknowledged: Acknowledged,
@@ -206,6 +209,7 @@ impl Recorder {
                 kinds: vec![KindRecord::new(); kinds],
                 intervals: vec![Interval::default(); intervals],
                 tally: [0; TALLIES],
+                row_bytes: 0,
                 lag: histogram(),
                 failures: BTreeMap::new(),
                 acknowledged: Acknowledged { committed: vec![0; kinds], unknown: vec![0; kinds] },
@@ -261,6 +265,8 @@ impl Recorder {
                 record.wire.saturating_record(nanoseconds(sample.wire));
                 part.intervals[place].record(nanoseconds(sample.scheduled));
                 part.tally.iter_mut().zip(tally).for_each(|(sum, more)| *sum += u64::from(more));
+                // What was taken back is not kept.
+                part.row_bytes += if rolled_back { 0 } else { sample.row_bytes };
             }
             Ended::Failed(failure) => {
                 record.failed += 1;
@@ -281,6 +287,17 @@ impl Recorder {
         sums
     }
 
+    /// The last interval that is over, if there is one.
+    pub(crate) fn latest(&self, now: Instant) -> Option<Interval> {
+        let at = now.checked_duration_since(self.measured_from)?.as_secs_f64() / self.interval.as_secs_f64();
+        let place = (at as usize).checked_sub(1)?;
+        let mut sum = Interval::default();
+        for part in &self.parts {
+            sum.add(part.lock().intervals.get(place)?);
+        }
+        Some(sum)
+    }
+
     /// Adds everything up.
     pub(crate) fn finish(&self, ended_at: Instant) -> Measured {
         let mut parts = self.parts.iter().map(Mutex::lock);
@@ -291,14 +308,18 @@ impl Recorder {
             kinds: first.kinds.clone(),
             intervals: first.intervals.clone(),
             tally: first.tally,
+            row_bytes: first.row_bytes,
             lag: first.lag.clone(),
             failures: first.failures.clone(),
             acknowledged: first.acknowledged.clone(),
             ended_early: None,
             outstanding: 0,
             connections: 0,
+            counts: Counts::default(),
+            pools: Vec::new(),
         };
         for part in parts {
+            measured.row_bytes += part.row_bytes;
             measured.kinds.iter_mut().zip(&part.kinds).for_each(|(to, from)| to.add(from));
             measured.intervals.iter_mut().zip(&part.intervals).for_each(|(to, from)| to.add(from));
             measured.tally.iter_mut().zip(&part.tally).for_each(|(to, from)| *to += from);
@@ -328,6 +349,8 @@ pub(crate) struct Measured {
     pub(crate) kinds: Vec<KindRecord>,
     pub(crate) intervals: Vec<Interval>,
     pub(crate) tally: [u64; TALLIES],
+    /// Bytes of rows that committed transactions have written.
+    pub(crate) row_bytes: u64,
     /// How late the generator was, of what it waited for.
     pub(crate) lag: Histogram<u64>,
     pub(crate) failures: Failures,
@@ -338,6 +361,10 @@ pub(crate) struct Measured {
     pub(crate) outstanding: u64,
     /// Connections that were made.
     pub(crate) connections: u32,
+    /// What the target counted.
+    pub(crate) counts: Counts,
+    /// CPU time of the generator's runtime by pool; of a database in process as well.
+    pub(crate) pools: Vec<(String, Duration)>,
 }
 
 impl Measured {
@@ -382,6 +409,23 @@ mod tests {
         sum.add(&interval);
         sum.add(&interval);
         assert_eq!((sum.ended, sum.quantile_ns(0.99)), (2000, interval.quantile_ns(0.99)));
+    }
+
+    #[test]
+    fn the_latest_interval_is_the_one_that_is_over() {
+        let tpcc = crate::workload::tpcc::Tpcc::new(crate::workload::tpcc::Scale::new(1), 42);
+        let from = Instant::now();
+        let recorder = Recorder::new(&tpcc, from, Duration::from_secs(3));
+        let at = |ms: u64| from + Duration::from_millis(ms);
+        let took = Duration::from_millis(7);
+        let sample = Sample { kind: 0, scheduled: took, admitted: took, wire: took, retries: 0, row_bytes: 0 };
+        for ms in [100, 200, 1_500] {
+            recorder.record(at(ms), &sample, Ended::Done { rolled_back: false, tally: [0; TALLIES] });
+        }
+        let ended = |ms| recorder.latest(at(ms)).map(|interval| interval.ended);
+        assert_eq!([ended(900), ended(1_100), ended(2_100), ended(3_100)], [None, Some(2), Some(1), Some(0)]);
+        assert_eq!([ended(4_100), recorder.latest(from - took).map(|_| 0)], [None; 2]);
+        assert!(recorder.latest(at(1_100)).unwrap().quantile_ns(0.99) >= 7_000_000);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | file | taken from it |
 //! | --- | --- |
 //! | `PID/stat` | parent, group, start, page faults and processor time in ticks, also of children waited for |
-//! | `PID/io` | bytes of pages made dirty, bytes and number of write calls |
+//! | `PID/io` | bytes of pages made dirty, bytes and number of write calls, bytes that came from the disk |
 //! | `PID/smaps_rollup`, `PID/status` | memory |
 //! | `PID/task/TID/`: `stat`, `schedstat`, `status` | a thread's start, processor time in nanoseconds, switches |
 //!
@@ -98,7 +98,7 @@ impl Switches {
     }
 }
 
-/// What a process wrote: all its threads, ended ones included, and the children that it waited for.
+/// What a process wrote, and had the disk read: all its threads, ended ones included, and the children that it waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     /// Pages of files that it made dirty.
@@ -106,12 +106,19 @@ pub(crate) struct Written {
     /// What it gave to write calls, to sockets and terminals as well.
     pub(crate) call_bytes: u64,
     pub(crate) calls: u64,
+    /// What came from the disk for it, and not from the page cache.
+    pub(crate) read_bytes: u64,
 }
 
 impl Written {
     /// From a process's `io`.
     pub(crate) fn parse(io: &str) -> Option<Self> {
-        Some(Self { bytes: field(io, "write_bytes:")?, call_bytes: field(io, "wchar:")?, calls: field(io, "syscw:")? })
+        Some(Self {
+            bytes: field(io, "write_bytes:")?,
+            call_bytes: field(io, "wchar:")?,
+            calls: field(io, "syscw:")?,
+            read_bytes: field(io, "read_bytes:")?,
+        })
     }
 
     pub(crate) fn plus(self, other: Self) -> Self {
@@ -119,6 +126,7 @@ impl Written {
             bytes: self.bytes + other.bytes,
             call_bytes: self.call_bytes + other.call_bytes,
             calls: self.calls + other.calls,
+            read_bytes: self.read_bytes + other.read_bytes,
         }
     }
 
@@ -127,6 +135,7 @@ impl Written {
             bytes: self.bytes.saturating_sub(earlier.bytes),
             call_bytes: self.call_bytes.saturating_sub(earlier.call_bytes),
             calls: self.calls.saturating_sub(earlier.calls),
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
         }
     }
 }
@@ -214,7 +223,7 @@ mod tests {
     fn cancelled_bytes_are_not_written_bytes() {
         let io =
             "rchar: 1\nwchar: 20\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 4096\ncancelled_write_bytes: 9\n";
-        assert_eq!(Written::parse(io), Some(Written { bytes: 4096, call_bytes: 20, calls: 4 }));
+        assert_eq!(Written::parse(io), Some(Written { bytes: 4096, call_bytes: 20, calls: 4, read_bytes: 5 }));
         assert_eq!(Written::parse("wchar: 20\n"), None);
     }
 

@@ -414,7 +414,7 @@ mod tests {
         };
         let thread = Thread { cpu_ns: Some(cpu_ns), switches: Some(Switches { voluntary, involuntary: 1 }) };
         let threads = BTreeMap::from([((pid, stat.start_ticks), thread)]);
-        Process { stat, written: Some(Written { bytes: 100, call_bytes: 10, calls: 1 }), threads }
+        Process { stat, written: Some(Written { bytes: 100, call_bytes: 10, calls: 1, read_bytes: 3 }), threads }
     }
 
     fn look(at: Instant, processes: impl IntoIterator<Item = Process>) -> Look {
@@ -458,10 +458,10 @@ mod tests {
         // It used 60 more, and wrote 400 more, and was waited for.
         parent.stat.children_cpu_ticks = 100;
         parent.stat.children_faults = 12;
-        parent.written = Some(Written { bytes: 100 + 500, call_bytes: 10 + 10, calls: 1 + 1 });
+        parent.written = Some(Written { bytes: 100 + 500, call_bytes: 10 + 10, calls: 1 + 1, read_bytes: 3 + 3 });
         let used = between(first.clone(), vec![parent.clone()]);
         assert_eq!((used.cpu_ns, used.cpu_ns_by_ticks), (60 * TICK_NS, 60 * TICK_NS));
-        assert_eq!(used.written, Some(Written { bytes: 400, call_bytes: 0, calls: 0 }));
+        assert_eq!(used.written, Some(Written { bytes: 400, call_bytes: 0, calls: 0, read_bytes: 0 }));
         assert!(used.went.processes == 1 && !used.missed);
 
         // Nobody waited for it: nothing is taken off what the parent wrote itself.

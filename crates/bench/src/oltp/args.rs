@@ -11,9 +11,12 @@ use crate::driver::schedule::Arrivals;
 use crate::driver::{Pacing, RunPlan};
 use crate::kv::args::check_range;
 use crate::kv::{Error, Result};
+use crate::oltp::SQLITE;
 use crate::target::Isolation;
 use crate::workload::Workload;
 
+pub(crate) const DURATION_DEFAULT: &str = "60s";
+pub(crate) const WARMUP_DEFAULT: &str = "10s";
 const CLIENTS_MAX: u64 = 10_000_000;
 const IN_FLIGHT_MAX: u64 = 100_000;
 /// Transactions under way without think times, for each thread of the machine.
@@ -65,8 +68,8 @@ pub struct CommonArgs {
     /// What to do
     #[arg(value_enum, default_value = "all")]
     pub step: Step,
-    /// Who answers: colibri (in process), postgres://USER:PASSWORD@HOST:PORT/DATABASE (for a Unix socket: ?host=DIR), or null
-    /// (nobody: the control group)
+    /// Who answers: colibri (in process), sqlite (in process, in builds with the feature `rivals`),
+    /// postgres://USER:PASSWORD@HOST:PORT/DATABASE (for a Unix socket: ?host=DIR), or null (nobody: the control group)
     #[arg(long, default_value = "colibri")]
     pub target: String,
     /// Clients: terminals with think times, or those who ask without [default: ten terminals a warehouse; without think times
@@ -87,10 +90,10 @@ pub struct CommonArgs {
     #[arg(long)]
     pub no_wait: bool,
     /// How long to measure: 60s, 500ms, 2m
-    #[arg(long, default_value = "60s", value_parser = duration)]
+    #[arg(long, default_value = DURATION_DEFAULT, value_parser = duration)]
     pub duration: Duration,
     /// How long to run before that
-    #[arg(long, default_value = "10s", value_parser = duration)]
+    #[arg(long, default_value = WARMUP_DEFAULT, value_parser = duration)]
     pub warmup: Duration,
     /// A transaction without an answer for so long has failed
     #[arg(long, default_value = "30s", value_parser = duration)]
@@ -104,7 +107,8 @@ pub struct CommonArgs {
     /// When commits are answered, in process
     #[arg(long, value_enum, default_value = "sync")]
     pub durability: Durable,
-    /// Threads of the generator, and of Colibri in process [default: as many as CPUs in process and for null, else one]
+    /// Threads of the generator, and of a database in process [default: as many as CPUs in process and for null, one more for
+    /// sqlite, as its calls block, else one]
     #[arg(long)]
     pub threads: Option<usize>,
     /// Connections that load
@@ -132,7 +136,8 @@ pub struct CommonArgs {
     /// What 99 of 100 transactions may take
     #[arg(long, value_name = "LIMIT", value_parser = duration)]
     pub p99: Option<Duration>,
-    /// What --find-max turns: transactions under way, or the rate of an open loop [default: in-flight]
+    /// What --find-max turns: transactions under way, the rate of an open loop, or the warehouses of TPC-C whose terminals are at work,
+    /// of those that are loaded
     #[arg(long, value_enum, default_value = "in-flight")]
     pub find: Knob,
     /// Runs that --find-max confirms its result with
@@ -153,6 +158,8 @@ pub enum Knob {
     InFlight,
     /// Transactions a second, in open loop.
     Rate,
+    /// Warehouses, with keying and think times.
+    Warehouses,
 }
 
 impl Knob {
@@ -160,6 +167,7 @@ impl Knob {
         match self {
             Self::InFlight => "in-flight",
             Self::Rate => "rate",
+            Self::Warehouses => "warehouses",
         }
     }
 }
@@ -191,7 +199,8 @@ fn shard(text: &str) -> std::result::Result<(u32, u32), String> {
 impl CommonArgs {
     /// Whether clients key and think.
     pub(crate) fn has_think_times(&self, workload: &dyn Workload) -> bool {
-        workload.cycle().is_some() && !self.no_wait && self.rate.is_none() && !self.find_max
+        let has_terminals = workload.cycle().is_some() && !self.no_wait && self.rate.is_none();
+        has_terminals && (!self.find_max || self.find == Knob::Warehouses)
     }
 
     /// Checked, for a workload.
@@ -207,11 +216,21 @@ impl CommonArgs {
         if self.rate.is_some() && self.find_max {
             return Err(Error::usage("--find-max finds the load by itself: leave --rate out"));
         }
+        let finds_warehouses = self.find_max && self.find == Knob::Warehouses;
+        if finds_warehouses && (workload.warehouses().is_none() || self.no_wait || self.clients.is_some()) {
+            return Err(Error::usage(
+                "--find warehouses is for tpcc with its terminals, ten a warehouse: without --no-wait and --clients",
+            ));
+        }
         if self.duration < Duration::from_millis(10) || self.duration > Duration::from_secs(7 * 86_400) {
             return Err(Error::usage("--duration is 10ms to 168h"));
         }
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = self.threads.unwrap_or(if self.is_remote() { 1 } else { cpus });
+        let threads = self.threads.unwrap_or(match self.target.as_str() {
+            _ if self.is_remote() => 1,
+            SQLITE => cpus + 1,
+            _ => cpus,
+        });
         check_range("--threads", threads as u64, 1, 256)?;
         let closed = CLOSED_PER_THREAD * cpus as u32;
         let (pacing, clients, in_flight) = if self.has_think_times(workload) {
@@ -277,11 +296,20 @@ mod tests {
         let open = plan("--rate 100 --arrivals even").unwrap();
         assert_eq!((open.pacing, open.in_flight), (Pacing::Open(100.0, Arrivals::Even), 128));
         assert_eq!(plan("--target postgres://localhost/x").unwrap().threads, 1);
+        assert_eq!(plan("--find-max --p99 1s").unwrap().pacing, Pacing::Closed);
+        assert_eq!(plan("--find-max --p99 1s --find warehouses").unwrap().pacing, Pacing::Terminals);
     }
 
     #[test]
     fn flags_out_of_range_are_refused() {
-        for flags in ["--rate 0", "--rate=-1", "--clients 0", "--duration 1us", "--rate 5 --find-max --p99 1s"] {
+        for flags in [
+            "--find-max --p99 1s --find warehouses --no-wait",
+            "--rate 0",
+            "--rate=-1",
+            "--clients 0",
+            "--duration 1us",
+            "--rate 5 --find-max --p99 1s",
+        ] {
             assert!(plan(flags).is_err(), "{flags}");
         }
         assert!(parse::<CommonArgs>("--shard 2/2").is_err());

@@ -45,8 +45,10 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    pub(crate) fn of(knob: Knob) -> Self {
+    /// Of `warehouses` that are loaded.
+    pub(crate) fn of(knob: Knob, warehouses: u32) -> Self {
         match knob {
+            Knob::Warehouses => Self { least: 1.0, most: warehouses.into(), is_whole: true, resolution: 0.02 },
             Knob::InFlight => Self { least: 1.0, most: 8_192.0, is_whole: true, resolution: 0.05 },
             Knob::Rate => Self { least: 20.0, most: 1e7, is_whole: false, resolution: 0.02 },
         }
@@ -66,13 +68,16 @@ pub(crate) fn find_max(
 ) -> Result<Found> {
     let holds = |outcome: Outcome| outcome.is_sound && outcome.p99_us <= p99_max_us;
     let (mut low, mut high) = (None, range.least);
-    while high <= range.most && holds(run(high, false)?) {
+    while holds(run(high, false)?) {
         low = Some(high);
-        high *= 2.0;
+        if high >= range.most {
+            break;
+        }
+        high = (high * 2.0).min(range.most);
     }
     let nothing = Found { knob: None, throughput_per_s: 0.0, interval: (0.0, 0.0) };
     let Some(mut low) = low else { return Ok(nothing) };
-    while high <= range.most && high - low > (high * range.resolution).max(f64::from(u8::from(range.is_whole))) {
+    while high - low > (high * range.resolution).max(f64::from(u8::from(range.is_whole))) {
         let middle = range.rounded((low + high) / 2.0);
         if holds(run(middle, false)?) { low = middle } else { high = middle }
     }
@@ -115,11 +120,26 @@ mod tests {
         for capacity in [100.0, 5_000.0, 777_777.0] {
             // 1/(1 − busy) = 10 at 90 %.
             let run = server(capacity, 0.0);
-            let found = find_max(Range::of(Knob::Rate), 10_000.0, 3, run).unwrap();
+            let found = find_max(Range::of(Knob::Rate, 1), 10_000.0, 3, run).unwrap();
             let part = found.knob.unwrap() / (0.9 * capacity);
             assert!((0.97..=1.0001).contains(&part), "{capacity}: {part}");
             assert_eq!(found.throughput_per_s, found.knob.unwrap());
         }
+    }
+
+    #[test]
+    fn the_search_ends_at_the_most_there_is() {
+        let tried = std::cell::RefCell::new(Vec::new());
+        let run = |warehouses: f64, _| {
+            tried.borrow_mut().push(warehouses);
+            Ok(Outcome { throughput_per_s: warehouses, p99_us: 1.0, is_sound: true })
+        };
+        let found = find_max(Range::of(Knob::Warehouses, 10), 1_000.0, 1, run).unwrap();
+        assert_eq!((found.knob, tried.into_inner()), (Some(10.0), vec![1.0, 2.0, 4.0, 8.0, 10.0, 10.0]));
+        let run = |warehouses: f64, _| {
+            Ok(Outcome { throughput_per_s: warehouses, p99_us: warehouses * 100.0, is_sound: true })
+        };
+        assert_eq!(find_max(Range::of(Knob::Warehouses, 64), 3_700.0, 1, run).unwrap().knob, Some(37.0));
     }
 
     #[test]
@@ -133,7 +153,7 @@ mod tests {
             }
             Ok(outcome)
         };
-        let found = find_max(Range::of(Knob::Rate), 10_000.0, 9, run).unwrap();
+        let found = find_max(Range::of(Knob::Rate, 1), 10_000.0, 9, run).unwrap();
         let last: Vec<f64> = held.borrow().iter().rev().take(9).copied().collect();
         assert!(median(&last) <= 10_000.0);
         assert!(found.knob.unwrap() < 930.0, "{found:?}");
@@ -146,14 +166,14 @@ mod tests {
             tried.borrow_mut().push(clients);
             Ok(Outcome { throughput_per_s: clients * 10.0, p99_us: clients * 1_000.0, is_sound: true })
         };
-        let found = find_max(Range::of(Knob::InFlight), 25_000.0, 3, run).unwrap();
+        let found = find_max(Range::of(Knob::InFlight, 1), 25_000.0, 3, run).unwrap();
         assert_eq!(found.knob, Some(25.0));
         assert!(tried.borrow().iter().all(|clients| clients.fract() == 0.0));
-        let none = find_max(Range::of(Knob::InFlight), 500.0, 3, |clients, _| {
+        let none = find_max(Range::of(Knob::InFlight, 1), 500.0, 3, |clients, _| {
             Ok(Outcome { throughput_per_s: clients, p99_us: 1_000.0, is_sound: true })
         });
         assert_eq!(none.unwrap().knob, None);
-        let failing = find_max(Range::of(Knob::InFlight), 1e9, 3, |clients, _| {
+        let failing = find_max(Range::of(Knob::InFlight, 1), 1e9, 3, |clients, _| {
             Ok(Outcome { throughput_per_s: clients, p99_us: 1.0, is_sound: clients < 3.0 })
         });
         assert_eq!(failing.unwrap().knob, Some(2.0));
@@ -167,7 +187,7 @@ mod tests {
             let throughput_per_s = if held_out { 100.0 + number % 3.0 } else { 1e9 };
             Ok(Outcome { throughput_per_s, p99_us: if clients > 4.0 { 9.0 } else { 1.0 }, is_sound: true })
         };
-        let found = find_max(Range::of(Knob::InFlight), 5.0, 9, run).unwrap();
+        let found = find_max(Range::of(Knob::InFlight, 1), 5.0, 9, run).unwrap();
         assert!(found.interval.0 >= 100.0 && found.interval.1 <= 102.0, "{found:?}");
         assert!((found.interval.0..=found.interval.1).contains(&found.throughput_per_s));
     }

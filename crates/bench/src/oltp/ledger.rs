@@ -4,13 +4,24 @@
 //! - What the kernel does not tell is `None`, never zero.
 //! - In process, target and generator have one account: the generator's part is what the control run cost. Otherwise this process is
 //!   the generator.
+//! - Bytes are the kernel's where it knows the target's processes: pages of files that they made dirty, and what came from the disk for
+//!   them. Else they are what the target says that it has written and asked for.
+//!
+//! **Write amplification** is bytes written by bytes of rows written. The first are those above, in the measured time: log, pages, and
+//! pages again. The second are what committed transactions gave to statements that insert, update or delete: eight bytes for a number
+//! or a time, its length for a text, so it is the same for all targets, and knows nothing of how they keep rows. A page that becomes
+//! dirty twice before it goes to disk counts once; what is written after the run (by a checkpoint that comes later) does not count, so
+//! runs have to be long enough to have checkpoints in them.
 //!
 //! Not here: how accounts of processes are read (`idle::tree`), and the disk's own accounts.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::driver::Measured;
 use crate::idle::energy::{Packages, Reading};
 use crate::idle::tree::{Look, Machine, Used, tick_ns};
 use crate::kv::cost::disk_bytes;
@@ -29,8 +40,17 @@ pub(crate) struct Cost {
     pub(crate) generator_cpu_us_per_txn: Option<f64>,
     /// CPUs that were busy on average.
     pub(crate) cpus: Option<f64>,
+    /// CPU time of this process's runtime by pool, a transaction: in process only.
+    pub(crate) pools_us_per_txn: BTreeMap<String, f64>,
     pub(crate) written_bytes_per_txn: Option<f64>,
     pub(crate) write_calls_per_txn: Option<f64>,
+    pub(crate) read_bytes_per_txn: Option<f64>,
+    /// Of the log, which commits wait for.
+    pub(crate) log_flushes_per_txn: Option<f64>,
+    /// Bytes of rows that were written, a transaction.
+    pub(crate) row_bytes_per_txn: Option<f64>,
+    /// Bytes written by bytes of rows.
+    pub(crate) write_amplification: Option<f64>,
     pub(crate) switches_per_txn: Option<f64>,
     pub(crate) rss_bytes: Option<u64>,
     pub(crate) pss_bytes: Option<u64>,
@@ -91,8 +111,37 @@ impl Ledger {
         self.used = Some((Used::between(&first.own, &second.own, tick_ns()), server));
     }
 
-    /// Costs of so many transactions. `generator_us` is what the control run cost, a transaction.
-    pub(crate) fn cost(&self, ended: u64, in_process: bool, generator_us: Option<f64>, dir: Option<&Path>) -> Cost {
+    /// Costs of a run. `generator_us` is what the control run cost, a transaction.
+    pub(crate) fn cost(
+        &self,
+        measured: &Measured,
+        in_process: bool,
+        generator_us: Option<f64>,
+        dir: Option<&Path>,
+    ) -> Cost {
+        let mut cost = self.of_processes(measured.ended(), in_process, generator_us);
+        let each = |sum: u64| (measured.ended() > 0).then(|| sum as f64 / measured.ended() as f64);
+        let counts = measured.counts;
+        cost.log_flushes_per_txn = counts.log_flushes.and_then(each);
+        if cost.of == "generator" {
+            // Its own bytes go to a socket.
+            cost.written_bytes_per_txn = counts.written_bytes.and_then(each);
+            cost.read_bytes_per_txn = counts.read_bytes.and_then(each);
+            cost.write_calls_per_txn = None;
+        }
+        cost.row_bytes_per_txn = each(measured.row_bytes).filter(|&bytes| bytes > 0.0);
+        let amplification = cost.written_bytes_per_txn.zip(cost.row_bytes_per_txn);
+        cost.write_amplification = amplification.map(|(written, rows)| written / rows);
+        cost.disk_bytes = dir.and_then(|dir| disk_bytes(dir).ok()).or(counts.disk_bytes);
+        if in_process {
+            let pools = measured.pools.iter();
+            let us = |cpu: &Duration| u64::try_from(cpu.as_nanos()).ok().and_then(each).map(|ns| ns / 1e3);
+            cost.pools_us_per_txn = pools.filter_map(|(pool, cpu)| Some((pool.clone(), us(cpu)?))).collect();
+        }
+        cost
+    }
+
+    fn of_processes(&self, ended: u64, in_process: bool, generator_us: Option<f64>) -> Cost {
         let mut cost = Cost { generator_cpu_us_per_txn: generator_us, ..Cost::default() };
         let Some((own, server)) = &self.used else { return cost };
         let each = |sum: f64| (ended > 0).then(|| sum / ended as f64);
@@ -117,10 +166,10 @@ impl Ledger {
         cost.cpus = Some(used.cpu_ns as f64 / 1e9 / used.seconds.max(1e-9));
         cost.written_bytes_per_txn = used.written.and_then(|written| each(written.bytes as f64));
         cost.write_calls_per_txn = used.written.and_then(|written| each(written.calls as f64));
+        cost.read_bytes_per_txn = used.written.and_then(|written| each(written.read_bytes as f64));
         cost.switches_per_txn =
             used.switches.and_then(|switches| each((switches.voluntary + switches.involuntary) as f64));
         (cost.rss_bytes, cost.pss_bytes) = self.memory;
-        cost.disk_bytes = dir.and_then(|dir| disk_bytes(dir).ok());
         cost.joules_per_txn = self.joules.and_then(each);
         cost
     }
@@ -128,7 +177,12 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
+    use crate::driver::Recorder;
+    use crate::target::Counts;
+    use crate::workload::tpcc::{Scale, Tpcc};
 
     #[test]
     fn what_this_process_does_is_on_its_account() {
@@ -140,14 +194,63 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         ledger.end();
-        let cost = ledger.cost(10, true, Some(1.0), None);
+        let cost = ledger.of_processes(10, true, Some(1.0));
         let own = cost.own_cpu_us_per_txn.unwrap();
         // Others may have the CPU for most of the time, and other tests run in this process.
         assert!(own > 500.0, "{own}");
         assert!((cost.cpu_us_per_txn.unwrap() - (own - 1.0)).abs() < 1e-6);
-        assert_eq!((cost.of.as_str(), cost.disk_bytes), ("process", None));
+        assert_eq!(cost.of, "process");
         assert!(cost.rss_bytes.unwrap() > 1 << 20);
-        assert_eq!(ledger.cost(0, true, None, None).cpu_us_per_txn, None, "of no transaction nothing is known");
+        assert_eq!(ledger.of_processes(0, true, None).cpu_us_per_txn, None, "of no transaction nothing is known");
+    }
+
+    /// Of ten transactions, each of which gave 100 bytes of rows.
+    fn measured() -> Measured {
+        let tpcc = Tpcc::new(Scale::new(1), 42);
+        let now = Instant::now();
+        let mut measured = Recorder::new(&tpcc, now, Duration::from_secs(1)).finish(now + Duration::from_secs(1));
+        (measured.kinds[0].committed, measured.row_bytes) = (10, 1_000);
+        measured.pools = vec![("user".to_owned(), Duration::from_micros(50))];
+        measured
+    }
+
+    #[test]
+    fn a_server_that_nobody_sees_tells_of_its_bytes_itself() {
+        let mut ledger = Ledger::new(None);
+        ledger.begin();
+        ledger.end();
+        let mut measured = measured();
+        let first = Counts { log_flushes: Some(3), written_bytes: Some(1_000), ..Counts::default() };
+        let last =
+            Counts { log_flushes: Some(8), written_bytes: Some(6_000), disk_bytes: Some(7), ..Counts::default() };
+        measured.counts = last.since(first);
+        let cost = ledger.cost(&measured, false, None, None);
+        assert_eq!((cost.written_bytes_per_txn, cost.row_bytes_per_txn), (Some(500.0), Some(100.0)));
+        assert_eq!((cost.write_amplification, cost.log_flushes_per_txn), (Some(5.0), Some(0.5)));
+        assert_eq!((cost.read_bytes_per_txn, cost.disk_bytes), (None, Some(7)));
+        assert_eq!(cost.pools_us_per_txn.len(), 0, "they are the generator's");
+
+        measured.counts = Counts::default();
+        let cost = ledger.cost(&measured, false, None, None);
+        assert_eq!((cost.written_bytes_per_txn, cost.write_amplification), (None, None), "not told is not zero");
+    }
+
+    #[test]
+    fn in_process_bytes_and_pools_are_those_of_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::new(None);
+        ledger.begin();
+        std::fs::write(dir.path().join("file"), vec![1; 100_000]).unwrap();
+        ledger.end();
+        let mut measured = measured();
+        let cost = ledger.cost(&measured, true, None, Some(dir.path()));
+        assert_eq!(cost.pools_us_per_txn["user"], 5.0);
+        assert!(cost.disk_bytes.unwrap() >= 100_000);
+        if let Some(written) = cost.written_bytes_per_txn {
+            assert_eq!(cost.write_amplification, Some(written / 100.0));
+        }
+        measured.row_bytes = 0;
+        assert_eq!(ledger.cost(&measured, true, None, None).write_amplification, None, "nothing was to be written");
     }
 
     #[test]
@@ -156,7 +259,7 @@ mod tests {
         let mut ledger = Ledger::new(Some(child.id()));
         ledger.begin();
         ledger.end();
-        let cost = ledger.cost(1, false, None, None);
+        let cost = ledger.of_processes(1, false, None);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(cost.of, "server");

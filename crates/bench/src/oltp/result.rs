@@ -93,6 +93,18 @@ pub(crate) struct KindResult {
     pub(crate) wire: Counts,
 }
 
+impl KindResult {
+    /// Transactions that ended well.
+    pub(crate) fn ended(&self) -> u64 {
+        self.committed + self.rolled_back
+    }
+
+    /// Whether there is anything to say of it: most workloads have kinds that they do not run.
+    pub(crate) fn was_run(&self) -> bool {
+        self.ended() + self.failed > 0
+    }
+}
+
 /// Percentiles, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
@@ -434,6 +446,10 @@ pub(crate) mod tests {
                 cpu_us_per_txn: Some(200.0),
                 generator_cpu_us_per_txn: Some(10.0),
                 written_bytes_per_txn: Some(4_000.0),
+                row_bytes_per_txn: Some(1_000.0),
+                write_amplification: Some(4.0),
+                log_flushes_per_txn: Some(0.25),
+                pools_us_per_txn: BTreeMap::from([("user".to_owned(), 190.0), ("batch".to_owned(), 0.0)]),
                 ..Cost::default()
             },
             control: Some(Control { throughput_per_s: 100_000.0, cpu_us_per_txn: Some(10.0), p99_us: 20.0 }),

@@ -27,7 +27,8 @@ fn kinds(result: &RunResult) -> String {
     ];
     let mut cells = vec![heading.map(str::to_owned).to_vec()];
     let latency = |latency: &Latency| [latency.p50, latency.p90, latency.p99, latency.p999, latency.max].map(ms);
-    for kind in result.kinds.iter() {
+    let ran: Vec<_> = result.kinds.iter().filter(|kind| kind.was_run()).collect();
+    for kind in &ran {
         let mut line =
             vec![kind.name.clone(), whole((kind.committed + kind.rolled_back) as f64), significant(kind.per_s)];
         line.extend(latency(&kind.scheduled_us));
@@ -35,7 +36,7 @@ fn kinds(result: &RunResult) -> String {
         line.extend([kind.rolled_back, kind.retries, kind.failed].map(|count| whole(count as f64)));
         cells.push(line);
     }
-    if result.kinds.len() > 1 {
+    if ran.len() > 1 {
         let sum =
             |of: fn(&crate::oltp::result::KindResult) -> u64| whole(result.kinds.iter().map(of).sum::<u64>() as f64);
         let mut line =
@@ -85,6 +86,10 @@ fn costs(result: &RunResult) -> Vec<String> {
     add("of the generator", cost.generator_cpu_us_per_txn, " µs");
     add("of this process", cost.own_cpu_us_per_txn, " µs");
     add("written", cost.written_bytes_per_txn, " bytes");
+    add("of rows", cost.row_bytes_per_txn, " bytes");
+    add("write amplification", cost.write_amplification, "");
+    add("read from disk", cost.read_bytes_per_txn, " bytes");
+    add("flushes of the log", cost.log_flushes_per_txn, "");
     add("context switches", cost.switches_per_txn, "");
     add("energy", cost.joules_per_txn, " J");
     let mut lines = Vec::new();
@@ -95,6 +100,8 @@ fn costs(result: &RunResult) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(cost.cpus.map(|cpus| format!("CPUs busy {}", significant(cpus))));
     parts.extend(cost.rss_bytes.map(|bytes| format!("resident {}", mib(bytes))));
+    // Of several processes, what they share counts for each; divided among them it does not.
+    parts.extend(cost.pss_bytes.map(|bytes| format!("with shared memory divided {}", mib(bytes))));
     parts.extend(cost.disk_bytes.map(|bytes| format!("disk {}", mib(bytes))));
     if !parts.is_empty() {
         lines.push(format!("cost in all: {}", parts.join(", ")));

@@ -118,6 +118,18 @@ impl Batch {
         &self.values.cells[start as usize..end as usize]
     }
 
+    /// Bytes of the parameters of the calls of some statements: eight for a number or a time, its length for a text.
+    pub(crate) fn params_bytes(&self, of: impl Fn(StatementId) -> bool) -> u64 {
+        let bytes = |cell: &Cell| match cell {
+            Cell::Null => 0,
+            Cell::Int(_) | Cell::Decimal { .. } | Cell::Time(_) => 8,
+            Cell::Text { bytes, .. } => u64::from(*bytes),
+        };
+        let calls = self.calls.iter().filter(|call| of(call.statement));
+        let cells = calls.flat_map(|call| &self.values.cells[call.params.start as usize..call.params.end as usize]);
+        cells.map(bytes).sum()
+    }
+
     pub(crate) fn values(&self) -> &Values {
         &self.values
     }
@@ -146,7 +158,20 @@ impl Batch {
         Answer { answered, values: &self.cells }
     }
 
-    /// A parameter and the room for the answer, for a target that makes answers up.
+    /// Answers the first call that has no answer yet: its parameters and the room for the answer. For targets that answer at once.
+    ///
+    /// # Panics
+    /// If all are answered.
+    #[cfg(feature = "rivals")]
+    pub(crate) fn answer_next<T>(&mut self, answer: impl FnOnce((&[Cell], &Values), &mut AnswerWriter<'_>) -> T) -> T {
+        let Range { start, end } = self.calls[self.answers.len()].params;
+        self.answers.push(Answered { first: self.cells.cells.len() as u32, ..Answered::default() });
+        let answered = self.answers.last_mut().expect("just pushed");
+        let mut writer = AnswerWriter { answered, values: &mut self.cells };
+        answer((&self.values.cells[start as usize..end as usize], &self.values), &mut writer)
+    }
+
+    /// Answers all calls: parameters and the room for the answer, for a target that makes answers up.
     pub(crate) fn imitate(&mut self, mut imitate: impl FnMut(StatementId, &[Cell], &mut AnswerWriter<'_>)) {
         self.clear_answers();
         for Asked { statement, params } in &self.calls {
@@ -317,6 +342,8 @@ mod tests {
         let Cell::Text { start, bytes } = batch.params(2)[0] else { panic!("a text") };
         assert_eq!(batch.values().bytes(start, bytes), b"cde");
         assert_eq!(batch.params(2)[1], Cell::Decimal { mantissa: -5, scale: 2 });
+        assert_eq!(batch.params_bytes(|statement| statement.0 != 5), 8 + 2 + 3 + 8);
+        assert_eq!(batch.params_bytes(|statement| statement.0 == 4), 8 + 2);
         batch.clear();
         assert_eq!(batch.calls().len(), 0);
     }

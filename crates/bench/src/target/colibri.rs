@@ -14,7 +14,7 @@ use colibri::{Durability, Options};
 use colibri_txn::{CommitTicket, LockWait};
 
 use crate::target::batch::AnswerWriter;
-use crate::target::{Batch, Boxed, Cell, Connection, Failure, Place, Session, Table, Target, Values};
+use crate::target::{Batch, Boxed, Cell, Connection, Counts, Failure, Place, Session, Table, Target, Values};
 
 /// Rows that a statement looks at before other tasks go on.
 const BUDGET_ROWS: i64 = 4_096;
@@ -64,6 +64,12 @@ impl Target for Colibri {
 
     fn dir(&self) -> Option<&Path> {
         Some(&self.dir)
+    }
+
+    fn counts(&self) -> Boxed<'_, Counts> {
+        let log_flushes = self.database.storage().stat().ok().map(|stat| stat.log_flushes);
+        // Bytes are on the account of this process; without a log none of it is flushed for a commit alone.
+        Box::pin(async move { Counts { log_flushes, ..Counts::default() } })
     }
 }
 

@@ -17,8 +17,10 @@ mod messages;
 mod stream;
 
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::BytesMut;
+use colibri_runtime::timeout;
 use postgres_protocol::IsNull;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
@@ -31,7 +33,8 @@ use stream::Stream;
 use crate::target::batch::AnswerWriter;
 use crate::target::colibri::rows_of_tag;
 use crate::target::{
-    BEGIN, BEGIN_READ_ONLY, Batch, Boxed, COMMIT, Cell, Connection, Failure, Place, Session, Table, Target, Values,
+    BEGIN, BEGIN_READ_ONLY, Batch, Boxed, COMMIT, Cell, Connection, Counts, Failure, Place, Session, Table, Target,
+    Values,
 };
 
 /// Types by their numbers in PostgreSQL's catalogue.
@@ -43,6 +46,17 @@ mod oid {
     pub(super) const TIMESTAMPTZ: u32 = 1184;
     pub(super) const NUMERIC: u32 = 1700;
 }
+
+/// How long connecting and logging in may take.
+const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+
+/// What PostgreSQL counts; versions that have it elsewhere, and other servers, do not tell. Its processes report about once a
+/// second, so of a run of a few seconds these are a guess.
+const LOG_FLUSHES: &str = "SELECT wal_sync FROM pg_stat_wal";
+/// Log, and pages from its buffers.
+const WRITTEN_BYTES: &str = "SELECT (w.wal_bytes + (b.buffers_checkpoint + b.buffers_clean + b.buffers_backend) *                              current_setting('block_size')::int8)::int8 FROM pg_stat_wal AS w, pg_stat_bgwriter AS b";
+const READ_BYTES: &str = "SELECT (sum(blks_read) * current_setting('block_size')::int8)::int8 FROM pg_stat_database";
+const DISK_BYTES: &str = "SELECT (pg_database_size(current_database()) + (SELECT sum(size) FROM pg_ls_waldir()))::int8";
 
 const TEXT_FORMAT: i16 = 0;
 const BINARY_FORMAT: i16 = 1;
@@ -67,7 +81,13 @@ impl Postgres {
         Ok(Self { address: Address::parse(url)? })
     }
 
+    /// Whoever takes a connection and says nothing is not there.
     async fn open(&self) -> Result<Server, Failure> {
+        let no_answer = |_| Failure::connection(false, format!("{} does not answer", self.address));
+        timeout(CONNECT_LIMIT, self.open_unhurried()).await.map_err(no_answer)?
+    }
+
+    async fn open_unhurried(&self) -> Result<Server, Failure> {
         let stream = Stream::connect(&self.address)
             .await
             .map_err(|e| Failure::connection(false, format!("cannot connect to {}: {e}", self.address)))?;
@@ -107,6 +127,18 @@ impl Target for Postgres {
 
     fn place(&self) -> Place {
         Place::Outside
+    }
+
+    fn counts(&self) -> Boxed<'_, Counts> {
+        Box::pin(async move {
+            let Ok(mut server) = self.open().await else { return Counts::default() };
+            Counts {
+                log_flushes: server.number(LOG_FLUSHES).await,
+                written_bytes: server.number(WRITTEN_BYTES).await,
+                read_bytes: server.number(READ_BYTES).await,
+                disk_bytes: server.number(DISK_BYTES).await,
+            }
+        })
     }
 
     fn connect<'a>(&'a self, statements: &'a [String]) -> Boxed<'a, Result<Session, Failure>> {
@@ -224,6 +256,12 @@ impl Server {
 
     async fn message(&mut self) -> Result<Message, Failure> {
         std::future::poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    /// The one number that a query gives; nothing if this server does not know it.
+    async fn number(&mut self, sql: &str) -> Option<u64> {
+        let table = self.query(sql).await.ok()?;
+        table.answer().decimal(0, 0, 0)?.try_into().ok()
     }
 
     fn encode<T>(&mut self, encode: impl FnOnce(&mut BytesMut) -> std::io::Result<T>) -> Result<T, Failure> {

@@ -28,6 +28,7 @@ use crate::workload::load::{self, PartRows};
 use crate::workload::{Choice, Client, Done, Finding, TALLIES, Totals, TransactionKind, Workload};
 use expression::Expression;
 
+pub(crate) const NAME: &str = "script";
 const KINDS: [TransactionKind; 1] = [TransactionKind { name: "Script", commits: true, p90_max: None }];
 
 /// A line of a script.
@@ -175,7 +176,7 @@ impl Script {
 
 impl Workload for Script {
     fn name(&self) -> &'static str {
-        "script"
+        NAME
     }
 
     fn about(&self) -> String {

@@ -92,6 +92,11 @@ impl Scale {
         Self { warehouses: warehouses.into(), items: 100_000, customers: 3_000 }
     }
 
+    /// A hundredth of the items and customers, for trying things out: its rows are hotter than TPC-C's, so its figures are others.
+    pub(crate) fn miniature(warehouses: u32) -> Self {
+        Self { warehouses: warehouses.into(), items: 1_000, customers: 30 }
+    }
+
     /// Orders that are delivered when the data are loaded, in a district.
     fn delivered(self) -> i64 {
         self.customers * 7 / 10
@@ -107,6 +112,8 @@ impl Scale {
 #[derive(Debug)]
 pub(crate) struct Tpcc {
     pub(crate) scale: Scale,
+    /// Warehouses that have terminals: the first ones of those that are loaded.
+    active: AtomicI64,
     /// Of the data.
     seed: u64,
     /// Constants of NURand in this run: for last names, customers, items.
@@ -138,6 +145,7 @@ impl Tpcc {
         let c_last = c_run(c_load(seed), &mut random);
         Self {
             scale,
+            active: AtomicI64::new(scale.warehouses),
             seed,
             c_last: AtomicI64::new(c_last),
             c_customer: random.between(0, 1023),
@@ -145,9 +153,13 @@ impl Tpcc {
         }
     }
 
+    fn active(&self) -> i64 {
+        self.active.load(Ordering::Relaxed)
+    }
+
     /// The home of a terminal, and its district.
     fn home(&self, client: u32) -> (i64, i64) {
-        let (client, warehouses) = (i64::from(client), self.scale.warehouses);
+        let (client, warehouses) = (i64::from(client), self.active());
         (client % warehouses + 1, client / warehouses % DISTRICTS + 1)
     }
 
@@ -166,10 +178,11 @@ impl Tpcc {
 
     /// A warehouse other than this one, if there is another.
     fn other_warehouse(&self, home: i64, random: &mut Random) -> i64 {
-        if self.scale.warehouses == 1 {
+        let warehouses = self.active();
+        if warehouses == 1 {
             return home;
         }
-        let other = random.between(1, self.scale.warehouses - 1);
+        let other = random.between(1, warehouses - 1);
         other + i64::from(other >= home)
     }
 }
@@ -188,7 +201,13 @@ impl Workload for Tpcc {
 
     fn about(&self) -> String {
         let warehouses = self.scale.warehouses;
-        format!("TPC-C 5.11, {warehouses} warehouses, deck of 100 cards a terminal (45/43/4/4/4), not audited by TPC")
+        if self.scale != Scale::new(warehouses as u32) {
+            return format!("TPC-C in miniature, scale {warehouses}: its figures are not those of TPC-C");
+        }
+        let plural = if warehouses == 1 { "" } else { "s" };
+        format!(
+            "TPC-C 5.11, {warehouses} warehouse{plural}, deck of 100 cards a terminal (45/43/4/4/4), not audited by TPC"
+        )
     }
 
     fn kinds(&self) -> &'static [TransactionKind] {
@@ -209,6 +228,16 @@ impl Workload for Tpcc {
 
     fn clients(&self) -> Option<u32> {
         u32::try_from(self.scale.warehouses).ok()?.checked_mul(TERMINALS)
+    }
+
+    fn set_warehouses(&self, warehouses: u32) -> Option<u32> {
+        let active = i64::from(warehouses).clamp(1, self.scale.warehouses);
+        self.active.store(active, Ordering::Relaxed);
+        Some(active as u32 * TERMINALS)
+    }
+
+    fn warehouses(&self) -> Option<u32> {
+        u32::try_from(self.scale.warehouses).ok()
     }
 
     fn cycle(&self) -> Option<Duration> {
@@ -329,7 +358,7 @@ impl Workload for Tpcc {
         let mut figures =
             vec![("tpmC", a_minute(committed)), ("tpmC with rolled-back orders", a_minute(committed + rolled_back))];
         if totals.has_think_times {
-            let most = TPMC_MAX * self.scale.warehouses as f64;
+            let most = TPMC_MAX * self.active() as f64;
             figures.push(("efficiency %", a_minute(committed) / most * 100.0));
         }
         figures

@@ -23,7 +23,7 @@ pub(super) fn audit(tpcc: &Tpcc, totals: &Totals) -> Vec<Finding> {
     let rolled_back = totals.rolled_back[usize::from(NEW_ORDER)];
     findings.push(Finding::share("orders rolled back", rolled_back, orders, 0.01, 0.009, 0.011));
     findings.push(lines(tally[LINES], orders));
-    if tpcc.scale.warehouses > 1 {
+    if tpcc.active() > 1 {
         findings.push(Finding::share("remote order lines", tally[REMOTE_LINES], tally[LINES], 0.01, 0.0095, 0.0105));
         findings.push(Finding::share("remote payments", tally[REMOTE_PAYMENTS], payments, 0.15, 0.14, 0.16));
     }

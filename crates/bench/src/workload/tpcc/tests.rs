@@ -502,7 +502,7 @@ fn fifteen_thousand_warehouses_with_think_times_cost_less_than_a_core_and_a_giga
     };
     let mut ledger = Watched(crate::oltp::ledger::Ledger::new(None));
     let measured = driver::run(&workload, &target, &statements, &plan, &mut ledger).unwrap();
-    let cost = ledger.0.cost(measured.ended(), true, None, None);
+    let cost = ledger.0.cost(&measured, true, None, None);
     let rate = measured.throughput();
     println!("{rate:.0} a second; {:?}; lag {:?} us", cost, measured.lag.value_at_quantile(0.99) / 1000);
     assert!((rate / 7_146.0 - 1.0).abs() < 0.01, "{rate}");
