@@ -48,13 +48,17 @@ pub(super) fn is_utility(statement: &Statement) -> bool {
 /// Whether a utility changes something.
 pub(super) fn writes(statement: &Statement) -> bool {
     match statement {
-        Statement::Explain { analyze, statement, options, .. } => {
-            let given = options.iter().flatten().rfind(|option| fold(&option.name) == "analyze");
-            given.map_or(*analyze, is_on) && !matches!(**statement, Statement::Query(_))
-        }
+        Statement::Explain { statement: inner, .. } => may_lock(statement) && !matches!(**inner, Statement::Query(_)),
         Statement::Execute { .. } => true,
         other => ddl::is_ddl(other),
     }
+}
+
+/// Whether a utility runs a query, which may lock rows and cannot run in a transaction that only reads then.
+pub(super) fn may_lock(statement: &Statement) -> bool {
+    let Statement::Explain { analyze, options, .. } = statement else { return false };
+    let given = options.iter().flatten().rfind(|option| fold(&option.name) == "analyze");
+    given.map_or(*analyze, is_on)
 }
 
 /// Whether an option of EXPLAIN is on.
@@ -149,6 +153,7 @@ impl Session {
                     catalog: Arc::clone(&self.own.catalog),
                     catalog_changed: self.block.catalog_changed,
                     settings: self.own.settings.clone(),
+                    cursor_serial: self.cursor_serial,
                 };
                 self.block.savepoints.push(savepoint);
                 Ok(done("SAVEPOINT"))
@@ -304,6 +309,8 @@ impl Session {
         self.block.savepoints.truncate(at + 1);
         let savepoint = &self.block.savepoints[at];
         let settings = savepoint.settings.clone();
+        let serial = savepoint.cursor_serial;
+        self.cursors.retain(|_, cursor| cursor.serial <= serial);
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to)?;
