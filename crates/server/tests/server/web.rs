@@ -86,8 +86,7 @@ fn the_dashboard_shows_what_happens_in_a_browser() {
     let browsers = ["chromium", "chromium-browser", "google-chrome", "chrome"];
     let found = browsers.iter().find(|name| Command::new(name).arg("--version").output().is_ok());
     let Some(browser) = found else {
-        eprintln!("SKIPPED: no chromium is installed");
-        return;
+        return super::support::skipped("the dashboard in a browser: no chromium is installed");
     };
     let profile = tempfile::tempdir().unwrap();
     let page = Command::new(browser)

@@ -420,6 +420,7 @@ impl Session {
             let message = format!("portal \"{}\" cannot be run", fetch.name);
             return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message));
         }
+        let mut has_pulled = false;
         loop {
             let before = fetch.given;
             fetch.is_done = cursor.give(fetch, out);
@@ -428,6 +429,10 @@ impl Session {
             }
             if fetch.is_done {
                 return Ok(None);
+            }
+            // What has a long way to go to its first row stops like any other statement.
+            if std::mem::replace(&mut has_pulled, true) {
+                return Ok(Some(Progress::Yield));
             }
             if let Some(progress) = self.pull(cursor, budget_rows)? {
                 return Ok(Some(progress));
@@ -473,24 +478,20 @@ impl Session {
         }
     }
 
-    /// Runs all cursors to their ends. `None` when they are.
+    /// Runs cursors on towards their ends, a batch of one of them at a time. `None` when all are there.
     pub(super) fn settle_cursors(&mut self, budget_rows: i64) -> Result<Option<Progress>> {
         let is_open = |cursor: &OpenCursor| cursor.running.is_some() && !cursor.has_failed;
-        while let Some(name) = self.cursors.iter().find(|(_, cursor)| is_open(cursor)).map(|(name, _)| name.clone()) {
-            let Some(mut cursor) = self.cursors.remove(&name) else { break };
-            let known = cursor.rows.len();
-            let pulled = self.pull(&mut cursor, budget_rows);
-            if !cursor.scroll {
-                cursor.kept_bytes += cursor.rows.iter().skip(known).flatten().map(datum_bytes).sum::<usize>();
-            }
-            let pulled = pulled.and_then(|progress| self.check_kept(&cursor).map(|()| progress));
-            cursor.has_failed |= pulled.is_err();
-            self.cursors.insert(name, cursor);
-            if let Some(progress) = pulled? {
-                return Ok(Some(progress));
-            }
+        let open = self.cursors.iter().find(|(_, cursor)| is_open(cursor)).map(|(name, _)| name.clone());
+        let Some((name, mut cursor)) = open.and_then(|name| self.cursors.remove_entry(&name)) else { return Ok(None) };
+        let known = cursor.rows.len();
+        let pulled = self.pull(&mut cursor, budget_rows);
+        if !cursor.scroll {
+            cursor.kept_bytes += cursor.rows.iter().skip(known).flatten().map(datum_bytes).sum::<usize>();
         }
-        Ok(None)
+        let pulled = pulled.and_then(|progress| self.check_kept(&cursor).map(|()| progress));
+        cursor.has_failed |= pulled.is_err();
+        self.cursors.insert(name, cursor);
+        Ok(Some(pulled?.unwrap_or(Progress::Yield)))
     }
 }
 
