@@ -1,7 +1,7 @@
 //! The clients and libraries that people use, unmodified. Each is installed by its own package manager into the build
 //! directory; where that cannot be done the test says so and is skipped.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use super::support::{RUN_SECONDS_MAX, Server, installed, postgresql, said, scripts, within};
 
