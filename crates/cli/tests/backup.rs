@@ -54,7 +54,7 @@ fn write(server: &Served, writer: u64, stop: &Arc<AtomicBool>, done: &Arc<[Atomi
 
 /// Checks that a restored state is one that there was; how many transfers of each writer it has.
 fn transfers(dir: &Path) -> Vec<u64> {
-    assert!(colibri(&["check", text(dir)]).contains("sound"), "the restored database is damaged");
+    assert!(colibri(&["check", text(dir)]).contains(": no problems"), "the restored database is damaged");
     assert_eq!(value(dir, "SELECT sum(balance) FROM accounts"), "0", "half a transfer");
     let counts = (0..WRITERS).map(|writer| {
         let gaps = format!("SELECT count(*) - coalesce(max(number), 0) FROM history WHERE writer = {writer}");

@@ -310,7 +310,7 @@ impl Session {
         let savepoint = &self.block.savepoints[at];
         let settings = savepoint.settings.clone();
         let serial = savepoint.cursor_serial;
-        self.cursors.retain(|_, cursor| cursor.serial <= serial);
+        self.drop_cursors_after(serial);
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to)?;

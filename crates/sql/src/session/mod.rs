@@ -460,7 +460,9 @@ impl Session {
             self.settings_set();
         }
         self.block = Block::default();
-        self.cursors.clear();
+        if !self.cursors.is_empty() {
+            self.forget_cursors();
+        }
         self.repeats = false;
         self.state = TransactionState::Idle;
     }

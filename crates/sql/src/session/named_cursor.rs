@@ -23,6 +23,7 @@ use sqlparser::tokenizer::Token;
 
 use super::plans::{Command, Kind};
 use super::{Completion, Prepared, Progress, ResultColumn, Rows, Running, Session, Stage, TransactionState};
+use crate::env::CursorInfo;
 use crate::error::{Error, Result, SqlState};
 use crate::exec::datum_bytes;
 use crate::types::Type;
@@ -95,7 +96,7 @@ pub(super) struct OpenCursor {
     binary: bool,
     has_failed: bool,
     /// Cursors that were declared before it, in this session.
-    pub(super) serial: u64,
+    serial: u64,
     kept_bytes: usize,
 }
 
@@ -342,6 +343,23 @@ impl Session {
     /// Closes a cursor, if there is one of that name.
     pub fn drop_cursor(&mut self, name: &str) {
         self.cursors.remove(name);
+        self.list_cursors();
+    }
+
+    /// Closes those that were declared after so many others.
+    pub(super) fn drop_cursors_after(&mut self, serial: u64) {
+        self.cursors.retain(|_, cursor| cursor.serial <= serial);
+        self.list_cursors();
+    }
+
+    pub(super) fn forget_cursors(&mut self) {
+        self.cursors.clear();
+        self.env.cursors.clear();
+    }
+
+    /// Lists no cursor that there is no more.
+    fn list_cursors(&mut self) {
+        self.env.cursors.retain(|listed| self.cursors.contains_key(&listed.name));
     }
 
     // ---- running ----
@@ -376,6 +394,13 @@ impl Session {
                     kept_bytes: 0,
                 };
                 self.cursors.insert(name.clone(), Box::new(cursor));
+                self.env.cursors.push(CursorInfo {
+                    name: name.clone(),
+                    statement: prepared.text().to_owned(),
+                    is_binary: *binary,
+                    is_scrollable: *scroll,
+                    declared_us: self.env.statement_us,
+                });
             }
             CursorStatement::Fetch { name, goal, moves } => {
                 let cursor = self.cursors.get(name).ok_or_else(|| no_such_cursor(name))?;
@@ -389,9 +414,10 @@ impl Session {
                     Stage::Fetch(Fetch { name: name.clone(), goal, moves: *moves, given: 0, is_done: false });
                 return Ok(None);
             }
-            CursorStatement::Close { name: None } => self.cursors.clear(),
+            CursorStatement::Close { name: None } => self.forget_cursors(),
             CursorStatement::Close { name: Some(name) } => {
                 self.cursors.remove(name).ok_or_else(|| no_such_cursor(name))?;
+                self.list_cursors();
             }
         }
         Ok(Some(Completion { tag: prepared.tag().to_owned(), ticket: None }))
@@ -682,6 +708,10 @@ mod tests {
                 ("DECLARE c NO SCROLL CURSOR FOR SELECT a FROM t ORDER BY a", "DECLARE CURSOR"),
                 ("FETCH c", "1 FETCH 1"),
                 ("FETCH NEXT FROM c", "2 FETCH 1"),
+                (
+                    "SELECT name || statement FROM pg_cursors",
+                    "cDECLARE c NO SCROLL CURSOR FOR SELECT a FROM t ORDER BY a SELECT 1",
+                ),
                 ("MOVE 1 IN c", "MOVE 1"),
                 ("FETCH FORWARD 1 FROM c", "4 FETCH 1"),
                 ("FETCH ALL FROM c", "5 FETCH 1"),
@@ -691,6 +721,7 @@ mod tests {
                 ("DECLARE c CURSOR FOR VALUES (1), (2)", "DECLARE CURSOR"),
                 ("FETCH ABSOLUTE 2 FROM c", "2 FETCH 1"),
                 ("CLOSE ALL", "CLOSE CURSOR ALL"),
+                ("SELECT name FROM pg_cursors", "SELECT 0"),
                 ("DECLARE c CURSOR FOR SELECT 1", "DECLARE CURSOR"),
                 ("COMMIT", "COMMIT"),
                 ("BEGIN", "BEGIN"),
