@@ -217,7 +217,7 @@ impl Client {
                 backend::parameter_description(out, params.iter().map(|ty| ty.oid()));
                 (statement, &text)
             }
-            Target::Portal(name) if portals.named.get(name).is_none() && session.cursor_columns(name).is_some() => {
+            Target::Portal(name) if !portals.named.contains_key(name) && session.cursor_columns(name).is_some() => {
                 // A cursor that SQL has declared.
                 let columns = session.cursor_columns(name).unwrap_or_default();
                 backend::row_description(out, columns, &text);

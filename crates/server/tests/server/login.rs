@@ -219,7 +219,8 @@ fn a_user_without_grants_is_refused_and_learns_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &[]);
     let mut owner = server.connect();
-    owner.run("CREATE ROLE app LOGIN; CREATE ROLE gone LOGIN; CREATE DATABASE private");
+    owner.run("CREATE ROLE app LOGIN; CREATE ROLE gone LOGIN");
+    owner.run("CREATE DATABASE private");
     owner.run("REVOKE CONNECT ON DATABASE private FROM PUBLIC");
     owner.run("CREATE TABLE secrets (id int PRIMARY KEY, word text); INSERT INTO secrets VALUES (1, 'hummingbird')");
     owner.run("CREATE SEQUENCE numbers; CREATE VIEW words AS SELECT word FROM secrets");
