@@ -116,6 +116,7 @@ impl Default for Env {
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
             surroundings: None,
+            cursors: Vec::new(),
         }
     }
 }

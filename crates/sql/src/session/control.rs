@@ -310,10 +310,10 @@ impl Session {
         let savepoint = &self.block.savepoints[at];
         let settings = savepoint.settings.clone();
         let serial = savepoint.cursor_serial;
-        self.drop_cursors_after(serial);
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to)?;
+        self.drop_cursors_after(serial);
         self.own.catalog = catalog;
         self.block.catalog_changed = changed;
         self.own.settings = settings;

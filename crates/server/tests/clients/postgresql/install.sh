@@ -2,8 +2,8 @@
 set -e
 export LD_LIBRARY_PATH="$1/lib"
 if "$1/bin/psql" --version && "$1/bin/pgbench" --version; then exit 0; fi 2>/dev/null
-command -v apt-get
-command -v dpkg-deb
+command -v apt-get || { echo "there is no apt-get" >&2; exit 1; }
+command -v dpkg-deb || { echo "there is no dpkg-deb" >&2; exit 1; }
 mkdir -p "$1/packages" "$1/files" "$1/bin" "$1/lib"
 version=$(apt-cache depends postgresql-client | sed -n 's/^ *Depends: postgresql-client-\([0-9]*\)$/\1/p' | head -n 1)
 test -n "$version"
