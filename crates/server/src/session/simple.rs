@@ -17,6 +17,7 @@ impl Client {
     pub(super) async fn query(&mut self, text: String) -> Result<(), End> {
         // Whatever the extended protocol has left.
         self.portals.clear();
+        self.unit = None;
         let began = self.begins(Query::Text(shown(&text).to_owned()));
         let done = match self.run_text(&text, began).await {
             Err(Failure::Error(error)) => {
