@@ -80,7 +80,7 @@ fn a_database_is_backed_up_while_it_is_written_to_and_comes_back_as_it_was() {
     let writers: Vec<_> = (0..WRITERS).map(|writer| write(&server, writer, &stop, &done)).collect();
     // A full one and three that follow it, each of another moment. CHECKPOINT makes the newest state the one to be backed
     // up, so that it is known what has to be there.
-    let mut chain = Vec::new();
+    let mut chain: Vec<String> = Vec::new();
     let mut before = vec![0; WRITERS as usize];
     for at in 0..4 {
         std::thread::sleep(Duration::from_millis(300));
