@@ -140,8 +140,12 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // In order: runuser hands the signal on.
-        _ = Command::new("kill").args(["-INT", &self.process.id().to_string()]).status();
+        // The server itself: runuser in front of it does not hand the signal on, and ends when the server has.
+        let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).unwrap_or_default();
+        match pid.lines().next() {
+            Some(pid) => _ = Command::new("kill").args(["-INT", pid]).status(),
+            None => _ = self.process.kill(),
+        }
         _ = self.process.wait();
     }
 }

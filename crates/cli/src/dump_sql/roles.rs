@@ -7,7 +7,6 @@
 //! was, whatever the other server grants by default.
 
 use std::collections::HashMap;
-use std::io::Write;
 use std::path::Path;
 
 use colibri_server::Roles;

@@ -9,13 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A server, which is killed when it is dropped.
-pub struct Served {
+pub(crate) struct Served {
     child: Child,
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Served {
-    pub fn start(dir: &Path) -> Self {
+    pub(crate) fn start(dir: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_colibri"))
             .arg("serve")
             .arg(dir)
@@ -38,7 +38,7 @@ impl Served {
         Self { child, address }
     }
 
-    pub fn connect(&self, user: &str) -> Client {
+    pub(crate) fn connect(&self, user: &str) -> Client {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -53,7 +53,7 @@ impl Served {
     }
 
     /// Ends it, as an administrator would.
-    pub fn end(mut self) {
+    pub(crate) fn end(mut self) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         assert!(self.child.wait().unwrap().success());
@@ -67,13 +67,13 @@ impl Drop for Served {
     }
 }
 
-pub struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
 }
 
 impl Client {
     /// Runs a text; the first columns of its rows, or the code of its error.
-    pub fn run(&mut self, sql: &str) -> Result<Vec<String>, String> {
+    pub(crate) fn run(&mut self, sql: &str) -> Result<Vec<String>, String> {
         let mut message = vec![b'Q'];
         message.extend_from_slice(&(sql.len() as i32 + 5).to_be_bytes());
         message.extend_from_slice(sql.as_bytes());
