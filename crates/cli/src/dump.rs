@@ -18,7 +18,8 @@ use crate::new_file;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri dump birds --table wingbeats --output wingbeats.dump\n  \
                         colibri dump birds | gzip > birds.dump.gz\n  \
-                        colibri dump birds/databases/postgres --sql | psql -h other -1 -f -")]
+                        colibri dump birds/databases/postgres --sql | psql -h other -1 -f -\n  \
+                        colibri dump birds/databases/postgres --sql --roles birds/cluster > all.sql")]
 pub(crate) struct DumpArgs {
     /// Directory of the database
     dir: PathBuf,
@@ -28,6 +29,9 @@ pub(crate) struct DumpArgs {
     /// Write SQL that psql can load into another server
     #[arg(long)]
     sql: bool,
+    /// Directory of a server's roles, `cluster`: write these as SQL, too, and owners and grants
+    #[arg(long, value_name = "DIR", requires = "sql")]
+    roles: Option<PathBuf>,
     /// File to make [default: standard output]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -36,8 +40,10 @@ pub(crate) struct DumpArgs {
 pub(crate) fn run(args: &DumpArgs) -> Result<()> {
     if args.sql {
         return match &args.output {
-            Some(path) => new_file::make(path, |out| dump_sql::dump(&args.dir, &args.tables, out)),
-            None => dump_sql::dump(&args.dir, &args.tables, &mut io::stdout().lock()),
+            Some(path) => {
+                new_file::make(path, |out| dump_sql::dump(&args.dir, &args.tables, args.roles.as_deref(), out))
+            }
+            None => dump_sql::dump(&args.dir, &args.tables, args.roles.as_deref(), &mut io::stdout().lock()),
         };
     }
     let db = open_to_read(&args.dir)?;

@@ -4,8 +4,11 @@
 //! checks them afterwards:
 //!
 //! ```text
-//! schemas ─ sequences ─ tables with their keys ─ rows ─ values of sequences ─ UNIQUE, indexes ─ foreign keys ─ views
+//! (roles) ─ schemas ─ sequences ─ tables with their keys ─ rows ─ values of sequences ─ UNIQUE, indexes ─ foreign keys ─
+//! views ─ (owners, grants)
 //! ```
+
+mod roles;
 
 use std::io::Write;
 use std::path::Path;
@@ -13,6 +16,7 @@ use std::path::Path;
 use colibri::sql::{self, Connection};
 
 use crate::failure::{Failure, Result};
+use roles::Names;
 
 /// Schemas that every database has.
 const NOT_SYSTEM: &str = "n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')";
@@ -24,6 +28,8 @@ struct Dump<'a> {
     /// Only these, if any are named.
     tables: &'a [String],
     serials: Vec<Serial>,
+    /// For roles, owners and grants, if they are wanted.
+    names: Option<Names>,
 }
 
 /// A column that was declared as `serial`, and the sequence that came with it.
@@ -44,12 +50,13 @@ struct Relation {
     name: String,
 }
 
-/// Writes a database as SQL.
-pub(crate) fn dump(dir: &Path, tables: &[String], out: &mut dyn Write) -> Result<()> {
+/// Writes a database as SQL; with the records of a server's roles, these as well, and owners and grants.
+pub(crate) fn dump(dir: &Path, tables: &[String], cluster: Option<&Path>, out: &mut dyn Write) -> Result<()> {
     let failed = |source| Failure::Sql { dir: dir.to_owned(), source: Box::new(source) };
     let storage = crate::database::open(dir, &colibri::Options::new().create(false))?;
     let database = sql::Database::with_storage(storage).map_err(failed)?;
-    let mut dump = Dump { dir, connection: database.connect(), out, tables, serials: Vec::new() };
+    let names = cluster.map(Names::read).transpose()?;
+    let mut dump = Dump { dir, connection: database.connect(), out, tables, serials: Vec::new(), names };
     dump.run()
 }
 
@@ -76,6 +83,7 @@ impl Dump<'_> {
         self.connection.batch(begin).map_err(|source| self.failed(source))?;
         writeln!(self.out, "-- Made by colibri dump --sql. Load it with: psql -v ON_ERROR_STOP=1 -1 -f FILE\n")?;
         writeln!(self.out, "SET client_encoding = 'UTF8';\nSET standard_conforming_strings = on;\n")?;
+        self.roles()?;
         if self.tables.is_empty() {
             self.schemas()?;
         }
@@ -97,6 +105,7 @@ impl Dump<'_> {
             self.constraints(table, "f")?;
         }
         self.views()?;
+        self.grants()?;
         self.connection.batch("ROLLBACK").map_err(|source| self.failed(source))
     }
 

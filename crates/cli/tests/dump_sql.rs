@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod served;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -55,4 +57,172 @@ fn a_database_loaded_from_its_dump_dumps_the_same() {
     let next = "INSERT INTO birds (name) VALUES ('new') RETURNING id";
     let output = colibri(&["sql", second.to_str().unwrap(), "--format", "csv", "-c", next], "");
     assert!(String::from_utf8_lossy(&output.stdout).contains('5'), "sequences go on where they were");
+}
+
+/// PostgreSQL 15 in a directory of its own, on a Unix socket.
+struct Postgres {
+    process: std::process::Child,
+    dir: tempfile::TempDir,
+}
+
+const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
+
+impl Postgres {
+    /// `None`, visibly, where there is none.
+    fn start() -> Option<Self> {
+        use std::os::unix::fs::PermissionsExt;
+        if !Path::new(PROGRAMS).join("initdb").exists() {
+            // Past the test harness, which would keep it to itself.
+            _ = writeln!(std::io::stderr(), "SKIPPED: no PostgreSQL 15 to load a dump into");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        // It refuses to run as root; its own user comes with it.
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+        let command = |program: &str| {
+            let program = format!("{PROGRAMS}/{program}");
+            let mut command = Command::new(if is_root { "runuser" } else { &program });
+            if is_root {
+                command.args(["-u", "postgres", "--", &program]);
+            }
+            command.current_dir(dir.path()).arg("-D").arg(dir.path().join("data"));
+            command
+        };
+        let made = command("initdb").args(["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N"]).output();
+        let made = made.unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let process = command("postgres")
+            .args(["-h", "", "-F", "-k"])
+            .arg(dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { process, dir };
+        for _ in 0..600 {
+            if server.psql().args(["-c", "SELECT 1"]).output().unwrap().status.success() {
+                return Some(server);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("PostgreSQL does not start");
+    }
+
+    fn psql(&self) -> Command {
+        let mut psql = Command::new(format!("{PROGRAMS}/psql"));
+        psql.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-h"])
+            .arg(self.dir.path());
+        psql
+    }
+
+    /// Runs SQL from a file in one transaction.
+    fn load(&self, sql: &str) {
+        let mut child = self
+            .psql()
+            .args(["-1", "-f", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}\n{sql}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn ask(&self, sql: &str) -> String {
+        let output = self.psql().args(["-c", sql]).output().unwrap();
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // The server itself: runuser in front of it does not hand the signal on, and ends when the server has.
+        let pid = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).unwrap_or_default();
+        match pid.lines().next() {
+            Some(pid) => _ = Command::new("kill").args(["-INT", pid]).status(),
+            None => _ = self.process.kill(),
+        }
+        _ = self.process.wait();
+    }
+}
+
+const ROLES: &str = r#"
+CREATE ROLE staff NOLOGIN CREATEDB;
+CREATE ROLE "Odd ""one" LOGIN PASSWORD 'right' CONNECTION LIMIT 3 VALID UNTIL '2040-02-29 12:00:00+00' IN ROLE staff;
+CREATE ROLE boss SUPERUSER LOGIN;
+CREATE ROLE reader NOINHERIT;
+GRANT staff TO reader WITH ADMIN OPTION;
+CREATE TABLE public.birds (id serial PRIMARY KEY, name text);
+CREATE VIEW public.names AS SELECT name FROM birds;
+CREATE SEQUENCE public.counter;
+CREATE SCHEMA nests AUTHORIZATION staff;
+CREATE TABLE nests.eggs (n int);
+ALTER TABLE birds OWNER TO staff;
+GRANT USAGE, CREATE ON SCHEMA nests TO reader;
+GRANT SELECT, UPDATE ON birds TO "Odd ""one" WITH GRANT OPTION;
+GRANT SELECT ON names TO PUBLIC;
+GRANT USAGE ON SEQUENCE counter, birds_id_seq TO reader;
+REVOKE ALL ON nests.eggs FROM postgres;
+SET SESSION AUTHORIZATION "Odd ""one";
+GRANT SELECT ON birds TO reader;
+RESET SESSION AUTHORIZATION;
+INSERT INTO birds (name) VALUES ('bee'), ('sword-billed');
+"#;
+
+/// Questions that a server answers the same once it has loaded the dump of another.
+const ANSWERS: [&str; 4] = [
+    "SELECT rolname, rolsuper, rolinherit, rolcreaterole, rolcreatedb, rolcanlogin, rolconnlimit, \
+     rolvaliduntil AT TIME ZONE 'UTC' FROM pg_roles WHERE rolname IN ('staff', 'Odd \"one', 'boss', 'reader') ORDER BY 1",
+    "SELECT g.rolname, m.rolname, a.admin_option FROM pg_auth_members a JOIN pg_roles g ON g.oid = a.roleid \
+     JOIN pg_roles m ON m.oid = a.member WHERE g.rolname = 'staff' ORDER BY 1, 2",
+    "SELECT c.relname, pg_get_userbyid(c.relowner) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+     WHERE n.nspname IN ('public', 'nests') ORDER BY 1",
+    "SELECT r.rolname, t.name, p.privilege, has_table_privilege(r.rolname, t.name, p.privilege) FROM pg_roles r \
+     CROSS JOIN (VALUES ('public.birds'), ('public.names'), ('nests.eggs')) AS t (name) \
+     CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('SELECT WITH GRANT OPTION')) AS p (privilege) \
+     WHERE r.rolname IN ('staff', 'Odd \"one', 'boss', 'reader') ORDER BY 1, 2, 3",
+];
+
+#[test]
+fn postgresql_loads_roles_owners_and_grants_along_with_the_rows() {
+    let Some(postgres) = Postgres::start() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let served = dir.path().join("birds");
+    let server = served::Served::start(&served);
+    let mut client = server.connect("postgres");
+    for statement in ROLES.split(";\n").map(str::trim).filter(|statement| !statement.is_empty()) {
+        client.run(statement).unwrap_or_else(|code| panic!("{code}: {statement}"));
+    }
+    // By psql, so that both servers' answers are written the same way.
+    let ask = |sql: &str| {
+        let output = Command::new(format!("{PROGRAMS}/psql"))
+            .args(["-X", "-q", "-At", "-U", "postgres", "-d", "postgres", "-h", "127.0.0.1", "-c", sql])
+            .args(["-p", &server.address.port().to_string()])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{sql}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    };
+    let answers = ANSWERS.map(ask);
+    drop(client);
+    server.end();
+    let (database, cluster) = (served.join("databases/postgres"), served.join("cluster"));
+    let args = ["dump", database.to_str().unwrap(), "--sql", "--roles", cluster.to_str().unwrap()];
+    let text = String::from_utf8(colibri(&args, "").stdout).unwrap();
+    postgres.load(&text);
+    for (question, answer) in ANSWERS.iter().zip(&answers) {
+        assert!(!answer.is_empty(), "{question}");
+        assert_eq!(postgres.ask(question), *answer, "{question}\n{text}");
+    }
+    assert_eq!(postgres.ask("SELECT count(*), max(name) FROM birds"), "2|sword-billed");
+    // The password is the same, since what it is checked with is.
+    let verifier = postgres.ask("SELECT rolpassword FROM pg_authid WHERE rolname = 'Odd \"one'");
+    assert!(verifier.starts_with("SCRAM-SHA-256$") && text.contains(&verifier), "{verifier}");
+    // Without the option there is nothing of the kind in it, and PostgreSQL loads that as well.
+    let plain = dump(&database);
+    assert!(!plain.contains("ROLE") && !plain.contains("GRANT") && !plain.contains("OWNER"), "{plain}");
 }

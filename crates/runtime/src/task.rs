@@ -178,6 +178,13 @@ impl<T> JoinHandle<T> {
     pub fn cancel(mut self) {
         drop(self.task.take());
     }
+
+    /// As [`JoinHandle::cancel`], and waits until the task does not run any more: whatever it did is done.
+    pub async fn stop(mut self) {
+        if let Some(task) = self.task.take() {
+            _ = task.cancel().await;
+        }
+    }
 }
 
 impl<T> Future for JoinHandle<T> {

@@ -63,9 +63,7 @@ impl From<Error> for Refusal {
 }
 
 /// Serves a connection until its end.
-pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket) {
-    let _counted = Counted::new(&shared);
-    shared.counts.connections.add(1);
+pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket, _counted: Counted) {
     let mut link = Link::new(socket);
     // What it takes to log in is forgotten when that is done.
     let login = Box::pin(timeout(shared.options.login_timeout, log_in(&shared, &mut link)));
@@ -89,11 +87,12 @@ pub(crate) async fn serve(shared: Arc<Shared>, socket: Socket) {
 }
 
 /// One more connection, until it is dropped.
-struct Counted(Arc<Shared>);
+pub(crate) struct Counted(Arc<Shared>);
 
 impl Counted {
-    fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
         shared.registry.connections.fetch_add(1, Ordering::AcqRel);
+        shared.counts.connections.add(1);
         Self(Arc::clone(shared))
     }
 }

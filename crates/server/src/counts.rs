@@ -46,6 +46,8 @@ pub(crate) struct Counts {
     pub(crate) errors: Count,
     /// Of these, those after which a transaction is worth another attempt.
     pub(crate) conflicts: Count,
+    /// Transactions of several statements that conflicted and were run again, unseen.
+    pub(crate) repeated: Count,
     pub(crate) connections: Count,
     pub(crate) refused: Count,
     pub(crate) logins_failed: Count,

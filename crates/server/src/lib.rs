@@ -53,6 +53,8 @@ mod shared;
 mod tls;
 
 pub use auth::Auth;
+pub use cluster::roles;
+pub use colibri_sql::cluster::{Role, Roles};
 pub use error::ServeError;
 pub use log::LogFormat;
 pub use options::Options;

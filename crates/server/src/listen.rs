@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 use colibri_runtime::net::{TcpListener, UnixListener};
@@ -143,7 +144,7 @@ impl Listener {
 
 /// Accepts until told to stop, handing on what comes.
 pub(crate) fn accept_all(
-    listener: Listener,
+    listener: Arc<Listener>,
     log: crate::log::Log,
     serve: impl Fn(Socket) + Send + 'static,
 ) -> colibri_runtime::JoinHandle<()> {

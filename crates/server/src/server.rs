@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use colibri_runtime::net::UnixStream;
-use colibri_runtime::{Builder, Cpus, Pool, spawn, spawn_blocking, timeout};
+use colibri_runtime::{Builder, Cpus, JoinHandle, Pool, spawn, spawn_blocking, timeout};
 use parking_lot::RwLock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -78,31 +78,42 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
 async fn run(options: Options, log: Log) -> Result<(), ServeError> {
     machine::allow_descriptors(options.connections_max as u64 + DESCRIPTORS_BESIDE);
     let server = Server::open(options, log)?;
-    let listeners = server.listen()?;
-    let names: Vec<String> = listeners.iter().map(Listener::name).collect();
+    let listeners: Vec<Arc<Listener>> = server.listen()?.into_iter().map(Arc::new).collect();
+    let names: Vec<String> = listeners.iter().map(|listener| listener.name()).collect();
     let metrics = server.listen_for_metrics()?;
     server.hear_signals()?;
-    let accepting: Vec<_> = listeners
-        .into_iter()
-        .map(|listener| {
-            let shared = Arc::clone(&server.shared);
-            listen::accept_all(listener, log, move |socket| {
-                let heard_max = 2 * shared.options.connections_max + UNHEARD;
-                if shared.registry.connections.load(Ordering::Acquire) < heard_max {
-                    drop(spawn(Pool::User, connection::serve(Arc::clone(&shared), socket)));
-                } else {
-                    shared.counts.refused.add(1);
-                }
-            })
-        })
-        .collect();
+    let mut accepting = server.accept(&listeners);
     server.say_ready(&names, metrics.as_deref());
     machine::notify("READY=1");
-    let ending = server.until_told().await;
+    let ending = loop {
+        let told = server.until_told().await;
+        for accepts in accepting {
+            accepts.stop().await;
+        }
+        match told {
+            Told::Signal(ending) => break ending,
+            // Whoever comes from here on is the next server's. Somebody who has come in the last moment is not.
+            Told::Idle { limit, connected } if server.is_alone_since(connected) => {
+                server.shared.log.info("idle", &[("for_s", &limit.as_secs())]);
+                break Ending::Graceful;
+            }
+            Told::Idle { .. } => accepting = server.accept(&listeners),
+        }
+    };
     machine::notify("STOPPING=1");
-    accepting.into_iter().for_each(colibri_runtime::JoinHandle::cancel);
+    drop(listeners);
     server.end(ending).await;
     Ok(())
+}
+
+/// Why the server does not go on.
+enum Told {
+    Signal(Ending),
+    /// Nobody has been connected for so long; by then there had been so many connections.
+    Idle {
+        limit: Duration,
+        connected: u64,
+    },
 }
 
 struct Server {
@@ -181,6 +192,29 @@ impl Server {
         Ok(listeners)
     }
 
+    /// Lets clients in.
+    fn accept(&self, listeners: &[Arc<Listener>]) -> Vec<JoinHandle<()>> {
+        let accept = |listener: &Arc<Listener>| {
+            let shared = Arc::clone(&self.shared);
+            listen::accept_all(Arc::clone(listener), shared.log, move |socket| {
+                let heard_max = 2 * shared.options.connections_max + UNHEARD;
+                if shared.registry.connections.load(Ordering::Acquire) < heard_max {
+                    let counted = connection::Counted::new(&shared);
+                    drop(spawn(Pool::User, connection::serve(Arc::clone(&shared), socket, counted)));
+                } else {
+                    shared.counts.refused.add(1);
+                }
+            })
+        };
+        listeners.iter().map(accept).collect()
+    }
+
+    /// Whether nobody is connected, and nobody was since there had been so many connections.
+    fn is_alone_since(&self, connected: u64) -> bool {
+        self.shared.registry.connections.load(Ordering::Acquire) == 0
+            && self.shared.counts.connections.get() == connected
+    }
+
     /// Serves metrics, if somebody wants them; where.
     fn listen_for_metrics(&self) -> Result<Option<String>, ServeError> {
         let Some(text) = &self.shared.options.metrics else { return Ok(None) };
@@ -189,7 +223,7 @@ impl Server {
             let listener = Listener::tcp(address)?;
             names.push(listener.name());
             let shared = Arc::clone(&self.shared);
-            drop(listen::accept_all(listener, self.shared.log, move |socket| {
+            drop(listen::accept_all(Arc::new(listener), self.shared.log, move |socket| {
                 drop(spawn(Pool::Batch, crate::http::serve(Arc::clone(&shared), socket)));
             }));
         }
@@ -242,22 +276,21 @@ impl Server {
     }
 
     /// Waits until the server is told to end, or has had nothing to do for as long as it was told to wait.
-    async fn until_told(&self) -> Ending {
+    async fn until_told(&self) -> Told {
         let shared = &self.shared;
         loop {
             let heard = shared.news.count();
             let (told, connected) = (self.told(), shared.counts.connections.get());
             if told != Ending::No {
-                return told;
+                return Told::Signal(told);
             }
             let is_alone = shared.registry.connections.load(Ordering::Acquire) == 0;
             match shared.options.idle_exit.filter(|_| is_alone) {
                 None => shared.news.wait(heard).await,
                 Some(limit) => {
                     let nothing_new = timeout(limit, shared.news.wait(heard)).await.is_err();
-                    if nothing_new && shared.counts.connections.get() == connected {
-                        shared.log.info("idle", &[("for_s", &limit.as_secs())]);
-                        return Ending::Graceful;
+                    if nothing_new && self.is_alone_since(connected) {
+                        return Told::Idle { limit, connected };
                     }
                 }
             }

@@ -32,6 +32,19 @@ pub struct Env {
     pub extra_float_digits: i32,
     /// The catalogue and the server, if there is a session.
     pub(crate) surroundings: Option<Arc<Surroundings>>,
+    /// Cursors of the transaction at hand, for `pg_cursors`.
+    pub(crate) cursors: Vec<CursorInfo>,
+}
+
+/// A cursor that was declared.
+#[derive(Debug, Clone)]
+pub(crate) struct CursorInfo {
+    pub(crate) name: CompactString,
+    pub(crate) statement: String,
+    pub(crate) is_binary: bool,
+    pub(crate) is_scrollable: bool,
+    /// When, in microseconds since 2000-01-01 00:00 UTC.
+    pub(crate) declared_us: i64,
 }
 
 /// The catalogue and the server around a session: made anew when one of them changes.
@@ -103,6 +116,7 @@ impl Default for Env {
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
             surroundings: None,
+            cursors: Vec::new(),
         }
     }
 }

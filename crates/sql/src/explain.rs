@@ -16,7 +16,7 @@ use std::fmt::Write;
 use colibri_txn::Direction;
 
 use crate::bind::rewrite;
-use crate::exec::Execution;
+use crate::exec::{Actual, Execution};
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
     Access, AggregateCall, AssignedValue, ConflictAction, Fragment, IfRowLocked, JoinKind, KeyPart, KeyRanges, Node,
@@ -24,6 +24,7 @@ use crate::plan::{
 };
 
 mod expression;
+mod json;
 
 use expression::{Names, expr_text, list_text};
 
@@ -47,10 +48,24 @@ impl Default for ExplainOptions {
 /// The lines that show a plan; with an execution that was watched (see [`Execution::new_watched`]) what its operators did
 /// as well.
 pub(crate) fn explain(fragment: &Fragment, watched: Option<&Execution>, options: ExplainOptions) -> Vec<String> {
+    shown(fragment, watched, options).iter().map(|part| part.line(options)).collect()
+}
+
+/// The same as one JSON text, with what is said of the statement as a whole behind the plan.
+pub(crate) fn explain_json(
+    fragment: &Fragment,
+    watched: Option<&Execution>,
+    options: ExplainOptions,
+    summary: &[(&str, f64)],
+) -> String {
+    json::plan(&shown(fragment, watched, options), options, summary)
+}
+
+fn shown(fragment: &Fragment, watched: Option<&Execution>, options: ExplainOptions) -> Vec<Part> {
     let mut writer =
-        Writer { lines: Vec::new(), watched, options, qualified: scans(&fragment.root) > 1, shared: Vec::new() };
+        Writer { parts: Vec::new(), watched, options, qualified: scans(&fragment.root) > 1, shared: Vec::new() };
     writer.node(&fragment.root, &mut Vec::new(), Place { indent: 0, child: false });
-    writer.lines
+    writer.parts
 }
 
 /// The name of a function that gives rows.
@@ -111,8 +126,69 @@ impl Place {
     }
 }
 
+/// Something that is shown, and how far to the right: what is below an operator stands further right than it does.
+struct Part {
+    indent: usize,
+    what: What,
+}
+
+enum What {
+    Operator {
+        is_child: bool,
+        label: String,
+        /// Rows that the planner counted with, where a table is read.
+        rows: Option<f64>,
+        /// What it did, if it was watched and has run.
+        actual: Option<Option<Actual>>,
+    },
+    Property {
+        name: &'static str,
+        values: Vec<String>,
+    },
+    /// What the operator behind it is there for.
+    Note(String),
+}
+
+impl Part {
+    fn line(&self, options: ExplainOptions) -> String {
+        let text = match &self.what {
+            What::Operator { is_child, label, rows, actual } => {
+                let arrow = if *is_child { "->  " } else { "" };
+                format!("{arrow}{label}{}", figures(*rows, *actual, options))
+            }
+            What::Property { name, values } => format!("{name}: {}", values.join(", ")),
+            What::Note(text) => text.clone(),
+        };
+        format!("{:indent$}{text}", "", indent = self.indent)
+    }
+}
+
+/// What is shown behind an operator's name.
+fn figures(rows: Option<f64>, actual: Option<Option<Actual>>, options: ExplainOptions) -> String {
+    let mut text = String::new();
+    if let Some(rows) = rows {
+        let _ = write!(text, "  (rows={rows:.0})");
+    }
+    let Some(actual) = actual else { return text };
+    text.push_str(if text.is_empty() { "  (" } else { " (" });
+    match actual {
+        None => text.push_str("never executed"),
+        Some(actual) => {
+            let loops = actual.loops.max(1);
+            if options.timing {
+                let _ = write!(text, "actual time={:.3} ", actual.time.as_secs_f64() * 1e3 / loops as f64);
+            } else {
+                text.push_str("actual ");
+            }
+            let _ = write!(text, "rows={:.0} loops={loops}", actual.rows as f64 / loops as f64);
+        }
+    }
+    text.push(')');
+    text
+}
+
 struct Writer<'e> {
-    lines: Vec<String>,
+    parts: Vec<Part>,
     watched: Option<&'e Execution>,
     options: ExplainOptions,
     /// Whether columns are shown with their tables.
@@ -166,8 +242,8 @@ fn call_text(call: &AggregateCall, names: Names<'_>) -> String {
 }
 
 impl Writer<'_> {
-    fn line(&mut self, indent: usize, text: impl std::fmt::Display) {
-        self.lines.push(format!("{:indent$}{text}", ""));
+    fn note(&mut self, indent: usize, text: String) {
+        self.parts.push(Part { indent, what: What::Note(text) });
     }
 
     /// The names of the columns that a node gives.
@@ -229,40 +305,22 @@ impl Writer<'_> {
         }
     }
 
-    /// What is shown behind a node's name.
-    fn figures(&self, node: &Node) -> String {
-        let mut text = String::new();
-        if let Node::Scan(scan) = node
-            && self.options.costs
-        {
-            let _ = write!(text, "  (rows={:.0})", scan.rows.max(0.0));
-        }
-        let Some(watched) = self.watched else { return text };
-        text.push_str(if text.is_empty() { "  (" } else { " (" });
-        match watched.actual(node) {
-            None => text.push_str("never executed"),
-            Some(actual) => {
-                let loops = actual.loops.max(1);
-                if self.options.timing {
-                    let _ = write!(text, "actual time={:.3} ", actual.time.as_secs_f64() * 1e3 / loops as f64);
-                } else {
-                    text.push_str("actual ");
-                }
-                let _ = write!(text, "rows={:.0} loops={loops}", actual.rows as f64 / loops as f64);
-            }
-        }
-        text.push(')');
-        text
-    }
-
     fn head(&mut self, node: &Node, place: Place, label: impl std::fmt::Display) {
-        let arrow = if place.child { "->  " } else { "" };
-        let figures = self.figures(node);
-        self.line(place.indent, format_args!("{arrow}{label}{figures}"));
+        let rows = match node {
+            Node::Scan(scan) if self.options.costs => Some(scan.rows.max(0.0)),
+            _ => None,
+        };
+        let actual = self.watched.map(|watched| watched.actual(node));
+        let what = What::Operator { is_child: place.child, label: label.to_string(), rows, actual };
+        self.parts.push(Part { indent: place.indent, what });
     }
 
-    fn property(&mut self, place: Place, name: &str, value: impl std::fmt::Display) {
-        self.line(place.inside(), format_args!("{name}: {value}"));
+    fn property(&mut self, place: Place, name: &'static str, value: impl std::fmt::Display) {
+        self.list(place, name, vec![value.to_string()]);
+    }
+
+    fn list(&mut self, place: Place, name: &'static str, values: Vec<String>) {
+        self.parts.push(Part { indent: place.inside(), what: What::Property { name, values } });
     }
 
     /// Queries inside expressions, below the operator that evaluates them.
@@ -278,7 +336,7 @@ impl Writer<'_> {
         for subquery in found {
             let once = subquery.args.is_empty();
             let kind = if once { "InitPlan" } else { "SubPlan" };
-            self.line(place.inside(), format_args!("{kind} {}", subquery.id + 1));
+            self.note(place.inside(), format!("{kind} {}", subquery.id + 1));
             let names = Names { columns, slots };
             let mut inner: Vec<String> = subquery.args.iter().map(|arg| expr_text(arg, names)).collect();
             self.node(&subquery.fragment.root, &mut inner, Place { indent: place.inside() + 2, child: true });
@@ -339,8 +397,8 @@ impl Writer<'_> {
                 self.node(input, slots, place);
                 let columns = self.names(input, slots);
                 if self.options.verbose {
-                    let output = list_text(exprs, Names { columns: &columns, slots });
-                    self.property(place, "Output", output);
+                    let names = Names { columns: &columns, slots };
+                    self.list(place, "Output", exprs.iter().map(|expr| expr_text(expr, names)).collect());
                 }
                 self.subqueries(exprs, place, &columns, slots);
             }
@@ -388,7 +446,9 @@ impl Writer<'_> {
                 }
                 self.node(left, slots, place.below());
                 let hash = place.below();
-                self.line(hash.indent, "->  Hash");
+                let label = "Hash".to_owned();
+                let what = What::Operator { is_child: true, label, rows: None, actual: None };
+                self.parts.push(Part { indent: hash.indent, what });
                 self.node(right, slots, hash.below());
             }
             Node::Aggregate { input, keys, calls } => {
@@ -397,10 +457,10 @@ impl Writer<'_> {
                 self.head(node, place, if keys.is_empty() { "Aggregate" } else { "HashAggregate" });
                 if self.options.verbose {
                     let calls: Vec<String> = calls.iter().map(|call| call_text(call, names)).collect();
-                    self.property(place, "Output", calls.join(", "));
+                    self.list(place, "Output", calls);
                 }
                 if !keys.is_empty() {
-                    self.property(place, "Group Key", list_text(keys, names));
+                    self.list(place, "Group Key", keys.iter().map(|key| expr_text(key, names)).collect());
                 }
                 let exprs = calls.iter().flat_map(|call| call.args.iter().chain(&call.filter));
                 self.subqueries(keys.iter().chain(exprs), place, &columns, slots);
@@ -410,7 +470,7 @@ impl Writer<'_> {
                 let names = self.names(input, slots);
                 self.head(node, place, if *sorted { "Unique" } else { "HashAggregate" });
                 if !sorted {
-                    self.property(place, "Group Key", names[..(*columns).min(names.len())].join(", "));
+                    self.list(place, "Group Key", names[..(*columns).min(names.len())].to_vec());
                 }
                 self.node(input, slots, place.below());
             }
@@ -419,7 +479,7 @@ impl Writer<'_> {
                 let names = Names { columns: &columns, slots };
                 self.head(node, place, "Sort");
                 let keys: Vec<String> = keys.iter().map(|key| sort_key(key, names)).collect();
-                self.property(place, "Sort Key", keys.join(", "));
+                self.list(place, "Sort Key", keys);
                 if let Some(top) = top {
                     self.property(place, "Rows Kept", expr_text(top, names));
                 }
@@ -443,7 +503,7 @@ impl Writer<'_> {
                 self.head(node, place, format_args!("CTE Scan on query {}", id + 1));
                 if !self.shared.contains(id) {
                     self.shared.push(*id);
-                    self.line(place.inside(), format_args!("CTE query {}", id + 1));
+                    self.note(place.inside(), format!("CTE query {}", id + 1));
                     self.node(input, slots, Place { indent: place.inside() + 2, child: true });
                 }
             }

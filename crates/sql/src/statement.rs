@@ -247,6 +247,13 @@ pub(crate) fn solid_tokens(text: &str) -> Result<Vec<Token>> {
     Ok(tokens.filter(|token| !matches!(token, Token::Whitespace(_))).collect())
 }
 
+/// The tokens of a text without blanks and comments, each with the byte where it begins.
+pub(crate) fn placed_tokens(text: &str) -> Result<Vec<(Token, usize)>> {
+    let mut walker = Walker { text, line: 1, column: 1, byte: 0 };
+    let solid = tokenize(text)?.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    Ok(solid.map(|token| (token.token, walker.byte_of(token.span.start))).collect())
+}
+
 fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(Error::new(SqlState::PROGRAM_LIMIT, format!("a statement of {} bytes is too long", text.len())));

@@ -61,7 +61,32 @@ fn explain_analyze_runs_the_statement_and_counts() {
     client.ok("EXPLAIN DELETE FROM t");
     assert_eq!(client.ok("SELECT count(*) FROM t"), ["7"], "EXPLAIN alone runs nothing");
     assert_eq!(client.fails("EXPLAIN SELECT x FROM t"), "42703");
-    assert_eq!(client.fails("EXPLAIN (FORMAT json) SELECT 1"), "0A000");
+    assert_eq!(client.fails("EXPLAIN (FORMAT xml) SELECT 1"), "0A000");
+    assert_eq!(client.fails("EXPLAIN (TIMING) SELECT 1"), "22023");
+    assert_eq!(client.fails("EXPLAIN (FORMAT nonsense) SELECT 1"), "22023");
+}
+
+#[test]
+fn explain_gives_json_that_programs_can_read() {
+    let db = TestDatabase::new("CREATE TABLE t (id int PRIMARY KEY, n int)");
+    let mut client = db.client();
+    client.ok("INSERT INTO t SELECT g, g % 3 FROM generate_series(1, 9) AS g");
+    let sql = "EXPLAIN (ANALYZE, FORMAT JSON, TIMING OFF, SUMMARY OFF) SELECT n, count(*) FROM t \
+               WHERE id < 7 AND n <> (SELECT max(id) FROM t) GROUP BY n ORDER BY n DESC";
+    let text = client.ok(sql).join("\n");
+    let plans: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let sort = &plans[0]["Plan"];
+    assert_eq!((&sort["Node Type"], &sort["Sort Key"][0]), (&"Sort".into(), &"n DESC".into()), "{text}");
+    assert_eq!((&sort["Actual Rows"], &sort["Actual Loops"]), (&3.into(), &1.into()), "{text}");
+    let grouped = &sort["Plans"][0];
+    assert_eq!((&grouped["Node Type"], &grouped["Strategy"]), (&"Aggregate".into(), &"Hashed".into()), "{text}");
+    // A query inside a condition comes in front of what the condition is applied to.
+    let below = &grouped["Plans"][0]["Plans"];
+    assert_eq!(below[0]["Subplan Name"], "InitPlan 1", "{text}");
+    let scan = &below[1];
+    assert_eq!((&scan["Relation Name"], &scan["Index Name"]), (&"t".into(), &"t_pkey".into()), "{text}");
+    assert_eq!(scan["Index Cond"], "(id < 7)", "{text}");
+    assert_eq!(plans[0].as_object().unwrap().len(), 1, "nothing but the plan: {text}");
 }
 
 /// Bug: how many rows share the first columns of a key was guessed from how many columns the key has. Consequence: TPC-C's

@@ -49,6 +49,7 @@ pub struct LocalTransaction {
     blind: Option<SpaceId>,
     writes: WriteSet,
     locks: Locks,
+    read_back: Option<SpaceId>,
 }
 
 impl LocalTransaction {
@@ -63,6 +64,7 @@ impl LocalTransaction {
             blind: None,
             writes: WriteSet::default(),
             locks: Locks::new(&shared.locks),
+            read_back: None,
             shared: Arc::clone(shared),
         })
     }
@@ -86,6 +88,13 @@ impl LocalTransaction {
             true => CommitTicket::new(&self.shared.database, self.snapshot.txn(), None),
             false => CommitTicket::durable(self.snapshot.txn()),
         }
+    }
+
+    /// A space in which the transaction has come to read columns that it had added to, since this was last asked. Whoever
+    /// takes such rows exclusively from the start does not have to ask for more than it holds later, as two may do
+    /// to each other.
+    pub fn take_read_back(&mut self) -> Option<SpaceId> {
+        self.read_back.take()
     }
 
     // ---- spaces ----
@@ -159,6 +168,7 @@ impl LocalTransaction {
     fn keep_for_itself(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<()> {
         match self.writes.find(space.id, key) {
             Some(Write::Patch(patched)) if patched.adds.intersects(columns) => {
+                self.read_back = Some(space.id);
                 self.take_lock(space, key, LockMode::Exclusive, IfLocked::Wait)
             }
             _ => Ok(()),
@@ -420,6 +430,9 @@ impl Transaction for LocalTransaction {
             _ => None,
         };
         let added: Vec<Key> = own.map(|own| own.in_range(range).filter_map(adds).collect()).unwrap_or_default();
+        if !added.is_empty() {
+            self.read_back = Some(space.id);
+        }
         for key in added {
             self.take_lock(space, &key, LockMode::Exclusive, IfLocked::Wait)?;
         }

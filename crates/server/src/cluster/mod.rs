@@ -62,6 +62,14 @@ pub(crate) struct Directory {
     _lock: DirectoryLock,
 }
 
+/// The roles of a server, from its record of them (`DIR/cluster`).
+///
+/// # Errors
+/// If there is no such record, or it cannot be read.
+pub fn roles(cluster: &Path) -> std::result::Result<Roles, crate::error::ServeError> {
+    Ok(Records::roles(cluster)?)
+}
+
 fn io_error(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let message = format!("{what} {}", path.display());
     move |error| Error::new(SqlState::IO_ERROR, format!("{message}: {error}"))

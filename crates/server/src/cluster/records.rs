@@ -136,6 +136,15 @@ impl Records {
         Ok((Self { database, table }, loaded))
     }
 
+    /// The roles of a server, whether it runs or not.
+    pub(crate) fn roles(dir: &Path) -> Result<Roles> {
+        let database = Database::open(dir, &Options::new().read_only(true).create(false)).map_err(storage)?;
+        let snapshot = database.read().map_err(storage)?;
+        let table = snapshot.table(TABLE).map_err(storage)?;
+        let roles = snapshot.get(&table, b"roles").map_err(storage)?.ok_or_else(|| damaged("roles"))?;
+        serde_json::from_slice(roles).map_err(|_| damaged("roles"))
+    }
+
     fn create(database: &Database, superusers: &[&str]) -> Result<()> {
         let mut roles = Roles::new(FIRST_NAME);
         for name in superusers {

@@ -53,6 +53,11 @@ fn server(text: &mut Text, shared: &Shared) {
         ("cancels_total", "Cancellations by clients.", counts.cancels.get()),
         ("errors_total", "Errors that clients were told of.", counts.errors.get()),
         ("conflicts_total", "Of these, those worth another attempt (40001).", counts.conflicts.get()),
+        (
+            "transactions_repeated_total",
+            "Conflicts after which a transaction ran again, unseen.",
+            counts.repeated.get(),
+        ),
         ("statements_sunk_total", "Statements that went on in the batch pool.", counts.sunk.get()),
         ("slow_reads_total", "Answers that waited for their client to read.", counts.slow_reads.get()),
         ("received_bytes_total", "Bytes from sessions that have ended.", bytes_in),

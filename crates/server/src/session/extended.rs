@@ -54,6 +54,8 @@ pub(super) struct Portals {
 struct Portal {
     statement: Statement,
     formats: Formats,
+    /// Of the parameters, as they came.
+    bytes: usize,
     stage: Stage,
 }
 
@@ -171,10 +173,14 @@ impl Client {
             )));
         }
         let mut params = Vec::with_capacity(types.len());
+        let mut param_bytes = 0;
         for (index, &ty) in types.iter().enumerate() {
             params.push(match bind.value()? {
                 None => Datum::Null,
-                Some(bytes) => wire::read(ty, bind.formats.of(index), bytes, session.env())?,
+                Some(bytes) => {
+                    param_bytes += bytes.len();
+                    wire::read(ty, bind.formats.of(index), bytes, session.env())?
+                }
             });
         }
         let name = bind.portal;
@@ -191,7 +197,7 @@ impl Client {
         if portals.named.len() >= NAMES_MAX {
             return Err(too_many_names());
         }
-        portals.put(name, Box::new(Portal { statement, formats, stage: Stage::Bound(params) }));
+        portals.put(name, Box::new(Portal { statement, formats, bytes: param_bytes, stage: Stage::Bound(params) }));
         backend::bind_complete(&mut self.link.out);
         Ok(())
     }
@@ -210,6 +216,12 @@ impl Client {
                 };
                 backend::parameter_description(out, params.iter().map(|ty| ty.oid()));
                 (statement, &text)
+            }
+            Target::Portal(name) if !portals.named.contains_key(name) && session.cursor_columns(name).is_some() => {
+                // A cursor that SQL has declared.
+                let columns = session.cursor_columns(name).unwrap_or_default();
+                backend::row_description(out, columns, &text);
+                return Ok(());
             }
             Target::Portal(name) => {
                 let portal = portals.portal(name)?;
@@ -233,7 +245,11 @@ impl Client {
                 self.session().forget_named(name);
             }
             Target::Portal("") => self.portals.unnamed = None,
-            Target::Portal(name) => _ = self.portals.named.remove(name),
+            Target::Portal(name) => {
+                if self.portals.named.remove(name).is_none() {
+                    self.session().drop_cursor(name);
+                }
+            }
         }
         backend::close_complete(&mut self.link.out);
     }
@@ -247,10 +263,14 @@ impl Client {
             Statement::Copy(text) => Query::Text(shown(text).to_owned()),
         };
         let began = self.begins(query);
-        let executed = self.execute_portal(&mut portal, name, rows_max, began).await;
+        let executed = match self.execute_portal(&mut portal, name, rows_max, began).await {
+            Err(Failure::Error(error)) => self.repeat(error, false).await,
+            executed => executed,
+        };
         self.ends(began, statement.text());
         executed?;
         if self.session().state() == TransactionState::Idle {
+            self.unit = None;
             self.portals.clear();
         } else {
             self.portals.put(name, portal);
@@ -268,6 +288,7 @@ impl Client {
         let mut work = match (std::mem::replace(&mut portal.stage, Stage::Over), &portal.statement) {
             (Stage::Suspended(work), _) => work,
             (Stage::Bound(_), Statement::Copy(text)) => {
+                self.cannot_repeat();
                 let tag = self.copy(text.to_string(), began).await?;
                 self.tell_notices();
                 backend::command_complete(&mut self.link.out, &tag);
@@ -277,8 +298,10 @@ impl Client {
                 if self.session().state() == TransactionState::Idle
                     && !(rows_max == usize::MAX && self.next_kind().await? == b'S')
                 {
+                    self.unit = Some(self.unit());
                     self.session().begin_implicit_block();
                 }
+                self.note_run(prepared, &params, portal.bytes, &portal.formats);
                 let running = self.session().start(prepared, params)?;
                 self.heed_cancel();
                 let turn = self.turn(began);
@@ -293,16 +316,30 @@ impl Client {
             return Err(Error::internal("a COPY was suspended").into());
         };
         if self.give(&mut work, &prepared, &portal.formats, rows_max).await? {
-            self.tell_notices();
-            match (prepared.is_empty(), &work.tag) {
-                (true, _) => backend::empty_query(&mut self.link.out),
-                (false, tag) => backend::command_complete(&mut self.link.out, tag.as_deref().unwrap_or_default()),
-            }
+            self.complete(&prepared, work.tag.as_deref());
+            self.note_done();
         } else {
+            // What has been given so far has to go on as it began.
+            self.cannot_repeat();
             backend::portal_suspended(&mut self.link.out);
             portal.stage = Stage::Suspended(work);
         }
         Ok(())
+    }
+
+    /// Says that a statement is done.
+    pub(super) fn complete(&mut self, prepared: &Prepared, tag: Option<&str>) {
+        self.tell_notices();
+        match prepared.is_empty() {
+            true => backend::empty_query(&mut self.link.out),
+            false => backend::command_complete(&mut self.link.out, tag.unwrap_or_default()),
+        }
+    }
+
+    fn cannot_repeat(&mut self) {
+        if let Some(unit) = &mut self.unit {
+            unit.cannot_repeat();
+        }
     }
 
     /// Gives up to so many rows; whether those were the last.
@@ -347,6 +384,7 @@ impl Client {
                 self.session().fail_block();
                 self.tell(&error);
                 self.portals.clear();
+                self.unit = None;
                 self.is_skipping = true;
                 Ok(())
             }
@@ -359,8 +397,16 @@ impl Client {
         self.is_skipping = false;
         match self.session().end_implicit_block() {
             Ok(completion) => self.owe(completion.and_then(|completion| completion.ticket)),
-            Err(error) => self.tell(&error),
+            Err(error) => match self.repeat(error, true).await {
+                Ok(()) => {}
+                Err(Failure::Error(error)) => {
+                    self.session().take_back_block();
+                    self.tell(&error);
+                }
+                Err(Failure::End(end)) => return Err(end),
+            },
         }
+        self.unit = None;
         if self.session().state() == TransactionState::Idle {
             self.portals.clear();
         }

@@ -12,6 +12,7 @@
 //! | `extended` | prepared statements, portals, Sync |
 //! | `copy` | COPY from and to the client |
 //! | `drive` | running a statement: steps, waiting, limits, pools |
+//! | `repeat` | running a transaction again that conflicts, unseen |
 //!
 //! Invariants
 //! - Nothing that says that something is committed, or that was seen before it was, leaves before it is durable: what is
@@ -23,6 +24,7 @@
 mod copy;
 mod drive;
 mod extended;
+mod repeat;
 mod simple;
 
 use std::future::{Future as _, poll_fn};
@@ -44,6 +46,7 @@ use crate::registry::{Member, Membership, Query, Stop};
 use crate::shared::Shared;
 use drive::Limits;
 use extended::Portals;
+use repeat::Unit;
 
 /// An answer that has become so long is sent before there is more of it.
 const OUT_BYTES: usize = 32 << 10;
@@ -105,6 +108,10 @@ pub(crate) struct Client {
     /// Something is to be sent though the client has asked for nothing more.
     is_flush_due: bool,
     owed: Option<Owed>,
+    /// How often something was sent.
+    sent: u64,
+    /// What came by the extended protocol since the last Sync and may be run again.
+    unit: Option<Unit>,
     scratch: String,
     limits: Limits,
     reported: Reported,
@@ -147,6 +154,8 @@ impl Client {
             copy_left: 0,
             is_flush_due: false,
             owed: None,
+            sent: 0,
+            unit: None,
             scratch: String::new(),
             limits: Limits::default(),
             reported: Reported::default(),
@@ -357,6 +366,7 @@ impl Client {
     async fn flush(&mut self) -> Result<(), End> {
         self.is_flush_due = false;
         self.settle().await?;
+        self.sent += u64::from(!self.link.out.is_empty());
         let (link, member) = (&mut self.link, &self.membership.member);
         let mut has_waited = false;
         let flushed = poll_fn(|cx| {

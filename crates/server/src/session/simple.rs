@@ -6,6 +6,7 @@ use std::time::Instant;
 use colibri_sql::wire::Format;
 use colibri_sql::{Datum, Error, Prepared, Rows, Session, TransactionState};
 
+use super::repeat::Unit;
 use super::{Client, End, Failure, OUT_BYTES};
 use crate::protocol::backend;
 use crate::protocol::frontend::Formats;
@@ -16,6 +17,7 @@ impl Client {
     pub(super) async fn query(&mut self, text: String) -> Result<(), End> {
         // Whatever the extended protocol has left.
         self.portals.clear();
+        self.unit = None;
         let began = self.begins(Query::Text(shown(&text).to_owned()));
         let done = match self.run_text(&text, began).await {
             Err(Failure::Error(error)) => {
@@ -40,41 +42,69 @@ impl Client {
             return self.run_one(&prepared, values, began, true).await;
         }
         let parts = Session::split(text)?;
-        let Some((last, others)) = parts.split_last() else {
+        if parts.is_empty() {
             backend::empty_query(&mut self.link.out);
             return Ok(());
-        };
-        for part in others {
-            // COMMIT ends a block, and what comes behind it is one of its own again.
-            self.session().begin_implicit_block();
-            self.run_part(text, part, began, false).await?;
         }
-        if !others.is_empty() {
-            self.session().begin_implicit_block();
+        let mut turn = self.turn(began);
+        let (mut unit, mut first) = (self.unit(), 0);
+        let mut at = 0;
+        while at < parts.len() {
+            if parts.len() > 1 {
+                // COMMIT ends a block, and what comes behind it is one of its own again.
+                self.session().begin_implicit_block();
+            }
+            match self.run_part(text, parts[at], began, at + 1 == parts.len(), &mut unit).await {
+                Ok(()) => {
+                    at += 1;
+                    if self.session().state() == TransactionState::Idle {
+                        (unit, first) = (self.unit(), at);
+                    }
+                }
+                Err(Failure::Error(error)) if self.takes_back(&mut unit, &error, &mut turn).await? => at = first,
+                Err(failure) => return Err(failure),
+            }
         }
-        self.run_part(text, last, began, true).await
+        Ok(())
     }
 
-    async fn run_part(&mut self, text: &str, part: &str, began: Instant, is_last: bool) -> Result<(), Failure> {
+    async fn run_part(
+        &mut self,
+        text: &str,
+        part: &str,
+        began: Instant,
+        is_last: bool,
+        unit: &mut Unit,
+    ) -> Result<(), Failure> {
         // Positions are those in the whole text.
         let before = part.as_ptr().addr() - text.as_ptr().addr();
         let in_text = |error: Error| match error.report().position {
             Some(position) if before > 0 => error.moved_to(position + text[..before].chars().count() as u32),
             _ => error,
         };
-        let done = self.run_part_alone(part, began, is_last).await;
+        let done = self.run_part_alone(part, began, is_last, unit).await;
         done.map_err(|failure| match failure {
             Failure::Error(error) => Failure::Error(in_text(error)),
             end => end,
         })
     }
 
-    async fn run_part_alone(&mut self, part: &str, began: Instant, is_last: bool) -> Result<(), Failure> {
+    async fn run_part_alone(
+        &mut self,
+        part: &str,
+        began: Instant,
+        is_last: bool,
+        unit: &mut Unit,
+    ) -> Result<(), Failure> {
         if may_be_copy(part) && Session::is_copy(part) {
+            unit.cannot_repeat();
             let tag = self.copy(part.to_owned(), began).await?;
             return self.finish(&tag, is_last);
         }
         let prepared = self.session().prepare(part, &[])?;
+        if !prepared.is_repeatable() {
+            unit.cannot_repeat();
+        }
         if prepared.is_empty() {
             backend::empty_query(&mut self.link.out);
             return Ok(());
@@ -90,7 +120,7 @@ impl Client {
         began: Instant,
         is_last: bool,
     ) -> Result<(), Failure> {
-        let formats = Formats::All(Format::Text);
+        let formats = Formats::All(if prepared.is_binary() { Format::Binary } else { Format::Text });
         let mut running = Some(self.session().start(prepared, values)?);
         self.heed_cancel();
         if let Some(columns) = prepared.columns() {
@@ -108,7 +138,7 @@ impl Client {
         }
     }
 
-    async fn send_rows(&mut self, rows: &Rows, prepared: &Prepared, formats: &Formats) -> Result<(), End> {
+    pub(super) async fn send_rows(&mut self, rows: &Rows, prepared: &Prepared, formats: &Formats) -> Result<(), End> {
         for row in rows.iter() {
             self.send_row(row, prepared, formats);
             if self.link.out.len() >= OUT_BYTES {

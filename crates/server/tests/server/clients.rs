@@ -1,10 +1,9 @@
 //! The clients and libraries that people use, unmodified. Each is installed by its own package manager into the build
 //! directory; where that cannot be done the test says so and is skipped.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use super::support::{Server, tools_dir};
+use super::support::{RUN_SECONDS_MAX, Server, installed, postgresql, said, scripts, within};
 
 fn server() -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
@@ -12,13 +11,8 @@ fn server() -> (tempfile::TempDir, Server) {
     (dir, server)
 }
 
-fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
-}
-
-/// A command with the environment that PostgreSQL's clients look at.
-fn client(server: &Server, program: &Path) -> Command {
-    let mut command = Command::new(program);
+/// Gives a command the environment that PostgreSQL's clients look at.
+fn client(server: &Server, mut command: Command) -> Command {
     command
         .env("PGHOST", "127.0.0.1")
         .env("PGPORT", server.address.port().to_string())
@@ -29,32 +23,11 @@ fn client(server: &Server, program: &Path) -> Command {
     command
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-/// Runs the script that installs a client; where that is, or `None` if it cannot be had here.
-fn installed(name: &str) -> Option<PathBuf> {
-    let dir = tools_dir().join(name);
-    let output = Command::new("sh").arg(scripts().join(name).join("install.sh")).arg(&dir).output();
-    match output {
-        Ok(output) if output.status.success() => Some(dir),
-        Ok(output) => {
-            eprintln!("SKIPPED: {name} cannot be installed here:\n{}", said(&output));
-            None
-        }
-        Err(error) => {
-            eprintln!("SKIPPED: {name} cannot be installed here: {error}");
-            None
-        }
-    }
-}
-
 /// Runs a client's test program, which ends with `ok`.
 fn passes(name: &str) {
     let Some(dir) = installed(name) else { return };
     let (_dir, server) = server();
-    let mut command = client(&server, Path::new("sh"));
+    let mut command = client(&server, within(RUN_SECONDS_MAX, "sh"));
     let output = command.arg(scripts().join(name).join("run.sh")).arg(&dir).output().unwrap();
     let said = said(&output);
     assert!(output.status.success() && said.trim_end().ends_with("ok"), "{said}\n{}", server.log());
@@ -86,23 +59,13 @@ fn pgjdbc_works() {
     passes("pgjdbc");
 }
 
-fn has(program: &str) -> bool {
-    let is_there = Command::new(program).arg("--version").output().is_ok();
-    if !is_there {
-        eprintln!("SKIPPED: {program} is not installed (Debian: postgresql-client, postgresql-contrib)");
-    }
-    is_there
-}
-
 #[test]
 fn psql_runs_scripts_shows_errors_and_copies() {
-    if !has("psql") {
-        return;
-    }
+    let Some(psql) = postgresql("psql") else { return };
     let (_dir, server) = server();
     let run = |args: &[&str], input: &str| {
         use std::io::Write;
-        let mut command = client(&server, Path::new("psql"));
+        let mut command = client(&server, psql());
         let mut child = command
             .args(["-X", "-At", "-v", "ON_ERROR_STOP=1"])
             .args(args)
@@ -128,13 +91,63 @@ fn psql_runs_scripts_shows_errors_and_copies() {
 }
 
 #[test]
+fn psql_fetches_large_results_piece_by_piece() {
+    let Some(psql) = postgresql("psql") else { return };
+    let (_dir, server) = server();
+    let mut command = client(&server, psql());
+    // With FETCH_COUNT, psql declares a cursor and fetches from it.
+    let output = command
+        .args(["-X", "-At", "-v", "ON_ERROR_STOP=1", "-v", "FETCH_COUNT=1000"])
+        .args(["-c", "SELECT n, repeat('x', 10) FROM generate_series(1, 12345) n"])
+        .output()
+        .unwrap();
+    let said = said(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[12_344]), (12_345, "1|xxxxxxxxxx", "12345|xxxxxxxxxx"));
+}
+
+#[test]
+fn pgbench_fails_no_transaction_where_all_change_the_same_rows() {
+    let Some(pgbench) = postgresql("pgbench") else { return };
+    let (dir, server) = server();
+    let run = |args: &[&str]| {
+        let output = client(&server, pgbench()).args(args).output().unwrap();
+        let said = said(&output);
+        assert!(output.status.success(), "{args:?}: {said}\n{}", server.log());
+        said
+    };
+    run(&["-i", "-s", "1", "-q"]);
+    let none_failed = |args: &[&str]| {
+        let said = run(args);
+        assert!(said.contains("number of failed transactions: 0 "), "{args:?}: {said}");
+    };
+    none_failed(&["-n", "-M", "prepared", "-c", "8", "-j", "2", "-t", "200"]);
+    // What reads before it writes: as one text, and as one pipeline, it runs again unseen.
+    let script = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let steps = [
+        "SELECT sum(bbalance) FROM pgbench_branches",
+        "UPDATE pgbench_branches SET bbalance = (SELECT bbalance FROM pgbench_branches WHERE bid = 1) + 1 WHERE bid = 1",
+        "INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (1, 1, 1, 1, CURRENT_TIMESTAMP)",
+    ];
+    let text = script("text.sql", &format!("{};\n", steps.join(" \\;\n")));
+    let pipeline = script("pipeline.sql", &format!("\\startpipeline\n{};\n\\endpipeline\n", steps.join(";\n")));
+    let before: i64 = server.connect().value("SELECT sum(bbalance) FROM pgbench_branches").parse().unwrap();
+    none_failed(&["-n", "-M", "simple", "-f", &text, "-c", "8", "-j", "2", "-t", "50"]);
+    none_failed(&["-n", "-M", "extended", "-f", &pipeline, "-c", "8", "-j", "2", "-t", "50"]);
+    let after: i64 = server.connect().value("SELECT sum(bbalance) FROM pgbench_branches").parse().unwrap();
+    assert_eq!(after - before, 800, "none is lost, and none is done twice");
+}
+
+#[test]
 fn pgbench_runs_in_every_mode_without_a_failed_transaction() {
-    if !has("pgbench") {
-        return;
-    }
+    let Some(pgbench) = postgresql("pgbench") else { return };
     let (_dir, server) = server();
     let run = |args: &[&str]| {
-        let output = client(&server, Path::new("pgbench")).args(args).output().unwrap();
+        let output = client(&server, pgbench()).args(args).output().unwrap();
         let said = said(&output);
         assert!(output.status.success(), "{args:?}: {said}\n{}", server.log());
         said

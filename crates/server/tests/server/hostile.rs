@@ -218,3 +218,70 @@ fn thousands_of_connections_come_and_go() {
     let grown_kb = server.status("VmRSS").saturating_sub(before);
     assert!(grown_kb < 8 << 10, "{grown_kb} kB more");
 }
+
+#[test]
+fn connections_that_say_half_of_something_are_let_go_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[("login_ms", "300"), ("connections", "20")]);
+    let mut bystander = server.connect();
+    // More than may be logged in: those who are not take nobody's place.
+    let mut half: Vec<_> = (0..60).map(|_| Wire::open(server.address)).collect();
+    let packet = startup(&[("user", "postgres")]);
+    for (at, stream) in half.iter_mut().enumerate() {
+        _ = stream.write_all(&packet[..at % packet.len()]);
+    }
+    assert_eq!(bystander.value("SELECT 1"), "1");
+    for stream in &mut half {
+        // Without a word, and in time.
+        let mut rest = Vec::new();
+        _ = stream.read_to_end(&mut rest);
+        assert!(rest.is_empty() || rest[0] == b'E', "{rest:?}");
+    }
+    drop((half, bystander));
+    check_well(&server);
+}
+
+#[test]
+fn clients_that_vanish_in_a_pipeline_or_a_cursor_lose_what_was_not_committed_and_nothing_else() {
+    let (_dir, server) = server();
+    let mut keeper = server.connect();
+    keeper.run("CREATE TABLE t (a int PRIMARY KEY)");
+    let mut random = seeded();
+    for round in 0..60 {
+        let mut wire = server.connect();
+        wire.parse("i", "INSERT INTO t VALUES ($1)");
+        // Whole transactions, then one that never ends.
+        for at in 0..3 {
+            wire.bind("", "i", &[&(round * 100 + at).to_string()]).execute("", 0).sync();
+        }
+        wire.bind("", "i", &[&(round * 100 + 50).to_string()]).execute("", 0);
+        wire.bind("", "i", &[&(round * 100 + 51).to_string()]).execute("", 0).put(b'H', b"");
+        match random.u8(..3) {
+            0 => _ = wire.flush(),
+            1 => {
+                wire.flush();
+                for _ in 0..3 {
+                    wire.answer().unwrap();
+                }
+            }
+            _ => {
+                wire.flush().stream().shutdown(Shutdown::Write).unwrap();
+            }
+        }
+    }
+    for _ in 0..20 {
+        let mut wire = server.connect();
+        wire.run("BEGIN; DECLARE c CURSOR FOR SELECT repeat('x', 1000) FROM generate_series(1, 1000000)");
+        wire.put(b'Q', b"FETCH ALL FROM c\0").flush();
+    }
+    keeper.run("SET lock_timeout = '20s'");
+    // Nothing of the transactions that have not ended is there or locked.
+    assert_eq!(keeper.value("SELECT count(*) FROM t WHERE a % 100 >= 50"), "0");
+    keeper.run("INSERT INTO t SELECT r * 100 + 50 FROM generate_series(0, 59) r");
+    keeper.run("INSERT INTO t SELECT r * 100 + 51 FROM generate_series(0, 59) r");
+    // What was sent whole is there whole, unless the connection was gone before it was read.
+    let rows = keeper.run("SELECT a / 100, count(*) FROM t WHERE a % 100 < 50 GROUP BY 1").rows;
+    assert!(rows.iter().all(|row| ["1", "2", "3"].contains(&row[1].as_deref().unwrap())), "{rows:?}");
+    drop(keeper);
+    check_well(&server);
+}

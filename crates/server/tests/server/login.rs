@@ -29,11 +29,7 @@ fn psql(server: &Server, conninfo: &str, password: &str) -> Option<Result<String
     let conninfo =
         format!("host=localhost hostaddr=127.0.0.1 port={} dbname=postgres {conninfo}", server.address.port());
     let args = ["-X", "-At", "-c", "SELECT current_user", &conninfo];
-    let run = std::process::Command::new("psql").args(args).env("PGPASSWORD", password).output();
-    let Ok(run) = run else {
-        eprintln!("SKIPPED: psql is not installed");
-        return None;
-    };
+    let run = super::support::postgresql("psql")?().args(args).env("PGPASSWORD", password).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     Some(if run.status.success() { Ok(text(&run.stdout)) } else { Err(text(&run.stderr)) })
 }
@@ -130,4 +126,162 @@ fn bytes_that_are_no_tls_end_the_connection() {
     }
     assert!(!server.log().contains("panic"), "{}", server.log());
     assert!(psql(&server, "user=postgres sslmode=require", "right").is_none_or(|run| run.is_ok()));
+}
+
+/// Messages of a login by hand: what comes up to the server's choice of mechanisms.
+fn mechanisms(server: &Server) -> Vec<String> {
+    let mut stream = Wire::open(server.address);
+    stream.write_all(&super::support::startup(&[("user", "postgres")])).unwrap();
+    let mut header = [0; 9];
+    stream.read_exact(&mut header).unwrap();
+    assert_eq!((header[0], &header[5..]), (b'R', &10_i32.to_be_bytes()[..]));
+    let length = i32::from_be_bytes(header[1..5].try_into().unwrap()) as usize - 8;
+    let mut names = vec![0; length];
+    stream.read_exact(&mut names).unwrap();
+    let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+}
+
+/// Answers the server's choice of mechanisms, and gives the code of the error.
+fn refused(server: &Server, mechanism: &str, first: &[u8]) -> String {
+    let mut stream = Wire::open(server.address);
+    stream.write_all(&super::support::startup(&[("user", "postgres")])).unwrap();
+    let mut body = format!("{mechanism}\0").into_bytes();
+    body.extend_from_slice(&(first.len() as i32).to_be_bytes());
+    body.extend_from_slice(first);
+    let mut message = vec![b'p'];
+    message.extend_from_slice(&(body.len() as i32 + 4).to_be_bytes());
+    message.extend_from_slice(&body);
+    stream.write_all(&message).unwrap();
+    let mut answer = Vec::new();
+    _ = stream.read_to_end(&mut answer);
+    let text = String::from_utf8_lossy(&answer).into_owned();
+    let (_, code) = text.split_once("\0C").unwrap_or_else(|| panic!("no error: {text:?}"));
+    code[..5].to_owned()
+}
+
+#[test]
+fn a_login_cannot_be_talked_into_something_weaker() {
+    let (_dir, server) = with_password(&[]);
+    // What needs encryption to bind to is not offered without, and not taken.
+    assert_eq!(mechanisms(&server), ["SCRAM-SHA-256"]);
+    assert_eq!(refused(&server, "SCRAM-SHA-256-PLUS", b"p=tls-server-end-point,,n=,r=abc"), "08P01");
+    assert_eq!(refused(&server, "PLAIN", b"\0postgres\0right"), "08P01");
+    assert_eq!(refused(&server, "SCRAM-SHA-256", b"p=tls-server-end-point,,n=,r=abc"), "08P01");
+    assert_eq!(refused(&server, "SCRAM-SHA-256", b"nonsense"), "08P01");
+    assert_eq!(refused(&server, "SCRAM-SHA-256", b""), "08P01");
+    // A client that says it would have bound its login, if only the server had offered it, to a server that does offer
+    // it, speaks through somebody who has taken the offer out.
+    let files = tempfile::tempdir().unwrap();
+    let (_dir, server) = with_password(&[("tls", &certificate(files.path()))]);
+    if let Some(run) = psql(&server, "user=postgres sslmode=require channel_binding=require", "right") {
+        assert_eq!(run.unwrap(), "postgres");
+    }
+    // The password is no password message: those of other methods are not read as one.
+    let mut stream = Wire::open(server.address);
+    stream.write_all(&super::support::startup(&[("user", "postgres")])).unwrap();
+    stream.write_all(b"Q\0\0\0\x0dSELECT 1\0").unwrap();
+    let mut answer = Vec::new();
+    _ = stream.read_to_end(&mut answer);
+    assert!(String::from_utf8_lossy(&answer).contains("C08P01"), "a query before the login is over");
+    assert!(!server.log().contains("panic"), "{}", server.log());
+}
+
+#[test]
+fn messages_before_a_login_are_short_or_refused() {
+    let (_dir, server) = with_password(&[("login_ms", "5000")]);
+    let before = server.status("VmHWM");
+    for claimed in [i32::MAX, 100_000_000, 20_000, -1, 0, 7] {
+        let mut stream = Wire::open(server.address);
+        let mut bytes = claimed.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&[0x20; 64]);
+        stream.write_all(&bytes).unwrap();
+        // Closed at once, whatever more is said to come.
+        let mut rest = Vec::new();
+        _ = stream.read_to_end(&mut rest);
+    }
+    // The same of what comes as an answer to the server's question.
+    for _ in 0..4 {
+        let mut stream = Wire::open(server.address);
+        stream.write_all(&super::support::startup(&[("user", "postgres")])).unwrap();
+        stream.write_all(b"p\x7f\xff\xff\xff").unwrap();
+        let mut rest = Vec::new();
+        _ = stream.read_to_end(&mut rest);
+        assert!(String::from_utf8_lossy(&rest).contains("C08P01"), "{rest:?}");
+    }
+    let grown_kb = server.status("VmHWM") - before;
+    assert!(grown_kb < 8 << 10, "{grown_kb} kB more");
+    assert_eq!(server.log().matches("ready").count(), 1, "{}", server.log());
+}
+
+#[test]
+fn a_user_without_grants_is_refused_and_learns_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let mut owner = server.connect();
+    owner.run("CREATE ROLE app LOGIN; CREATE ROLE gone LOGIN");
+    owner.run("CREATE DATABASE private");
+    owner.run("REVOKE CONNECT ON DATABASE private FROM PUBLIC");
+    owner.run("CREATE TABLE secrets (id int PRIMARY KEY, word text); INSERT INTO secrets VALUES (1, 'hummingbird')");
+    owner.run("CREATE SEQUENCE numbers; CREATE VIEW words AS SELECT word FROM secrets");
+    let mut app = server.connect_as("app", "postgres").unwrap();
+    for sql in [
+        "SELECT word FROM secrets",
+        "SELECT count(*) FROM secrets",
+        "SELECT word FROM words",
+        "SELECT id FROM secrets WHERE word = 'x'",
+        "EXPLAIN ANALYZE SELECT * FROM secrets",
+        "COPY secrets TO STDOUT",
+        "COPY secrets FROM STDIN",
+        "INSERT INTO secrets VALUES (2, 'x')",
+        "UPDATE secrets SET word = word",
+        "DELETE FROM secrets",
+        "TRUNCATE secrets",
+        "SELECT id FROM secrets FOR UPDATE",
+        "CREATE INDEX i ON secrets (word)",
+        "DROP TABLE secrets",
+        "ALTER TABLE secrets ADD COLUMN x int",
+        "ALTER SEQUENCE numbers RESTART",
+        "SELECT nextval('numbers')",
+        "GRANT SELECT ON secrets TO app",
+        "CREATE ROLE other",
+        "ALTER ROLE app SUPERUSER",
+        "CREATE DATABASE mine",
+        "DROP DATABASE private",
+        "SET SESSION AUTHORIZATION postgres",
+        "SET ROLE postgres",
+        "CHECKPOINT",
+        "BEGIN; DECLARE c CURSOR FOR SELECT word FROM secrets",
+    ] {
+        for prepared in [false, true] {
+            if prepared && (sql.starts_with("BEGIN") || sql.starts_with("COPY")) {
+                continue;
+            }
+            let told = if prepared { app.prepared(sql, &[]) } else { app.query(sql) };
+            let error = told.map(|answer| panic!("{sql}: {answer:?}")).unwrap_err();
+            assert!(["42501", "42809"].contains(&error.code()), "{sql}: {error:?}");
+            assert!(!format!("{error:?}").contains("hummingbird"), "{sql}: {error:?}");
+            app.run("ROLLBACK");
+        }
+    }
+    // Neither do errors that come of a row's values, nor other sessions' statements.
+    owner.put(b'Q', b"SELECT 'hummingbird', count(*) FROM generate_series(1, 100000000000)\0").flush();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let seen = app.run("SELECT usename, query FROM pg_stat_activity").rows;
+    assert!(!format!("{seen:?}").contains("hummingbird"), "{seen:?}");
+    let seen = app.run("SELECT query FROM pg_stat_statements").rows;
+    assert!(!format!("{seen:?}").contains("hummingbird"), "{seen:?}");
+    assert_eq!(app.query(&format!("SELECT pg_terminate_backend({})", owner.pid)).unwrap_err().code(), "42501");
+    assert_eq!(app.query(&format!("SELECT pg_cancel_backend({})", owner.pid)).unwrap_err().code(), "42501");
+    owner.cancel();
+    owner.answer().unwrap_err();
+    // Databases that it may not enter, and what is not there, are told apart only by who may know.
+    assert_eq!(server.connect_as("app", "private").err().unwrap().code(), "42501");
+    super::support::until("it is logged", || server.log().contains("42501"));
+    // A role that goes away while it is connected can do nothing more.
+    let mut gone = server.connect_as("gone", "postgres").unwrap();
+    owner.run("GRANT SELECT ON secrets TO gone");
+    assert_eq!(gone.value("SELECT count(*) FROM secrets"), "1");
+    owner.run("REVOKE SELECT ON secrets FROM gone");
+    assert_eq!(gone.query("SELECT count(*) FROM secrets").unwrap_err().code(), "42501");
 }

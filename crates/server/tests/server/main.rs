@@ -10,11 +10,14 @@
 //! | `hostile` | bytes that are no protocol, clients that vanish |
 //! | `crash` | kill -9 under load |
 //! | `quiet` | what the server costs while nothing is asked of it |
+//! | `repeat` | transactions that conflict and run again unseen |
+//! | `activation` | sockets that somebody else has opened; ending for want of clients |
 //! | `web` | metrics and the dashboard |
 //! | `clients` | psql, pgbench, psycopg, node-postgres, pgx, lib/pq, pgjdbc |
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod activation;
 mod clients;
 mod crash;
 mod databases;
@@ -22,6 +25,7 @@ mod hostile;
 mod limits;
 mod login;
 mod quiet;
+mod repeat;
 mod statements;
 mod support;
 mod web;

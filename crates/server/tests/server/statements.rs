@@ -168,6 +168,86 @@ fn a_portal_gives_its_rows_in_pieces() {
 }
 
 #[test]
+fn cursors_of_sql_are_fetched_by_both_protocols_and_described_like_portals() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    wire.run("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t SELECT * FROM generate_series(1, 5000)");
+    wire.run("BEGIN");
+    let declared = wire.prepared("DECLARE \"C c\" CURSOR FOR SELECT a, a + $1 AS b FROM t ORDER BY a", &["1"]).unwrap();
+    assert_eq!(declared.tags, ["DECLARE CURSOR"]);
+    wire.put(b'D', b"PC c\0").sync();
+    assert_eq!(wire.flush().answer().unwrap().kinds, "TZ");
+    let answer = wire.prepared("FETCH FORWARD 700 FROM \"C c\"", &[]).unwrap();
+    assert_eq!((answer.rows.len(), &*answer.tags[0]), (700, "FETCH 700"));
+    assert_eq!(wire.run("MOVE 299 IN \"C c\"").tags, ["MOVE 299"]);
+    let answer = wire.run("FETCH 1 FROM \"C c\"");
+    assert_eq!((answer.kinds.as_str(), &answer.rows[0][1]), ("TDCZ", &Some("1001".to_owned())));
+    // As a portal is closed.
+    wire.put(b'C', b"PC c\0").sync().flush().answer().unwrap();
+    assert_eq!(wire.query("FETCH \"C c\"").unwrap_err().code(), "34000");
+    // Two that take turns, one of them with rows in binary form whatever the client says.
+    wire.run("ROLLBACK; BEGIN; DECLARE b BINARY CURSOR FOR SELECT 258; DECLARE c CURSOR FOR SELECT a FROM t");
+    wire.put(b'Q', b"FETCH b\0").flush();
+    while wire.receive().unwrap() != (Message { kind: b'D', body: b"\0\x01\0\0\0\x04\0\0\x01\x02".to_vec() }) {}
+    wire.answer().unwrap();
+    assert_eq!(wire.value("FETCH c"), "1");
+    assert_eq!(wire.run("FETCH b").rows.len(), 0);
+    assert_eq!(wire.value("FETCH c"), "2");
+    // They end with the block, also one that nobody has begun.
+    wire.run("COMMIT");
+    assert_eq!(wire.query("FETCH c").unwrap_err().code(), "34000");
+    let answer = wire.run("DECLARE c CURSOR FOR SELECT a FROM t; FETCH 2 FROM c; FETCH 1 FROM c");
+    assert_eq!(answer.rows.concat(), ["1", "2", "3"].map(|text| Some(text.to_owned())));
+    assert_eq!(wire.query("FETCH c").unwrap_err().code(), "34000");
+    assert_eq!(wire.query("DECLARE c CURSOR FOR SELECT 1").unwrap_err().code(), "25P01");
+}
+
+#[test]
+fn a_cursor_over_more_rows_than_there_are_is_cancelled_and_fetched_in_time() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    wire.run("BEGIN; DECLARE c CURSOR FOR SELECT g FROM generate_series(1, 1000000000000) AS g (g)");
+    assert_eq!(wire.run("FETCH 100 FROM c").rows.len(), 100);
+    wire.run("SET statement_timeout = '200ms'");
+    assert_eq!(wire.query("MOVE ALL FROM c").unwrap_err().code(), "57014");
+    assert_eq!(wire.run("ROLLBACK").state, 'I');
+    assert_eq!(wire.value("SELECT 1"), "1");
+}
+
+#[test]
+fn explain_analyze_says_over_the_wire_what_a_statement_did() {
+    let (_dir, server) = server();
+    let (mut wire, mut other) = (server.connect(), server.connect());
+    wire.run("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t SELECT n, 0 FROM generate_series(1, 100) n");
+    let plan = |answer: super::support::Answer| {
+        answer.rows.into_iter().map(|row| row[0].clone().unwrap()).collect::<Vec<_>>().join("\n")
+    };
+    for prepared in [false, true] {
+        let mut run = |sql: &str| plan(if prepared { wire.prepared(sql, &[]).unwrap() } else { wire.run(sql) });
+        let said = run("EXPLAIN ANALYZE SELECT * FROM t WHERE a <= 10");
+        assert!(said.contains("Index Scan using t_pkey on t") && said.contains("rows=10 loops=1"), "{said}");
+        assert!(said.contains("Execution Time: "), "{said}");
+        let said = run("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM t WHERE a = 1 FOR UPDATE");
+        assert!(said.contains("LockRows  (actual rows=1 loops=1)"), "{said}");
+        let said = run("EXPLAIN (ANALYZE, BUFFERS, VERBOSE, SETTINGS, WAL, SUMMARY OFF) UPDATE t SET b = b + 1");
+        assert!(said.contains("Update on t"), "{said}");
+    }
+    // It does what it explains.
+    assert_eq!(wire.value("SELECT sum(b) FROM t"), "200");
+    // With the lock, where there is a block to hold it for.
+    wire.run("BEGIN; EXPLAIN ANALYZE SELECT * FROM t WHERE a = 1 FOR UPDATE");
+    assert_eq!(other.query("SELECT * FROM t WHERE a = 1 FOR UPDATE NOWAIT").unwrap_err().code(), "55P03");
+    wire.run("ROLLBACK");
+    wire.run("BEGIN READ ONLY");
+    assert_eq!(wire.query("EXPLAIN ANALYZE SELECT * FROM t FOR UPDATE").unwrap_err().code(), "25006");
+    wire.run("ROLLBACK");
+    assert_eq!(wire.query("EXPLAIN (ANALYSE) SELECT 1; EXPLAIN (NOPE) SELECT 1").unwrap_err().code(), "42601");
+    // A plan as JSON, for programs.
+    let said = plan(wire.run("EXPLAIN (FORMAT JSON, ANALYZE) SELECT count(*) FROM t WHERE b > 1"));
+    assert!(said.starts_with("[\n  {\n    \"Plan\": {\n      \"Node Type\": \"Aggregate\","), "{said}");
+}
+
+#[test]
 fn rows_of_what_changes_something_come_after_it_is_durable_and_in_full() {
     let (_dir, server) = server();
     let mut wire = server.connect();

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use colibri_server::{Auth, Options, serve};
@@ -24,7 +24,7 @@ pub(crate) fn be_the_server() {
         let (name, value) = line.split_once('=').unwrap();
         let ms = || Duration::from_millis(value.parse().unwrap());
         match name {
-            "listen" => options.listen = value.split(',').map(str::to_owned).collect(),
+            "listen" => options.listen = value.split(',').filter(|at| !at.is_empty()).map(str::to_owned).collect(),
             "socket" => options.socket_dir = Some(value.into()),
             "connections" => options.connections_max = value.parse().unwrap(),
             "auth" => options.auth = Some(value.parse::<Auth>().unwrap()),
@@ -49,6 +49,70 @@ pub(crate) fn be_the_server() {
     std::process::exit(0);
 }
 
+/// The command that makes this program a server in a directory.
+pub(crate) fn as_server(dir: &Path, options: &[(&str, &str)]) -> Command {
+    let lines: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["server_process", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+        .env(DIR, dir)
+        .env(OPTIONS, lines.join("\n"));
+    command
+}
+
+/// Says what is not tested on this machine, past the test harness, which would keep it to itself.
+pub(crate) fn skipped(why: &str) {
+    _ = writeln!(io::stderr(), "SKIPPED: {why}");
+}
+
+/// How long a client may take to be installed: a network that swallows everything is one that is not there.
+const INSTALL_SECONDS_MAX: u32 = 300;
+/// How long a client's test may take.
+pub(crate) const RUN_SECONDS_MAX: u32 = 300;
+
+/// A command that is ended after so long, with whatever it has started.
+pub(crate) fn within(seconds_max: u32, program: &str) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg("--kill-after=5").arg(seconds_max.to_string()).arg(program).stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Where the scripts lie that install clients and run them.
+pub(crate) fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients")
+}
+
+/// Runs the script that installs a client; where that is, or `None` if it cannot be had here.
+pub(crate) fn installed(name: &str) -> Option<PathBuf> {
+    let dir = tools_dir().join(name);
+    let output = within(INSTALL_SECONDS_MAX, "sh").arg(scripts().join(name).join("install.sh")).arg(&dir).output();
+    match output {
+        Ok(output) if output.status.success() => return Some(dir),
+        Ok(output) => skipped(&format!("{name} cannot be installed here: {}", said(&output).trim())),
+        Err(error) => skipped(&format!("{name} cannot be installed here: {error}")),
+    }
+    None
+}
+
+/// Makes commands that run a program of PostgreSQL's: the machine's, or one that is unpacked beside the build.
+pub(crate) fn postgresql(program: &'static str) -> Option<impl Fn() -> Command> {
+    static UNPACKED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let is_there = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    let dir = if is_there { None } else { Some(UNPACKED.get_or_init(|| installed("postgresql")).clone()?) };
+    Some(move || match &dir {
+        None => within(RUN_SECONDS_MAX, program),
+        Some(dir) => {
+            let mut command = within(RUN_SECONDS_MAX, dir.join("bin").join(program).to_str().unwrap());
+            command.env("LD_LIBRARY_PATH", dir.join("lib"));
+            command
+        }
+    })
+}
+
 /// A server, which is killed when it is dropped.
 pub(crate) struct Server {
     pub(crate) child: Child,
@@ -70,16 +134,8 @@ impl Server {
 
     /// As [`Server::start`]; gives what it said if it ends instead.
     pub(crate) fn try_start(dir: &Path, options: &[(&str, &str)]) -> Result<Self, String> {
-        let lines: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["server_process", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
-            .env(DIR, dir)
-            .env(OPTIONS, lines.join("\n"))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            as_server(dir, options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let log: Arc<Mutex<Vec<String>>> = Arc::default();
         let ready = loop {

@@ -9,6 +9,7 @@
 mod grants;
 mod parse;
 mod roles;
+mod sequences;
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, TransactionState};
 
-pub(crate) use parse::parse;
+pub(crate) use parse::{folded, parse};
 
 /// A statement of these.
 #[derive(Debug, Clone)]
@@ -111,6 +112,35 @@ pub(crate) enum Statement {
     },
     DiscardPlans,
     DiscardSequences,
+    AlterSequence {
+        name: Vec<CompactString>,
+        if_exists: bool,
+        options: Vec<SequenceOption>,
+    },
+    RenameSequence {
+        name: Vec<CompactString>,
+        if_exists: bool,
+        to: CompactString,
+    },
+}
+
+/// What a sequence may be told to be.
+#[derive(Debug, Clone)]
+pub(crate) enum SequenceOption {
+    /// Of a type's name.
+    Type(CompactString),
+    Increment(i64),
+    /// `None` is the type's.
+    Min(Option<i64>),
+    Max(Option<i64>),
+    Start(i64),
+    /// At its start, or at a value.
+    Restart(Option<i64>),
+    Cycle(bool),
+    /// It gives its values out in any case, and keeps none for a session.
+    Cache,
+    /// A column's name, or nobody's.
+    OwnedBy(Option<Vec<CompactString>>),
 }
 
 /// Whom a statement means.
@@ -206,6 +236,7 @@ impl Statement {
             Self::Lock { .. } => "LOCK TABLE",
             Self::DiscardPlans => "DISCARD PLANS",
             Self::DiscardSequences => "DISCARD SEQUENCES",
+            Self::AlterSequence { .. } | Self::RenameSequence { .. } => "ALTER SEQUENCE",
         }
     }
 
@@ -272,6 +303,8 @@ impl Session {
                 self.discard_sequences();
                 Ok(())
             }
+            Statement::AlterSequence { name, if_exists, options } => self.alter_sequence(name, *if_exists, options),
+            Statement::RenameSequence { name, if_exists, to } => self.rename_one_sequence(name, *if_exists, to),
         }
     }
 

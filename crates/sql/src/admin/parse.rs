@@ -4,6 +4,7 @@
 //! CREATE|ALTER {ROLE|USER|GROUP} name [WITH] option …        DROP {ROLE|USER|GROUP} [IF EXISTS] name, …
 //! CREATE DATABASE name [WITH] [OWNER [=] role] …             ALTER DATABASE name …, DROP DATABASE [IF EXISTS] name
 //! GRANT|REVOKE [GRANT OPTION FOR] … ON … {TO|FROM} role, …   GRANT|REVOKE role, … {TO|FROM} role, …
+//! ALTER SEQUENCE name option …, RENAME TO name
 //! ALTER kind name OWNER TO role                              REASSIGN OWNED BY …, DROP OWNED BY …
 //! COMMENT ON kind name IS …                                  SET [SESSION] ROLE|SESSION AUTHORIZATION …
 //! VACUUM, ANALYZE, REINDEX, CLUSTER, CHECKPOINT, LOCK TABLE, LISTEN, UNLISTEN, NOTIFY, DISCARD …
@@ -12,7 +13,7 @@
 use compact_str::CompactString;
 use sqlparser::tokenizer::{Token, Word};
 
-use super::{Actor, Kind, LockTable, Object, On, RoleOption, Statement};
+use super::{Actor, Kind, LockTable, Object, On, RoleOption, SequenceOption, Statement};
 use crate::catalog::NAME_BYTES_MAX;
 use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
@@ -74,7 +75,7 @@ struct Reader<'t> {
     at: usize,
 }
 
-fn folded(word: &Word) -> CompactString {
+pub(crate) fn folded(word: &Word) -> CompactString {
     let mut name = match word.quote_style {
         Some(_) => CompactString::new(&word.value),
         None => CompactString::new(word.value.to_ascii_lowercase()),
@@ -205,7 +206,15 @@ impl Reader<'_> {
             if self.eat_any(ROLES).is_some() {
                 return self.alter_role().map(Some);
             }
-            return if self.eat(&["DATABASE"]) { self.alter_database().map(Some) } else { self.owner_to() };
+            if self.eat(&["DATABASE"]) {
+                return self.alter_database().map(Some);
+            }
+            let start = self.at;
+            if let Some(owner) = self.owner_to()? {
+                return Ok(Some(owner));
+            }
+            self.at = start;
+            return if self.eat(&["SEQUENCE"]) { self.alter_sequence().map(Some) } else { Ok(None) };
         }
         if self.eat(&["DROP"]) {
             if self.eat_any(ROLES).is_some() {
@@ -418,6 +427,79 @@ impl Reader<'_> {
             return Err(Error::unsupported("OWNER TO together with other changes"));
         }
         Ok(Some(Statement::Owner { object: Object { kind, name }, if_exists, to }))
+    }
+
+    // ---- sequences ----
+
+    fn alter_sequence(&mut self) -> Result<Statement> {
+        let if_exists = self.if_exists();
+        let name = self.qualified()?;
+        if self.eat(&["RENAME", "TO"]) {
+            return Ok(Statement::RenameSequence { name, if_exists, to: self.name()? });
+        }
+        let mut options = Vec::new();
+        while !matches!(self.peek(), Token::EOF | Token::SemiColon) {
+            options.push(self.sequence_option()?);
+        }
+        if options.is_empty() {
+            Err(syntax(self.peek()))
+        } else {
+            Ok(Statement::AlterSequence { name, if_exists, options })
+        }
+    }
+
+    fn sequence_option(&mut self) -> Result<SequenceOption> {
+        if self.eat(&["AS"]) {
+            return Ok(SequenceOption::Type(self.name()?));
+        }
+        if self.eat(&["INCREMENT"]) {
+            self.eat(&["BY"]);
+            return Ok(SequenceOption::Increment(self.long()?));
+        }
+        if self.eat(&["NO", "MINVALUE"]) {
+            return Ok(SequenceOption::Min(None));
+        }
+        if self.eat(&["NO", "MAXVALUE"]) {
+            return Ok(SequenceOption::Max(None));
+        }
+        if self.eat(&["MINVALUE"]) {
+            return Ok(SequenceOption::Min(Some(self.long()?)));
+        }
+        if self.eat(&["MAXVALUE"]) {
+            return Ok(SequenceOption::Max(Some(self.long()?)));
+        }
+        if self.eat(&["START"]) {
+            self.eat(&["WITH"]);
+            return Ok(SequenceOption::Start(self.long()?));
+        }
+        if self.eat(&["RESTART"]) {
+            let has_value = self.eat(&["WITH"]) || matches!(self.peek(), Token::Number(..) | Token::Minus);
+            return Ok(SequenceOption::Restart(if has_value { Some(self.long()?) } else { None }));
+        }
+        if self.eat(&["CACHE"]) {
+            return self.long().map(|_| SequenceOption::Cache);
+        }
+        if self.eat(&["NO", "CYCLE"]) {
+            return Ok(SequenceOption::Cycle(false));
+        }
+        if self.eat(&["CYCLE"]) {
+            return Ok(SequenceOption::Cycle(true));
+        }
+        if self.eat(&["OWNED", "BY"]) {
+            let owner = if self.eat(&["NONE"]) { None } else { Some(self.qualified()?) };
+            return Ok(SequenceOption::OwnedBy(owner));
+        }
+        Err(syntax(self.peek()))
+    }
+
+    fn long(&mut self) -> Result<i64> {
+        let sign = if self.eat_token(&Token::Minus) { "-" } else { "" };
+        let Token::Number(digits, _) = self.peek() else { return Err(syntax(self.peek())) };
+        let value = format!("{sign}{digits}").parse().map_err(|_| {
+            Error::new(SqlState::OUT_OF_RANGE, format!("value \"{sign}{digits}\" is out of range for type bigint"))
+        })?;
+        self.at += 1;
+        Ok(value)
     }
 
     // ---- grants ----

@@ -45,7 +45,7 @@ impl Session {
         Ok(())
     }
 
-    fn rename_relation(&mut self, name: &ast::ObjectName, to: &ast::ObjectName) -> Result<()> {
+    pub(crate) fn rename_relation(&mut self, name: &ast::ObjectName, to: &ast::ObjectName) -> Result<()> {
         let (_, to) = bind::qualified(to)?;
         let found = self.find_relation(name)?.ok_or_else(|| bind::no_such_relation(name))?;
         self.expect_owner_of(&found)?;

@@ -823,6 +823,59 @@ fn sequence_number(expr: &ast::Expr) -> Result<i64> {
         .map_err(|_| Error::new(SqlState::SYNTAX_ERROR, format!("a sequence's option is a number, not {expr}")))
 }
 
+/// The type that a sequence is declared with.
+pub(crate) fn sequence_type(declared: &ast::DataType) -> Result<Type> {
+    bind_type(declared).map(|declared| declared.ty)
+}
+
+/// Where a sequence's values lie; `None` is as far as its type goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SequenceBounds {
+    pub(crate) ty: Type,
+    pub(crate) increment: i64,
+    pub(crate) min: Option<i64>,
+    pub(crate) max: Option<i64>,
+}
+
+impl SequenceBounds {
+    /// The smallest value, the largest, and the first, which is the one at the beginning if `start` does not say.
+    ///
+    /// # Errors
+    /// 22023 if they contradict each other.
+    pub(crate) fn check(self, start: Option<i64>) -> Result<(i64, i64, i64)> {
+        let Self { ty, increment, min, max } = self;
+        let bad = |message: String| Error::new(SqlState::BAD_PARAMETER, message);
+        let (type_min, type_max) = match ty {
+            Type::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+            Type::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+            Type::Int8 => (i64::MIN, i64::MAX),
+            _ => return Err(bad("sequence type must be smallint, integer, or bigint".to_owned())),
+        };
+        if increment == 0 {
+            return Err(bad("INCREMENT must not be zero".to_owned()));
+        }
+        let min = min.unwrap_or(if increment > 0 { 1 } else { type_min });
+        let max = max.unwrap_or(if increment > 0 { type_max } else { -1 });
+        if min < type_min {
+            return Err(bad(format!("MINVALUE ({min}) is out of range for sequence data type {ty}")));
+        }
+        if max > type_max {
+            return Err(bad(format!("MAXVALUE ({max}) is out of range for sequence data type {ty}")));
+        }
+        if min >= max {
+            return Err(bad(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})")));
+        }
+        let start = start.unwrap_or(if increment > 0 { min } else { max });
+        if start < min {
+            return Err(bad(format!("START value ({start}) cannot be less than MINVALUE ({min})")));
+        }
+        if start > max {
+            return Err(bad(format!("START value ({start}) cannot be greater than MAXVALUE ({max})")));
+        }
+        Ok((min, max, start))
+    }
+}
+
 fn new_sequence(
     id: ObjectId,
     schema: CompactString,
@@ -832,13 +885,6 @@ fn new_sequence(
     owned_by: Option<(ObjectId, usize)>,
     owner: RoleId,
 ) -> Result<Sequence> {
-    let bad = |message: String| Error::new(SqlState::BAD_PARAMETER, message);
-    let (type_min, type_max) = match ty {
-        Type::Int2 => (i64::from(i16::MIN), i64::from(i16::MAX)),
-        Type::Int4 => (i64::from(i32::MIN), i64::from(i32::MAX)),
-        Type::Int8 => (i64::MIN, i64::MAX),
-        _ => return Err(bad("sequence type must be smallint, integer, or bigint".to_owned())),
-    };
     let (mut increment, mut min, mut max, mut start, mut cycle) = (1, None, None, None, false);
     for option in options {
         match option {
@@ -851,26 +897,6 @@ fn new_sequence(
             ast::SequenceOptions::Cycle(no) => cycle = !no,
         }
     }
-    if increment == 0 {
-        return Err(bad("INCREMENT must not be zero".to_owned()));
-    }
-    let min = min.unwrap_or(if increment > 0 { 1 } else { type_min });
-    let max = max.unwrap_or(if increment > 0 { type_max } else { -1 });
-    if min < type_min {
-        return Err(bad(format!("MINVALUE ({min}) is out of range for sequence data type {ty}")));
-    }
-    if max > type_max {
-        return Err(bad(format!("MAXVALUE ({max}) is out of range for sequence data type {ty}")));
-    }
-    if min >= max {
-        return Err(bad(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})")));
-    }
-    let start = start.unwrap_or(if increment > 0 { min } else { max });
-    if start < min {
-        return Err(bad(format!("START value ({start}) cannot be less than MINVALUE ({min})")));
-    }
-    if start > max {
-        return Err(bad(format!("START value ({start}) cannot be greater than MAXVALUE ({max})")));
-    }
+    let (min, max, start) = SequenceBounds { ty, increment, min, max }.check(start)?;
     Ok(Sequence { id, schema, name, type_oid: ty.oid(), start, increment, min, max, cycle, owned_by, owner, acl: None })
 }

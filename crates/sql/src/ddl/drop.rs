@@ -343,7 +343,7 @@ impl Session {
                     .cloned()
                     .collect();
                 for sequence in owned {
-                    self.restart_sequence(&sequence);
+                    self.restart_sequence(&sequence, None);
                 }
             }
         }

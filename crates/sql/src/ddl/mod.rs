@@ -11,6 +11,8 @@ mod alter;
 mod create;
 mod drop;
 
+pub(crate) use create::{SequenceBounds, sequence_type};
+
 use std::sync::Arc;
 
 use colibri_txn::{IfLocked, LockMode, Transaction};

@@ -120,6 +120,8 @@ pub(crate) struct Statement {
     bytes: usize,
     /// What each operator did, by place in the plan, if somebody asked.
     actuals: Option<HashMap<usize, Actual>>,
+    /// Rows that are only added to are taken exclusively nevertheless: the transaction is likely to read them.
+    adds_alone: bool,
 }
 
 /// What an operator did, for EXPLAIN ANALYZE.
@@ -188,7 +190,7 @@ fn out_of_memory(bytes_max: usize) -> Error {
 
 /// Bytes that a value takes when it is kept.
 #[inline]
-fn datum_bytes(value: &Datum) -> usize {
+pub(crate) fn datum_bytes(value: &Datum) -> usize {
     let heap = match value {
         Datum::Text(text) if text.is_heap_allocated() => text.capacity(),
         Datum::Bytes(bytes) => bytes.len(),
@@ -417,6 +419,11 @@ impl Execution {
         let slots = vec![Datum::Null; fragment.slots];
         let statement = Statement { actuals: Some(HashMap::new()), ..Statement::default() };
         Self { body: Body::Tree(Run::new(&fragment.root)), fragment, slots, statement, lists: RefCell::default() }
+    }
+
+    /// Has rows that are only added to taken exclusively.
+    pub(crate) fn add_alone(&mut self) {
+        self.statement.adds_alone = true;
     }
 
     /// Goes on: fills `out` with new rows in place of those in it.

@@ -343,7 +343,8 @@ impl Updates {
         {
             return Ok(());
         }
-        ex.txn.lock(&self.plan.space, &key, self.plan.lock_mode(), IfLocked::Wait)?;
+        let mode = if ex.statement.adds_alone { LockMode::Exclusive } else { self.plan.lock_mode() };
+        ex.txn.lock(&self.plan.space, &key, mode, IfLocked::Wait)?;
         self.new.clear();
         self.new.extend_from_slice(&row[..own_width]);
         assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;

@@ -7,7 +7,7 @@
 //! [`SHORT_NS`] on average one run in [`TIMED_EVERY`] is timed, and the total is the mean of those times all runs.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -51,6 +51,8 @@ struct Entry {
     /// Of copies that are gone.
     gone: Counts,
     copies: Mutex<Vec<Weak<Counter>>>,
+    /// See [`Counter::is_read_back`].
+    is_read_back: AtomicBool,
 }
 
 /// Counts, each read and written by itself.
@@ -164,6 +166,21 @@ impl Counter {
         add(&self.counts.conflicts, 1);
     }
 
+    /// Whether a transaction has read a row after this statement had added to it. Two that do so to one row at the same
+    /// time both hold it with the other, and each waits for the other to let go: of those, one has to fail. If the row is
+    /// taken exclusively from the start they pass one after the other. Rows that nobody reads back (totals, counters) go on
+    /// being added to side by side.
+    #[inline]
+    pub(super) fn is_read_back(&self) -> bool {
+        self.entry.is_read_back.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_read_back(&self) {
+        if !self.is_read_back() {
+            self.entry.is_read_back.store(true, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn planned(&self) {
         add(&self.counts.plans, 1);
     }
@@ -245,7 +262,7 @@ impl Activity {
 
 impl Entry {
     fn new(id: u64) -> Arc<Self> {
-        Arc::new(Self { id, gone: Counts::default(), copies: Mutex::default() })
+        Arc::new(Self { id, gone: Counts::default(), copies: Mutex::default(), is_read_back: AtomicBool::new(false) })
     }
 
     fn copy(self: &Arc<Self>) -> Arc<Counter> {

@@ -50,18 +50,19 @@ pub(super) struct Own {
 /// A sequence that a transaction has set back: nobody else uses the values that it gives until the transaction commits.
 pub(super) struct Restarted {
     sequence: Arc<Sequence>,
+    first: i64,
     /// What it gave last.
     last: Option<i64>,
 }
 
 impl Restarted {
-    pub(super) fn new(sequence: &Arc<Sequence>) -> Self {
-        Self { sequence: Arc::clone(sequence), last: None }
+    pub(super) fn new(sequence: &Arc<Sequence>, at: Option<i64>) -> Self {
+        Self { sequence: Arc::clone(sequence), first: at.unwrap_or(sequence.start), last: None }
     }
 
     fn next_value(&mut self) -> Result<i64> {
         let next = match self.last {
-            None => self.sequence.start,
+            None => self.first,
             Some(last) => super::engine::after(&self.sequence, last)?,
         };
         self.last = Some(next);
@@ -69,7 +70,7 @@ impl Restarted {
     }
 
     pub(super) fn keep(self, engine: &Engine) -> Result<()> {
-        engine.set_value(&self.sequence, self.last.unwrap_or(self.sequence.start), self.last.is_some())
+        engine.set_value(&self.sequence, self.last.unwrap_or(self.first), self.last.is_some())
     }
 }
 

@@ -48,13 +48,17 @@ pub(super) fn is_utility(statement: &Statement) -> bool {
 /// Whether a utility changes something.
 pub(super) fn writes(statement: &Statement) -> bool {
     match statement {
-        Statement::Explain { analyze, statement, options, .. } => {
-            let given = options.iter().flatten().rfind(|option| fold(&option.name) == "analyze");
-            given.map_or(*analyze, is_on) && !matches!(**statement, Statement::Query(_))
-        }
+        Statement::Explain { statement: inner, .. } => may_lock(statement) && !matches!(**inner, Statement::Query(_)),
         Statement::Execute { .. } => true,
         other => ddl::is_ddl(other),
     }
+}
+
+/// Whether a utility runs a query, which may lock rows and cannot run in a transaction that only reads then.
+pub(super) fn may_lock(statement: &Statement) -> bool {
+    let Statement::Explain { analyze, options, .. } = statement else { return false };
+    let given = options.iter().flatten().rfind(|option| fold(&option.name).starts_with("analy"));
+    given.map_or(*analyze, is_on)
 }
 
 /// Whether an option of EXPLAIN is on.
@@ -149,6 +153,7 @@ impl Session {
                     catalog: Arc::clone(&self.own.catalog),
                     catalog_changed: self.block.catalog_changed,
                     settings: self.own.settings.clone(),
+                    cursor_serial: self.cursor_serial,
                 };
                 self.block.savepoints.push(savepoint);
                 Ok(done("SAVEPOINT"))
@@ -304,9 +309,11 @@ impl Session {
         self.block.savepoints.truncate(at + 1);
         let savepoint = &self.block.savepoints[at];
         let settings = savepoint.settings.clone();
+        let serial = savepoint.cursor_serial;
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to)?;
+        self.drop_cursors_after(serial);
         self.own.catalog = catalog;
         self.block.catalog_changed = changed;
         self.own.settings = settings;
@@ -412,7 +419,9 @@ impl Session {
     /// The columns of what a utility gives.
     pub(super) fn utility_columns(&mut self, statement: &Statement) -> Result<Vec<ResultColumn>> {
         Ok(match statement {
-            Statement::Explain { .. } => vec![text_column("QUERY PLAN")],
+            Statement::Explain { options, format, .. } => {
+                vec![Explained::column(options.as_deref().unwrap_or_default(), format.as_ref())]
+            }
             Statement::ShowVariable { variable } => {
                 let name = setting_name(variable);
                 match name.as_str() {
@@ -600,48 +609,110 @@ impl Session {
         let Statement::Explain { analyze, verbose, statement, options, format, .. } = statement else {
             return Err(Error::internal("not EXPLAIN"));
         };
-        if format.is_some() {
-            return Err(Error::unsupported("EXPLAIN with a format other than text"));
-        }
-        let mut explain = ExplainOptions { verbose: *verbose, ..ExplainOptions::default() };
-        let mut analyze = *analyze;
-        for option in options.iter().flatten() {
-            let is_on = is_on(option);
-            match fold(&option.name).as_str() {
-                "analyze" => analyze = is_on,
-                "verbose" => explain.verbose = is_on,
-                "costs" => explain.costs = is_on,
-                "timing" => explain.timing = is_on,
-                "format" if option.arg.as_ref().is_some_and(|arg| !arg.to_string().eq_ignore_ascii_case("text")) => {
-                    return Err(Error::unsupported("EXPLAIN with a format other than text"));
-                }
-                "format" | "summary" | "buffers" | "settings" | "wal" => {}
-                other => {
-                    let message = format!("unrecognized EXPLAIN option \"{other}\"");
-                    return Err(Error::new(SqlState::SYNTAX_ERROR, message));
-                }
-            }
-        }
+        let Explained { show, analyze, summary, is_json } =
+            Explained::of(*analyze, *verbose, options.as_deref().unwrap_or_default(), format.as_ref())?;
         let inner = match &**statement {
             Statement::Execute { name: Some(name), .. } => {
                 crate::statement::parse(self.named_statement(name)?.text())?.pop()
             }
             _ => None,
         };
+        let began = std::time::Instant::now();
         let (fragment, _) = self.plan_inner("", inner.as_ref().unwrap_or(statement), &[])?;
+        let planning = ("Planning Time", began.elapsed().as_secs_f64() * 1e3);
         let fragment = Arc::new(fragment);
-        let lines = if analyze {
-            let started = std::time::Instant::now();
-            let mut execution = Execution::new_watched(Arc::clone(&fragment));
-            self.run_to_end(&mut execution, params)?;
-            let took = started.elapsed();
-            let mut lines = explain::explain(&fragment, Some(&execution), explain);
-            lines.push(format!("Execution Time: {:.3} ms", took.as_secs_f64() * 1e3));
-            lines
+        let (mut execution, mut times) = (None, vec![planning]);
+        if analyze {
+            let began = std::time::Instant::now();
+            let running = execution.insert(Execution::new_watched(Arc::clone(&fragment)));
+            self.run_to_end(running, params)?;
+            times.push(("Execution Time", began.elapsed().as_secs_f64() * 1e3));
+        }
+        times.retain(|_| summary);
+        let lines = if is_json {
+            vec![explain::explain_json(&fragment, execution.as_ref(), show, &times)]
         } else {
-            explain::explain(&fragment, None, explain)
+            let mut lines = explain::explain(&fragment, execution.as_ref(), show);
+            lines.extend(times.iter().map(|(name, ms)| format!("{name}: {ms:.3} ms")));
+            lines
         };
         Ok((text_rows(lines), "EXPLAIN".to_owned()))
+    }
+}
+
+/// What EXPLAIN was told to do.
+struct Explained {
+    show: ExplainOptions,
+    analyze: bool,
+    /// How long it took, behind the plan.
+    summary: bool,
+    is_json: bool,
+}
+
+impl Explained {
+    fn of(
+        analyze: bool,
+        verbose: bool,
+        options: &[ast::UtilityOption],
+        format: Option<&ast::AnalyzeFormatKind>,
+    ) -> Result<Self> {
+        let unsupported = || Error::unsupported("EXPLAIN with a format other than text and JSON");
+        let is_json = match format {
+            None => false,
+            Some(ast::AnalyzeFormatKind::Keyword(kind) | ast::AnalyzeFormatKind::Assignment(kind)) => match kind {
+                ast::AnalyzeFormat::TEXT => false,
+                ast::AnalyzeFormat::JSON => true,
+                _ => return Err(unsupported()),
+            },
+        };
+        let show = ExplainOptions { verbose, ..ExplainOptions::default() };
+        let mut explained = Self { show, analyze, summary: false, is_json };
+        let (mut summary, mut timing, mut wal) = (None, None, false);
+        for option in options {
+            let on = || is_on(option);
+            match fold(&option.name).as_str() {
+                "analyze" | "analyse" => explained.analyze = on(),
+                "verbose" => explained.show.verbose = on(),
+                "costs" => explained.show.costs = on(),
+                "timing" => timing = Some(on()),
+                "summary" => summary = Some(on()),
+                "wal" => wal = on(),
+                "format" => {
+                    let name = option.arg.as_ref().map(ToString::to_string).unwrap_or_default();
+                    explained.is_json = match name.trim_matches('\'').to_ascii_lowercase().as_str() {
+                        "text" => false,
+                        "json" => true,
+                        "xml" | "yaml" => return Err(unsupported()),
+                        other => {
+                            let message = format!("unrecognized value for EXPLAIN option \"format\": \"{other}\"");
+                            return Err(Error::new(SqlState::BAD_PARAMETER, message));
+                        }
+                    };
+                }
+                // There is nothing of the kind to be shown.
+                "buffers" | "settings" => _ = on(),
+                other => {
+                    let message = format!("unrecognized EXPLAIN option \"{other}\"");
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+                }
+            }
+        }
+        for (name, wanted) in [("WAL", wal), ("TIMING", timing == Some(true))] {
+            if wanted && !explained.analyze {
+                let message = format!("EXPLAIN option {name} requires ANALYZE");
+                return Err(Error::new(SqlState::BAD_PARAMETER, message));
+            }
+        }
+        explained.show.timing = timing.unwrap_or(true);
+        explained.summary = summary.unwrap_or(explained.analyze);
+        Ok(explained)
+    }
+
+    /// The type of what it gives.
+    fn column(options: &[ast::UtilityOption], format: Option<&ast::AnalyzeFormatKind>) -> ResultColumn {
+        let is_json = Self::of(true, false, options, format).is_ok_and(|explained| explained.is_json);
+        let ty = if is_json { Type::Json } else { Type::Text };
+        ResultColumn { name: "QUERY PLAN".into(), ty: ty.into(), origin: None }
     }
 }
 

@@ -109,6 +109,9 @@ impl Session {
         else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "a COPY statement was expected"));
         };
+        if !to {
+            self.settle_cursors_now()?;
+        }
         if self.state == TransactionState::Failed {
             return Err(in_failed_block());
         }

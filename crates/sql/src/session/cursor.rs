@@ -77,7 +77,7 @@ impl Session {
     pub fn abandon(&mut self, running: &mut Running) -> Result<Option<CommitTicket>> {
         match std::mem::replace(&mut running.stage, Stage::Over) {
             Stage::Giving(completion) => Ok(completion.and_then(|completion| completion.ticket)),
-            Stage::Begin | Stage::Over => Ok(None),
+            Stage::Begin | Stage::Fetch(_) | Stage::Over => Ok(None),
             Stage::Restart(savepoint) | Stage::Running { savepoint, .. } => {
                 if running.implicit {
                     drop(self.abort_txn());

@@ -43,6 +43,8 @@ struct Counter {
     called: bool,
     /// Values that the state on disk is ahead.
     left: i64,
+    /// From one to the next of these.
+    increment: i64,
 }
 
 impl Engine {
@@ -167,7 +169,7 @@ impl Engine {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let (value, called) = self.read_state(sequence)?.unwrap_or((sequence.start, false));
-                entry.insert(Counter { value, called, left: 0 })
+                entry.insert(Counter { value, called, left: 0, increment: sequence.increment })
             }
         })
     }
@@ -177,7 +179,8 @@ impl Engine {
         let mut counters = self.sequences.lock();
         let counter = self.counter(&mut counters, sequence)?;
         let next = if counter.called { after(sequence, counter.value)? } else { counter.value };
-        let mut left = counter.left;
+        // Those that were set aside are so many steps as the sequence took then.
+        let mut left = if counter.increment == sequence.increment { counter.left } else { 0 };
         if left == 0 {
             // As many values ahead as there are before the sequence's end.
             let mut ahead = next;
@@ -192,7 +195,7 @@ impl Engine {
         } else {
             left -= 1;
         }
-        *counter = Counter { value: next, called: true, left };
+        *counter = Counter { value: next, called: true, left, increment: sequence.increment };
         Ok(next)
     }
 
@@ -207,7 +210,7 @@ impl Engine {
         }
         let mut counters = self.sequences.lock();
         self.write_state(sequence.id, value, called)?;
-        counters.insert(sequence.id, Counter { value, called, left: 0 });
+        counters.insert(sequence.id, Counter { value, called, left: 0, increment: sequence.increment });
         Ok(())
     }
 

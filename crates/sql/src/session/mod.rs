@@ -18,6 +18,7 @@ mod control;
 mod copy;
 mod cursor;
 mod engine;
+mod named_cursor;
 mod plans;
 mod rows;
 mod serve;
@@ -30,9 +31,11 @@ use std::time::{Duration, Instant};
 
 use colibri_storage::TxnId;
 use colibri_txn::{
-    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, Transaction,
+    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, SpaceId,
+    Transaction,
 };
 use compact_str::CompactString;
+use smallvec::SmallVec;
 
 use crate::catalog::{self, Catalog, catalog_space, table_key};
 use crate::cluster::{self, Authority, Cluster, RoleId};
@@ -42,10 +45,12 @@ use crate::exec::{Batch, Context, Execution, Step};
 use crate::types::Type;
 use crate::value::Datum;
 
+use activity::Counter;
 use calls::Own;
 pub use copy::{Copy, CopyFrom, CopyTo};
 pub use cursor::Cursor;
 pub use engine::Engine;
+use named_cursor::{Fetch, OpenCursor};
 use plans::{Command, Plans};
 pub use plans::{Lifting, Prepared, ResultColumn};
 pub use rows::Rows;
@@ -86,6 +91,12 @@ pub struct Session {
     seen: TxnId,
     notices: Vec<Notice>,
     settings_version: u32,
+    /// The block at hand, or the next one, has conflicted before: it begins with the newest state, durable or not.
+    repeats: bool,
+    /// Cursors of the block at hand.
+    cursors: HashMap<CompactString, Box<OpenCursor>>,
+    /// Cursors that were declared so far.
+    cursor_serial: u64,
 }
 
 /// What belongs to a transaction block.
@@ -105,6 +116,8 @@ struct Block {
     role_before: Option<(RoleId, bool)>,
     /// Something was read or written already: the isolation can no more be chosen.
     used: bool,
+    /// Where statements have added to rows that others add to as well.
+    added: SmallVec<[(SpaceId, Arc<Counter>); 4]>,
 }
 
 struct NamedSavepoint {
@@ -113,6 +126,8 @@ struct NamedSavepoint {
     catalog: Arc<Catalog>,
     catalog_changed: bool,
     settings: settings::Settings,
+    /// Cursors that were declared before it.
+    cursor_serial: u64,
 }
 
 /// What a step came to.
@@ -173,6 +188,8 @@ enum Stage {
     /// It has broken off: its transaction is to go back to here.
     Restart(Savepoint),
     Giving(Option<Completion>),
+    /// It takes rows from a cursor.
+    Fetch(Fetch),
     Over,
 }
 
@@ -257,6 +274,9 @@ impl Session {
             seen: TxnId(0),
             notices: Vec::new(),
             settings_version: 0,
+            repeats: false,
+            cursors: HashMap::new(),
+            cursor_serial: 0,
         };
         session.settings_set();
         session
@@ -440,6 +460,10 @@ impl Session {
             self.settings_set();
         }
         self.block = Block::default();
+        if !self.cursors.is_empty() {
+            self.forget_cursors();
+        }
+        self.repeats = false;
         self.state = TransactionState::Idle;
     }
 
@@ -563,9 +587,9 @@ impl Session {
         run(txn, &mut cx)
     }
 
-    /// A sequence goes back to its start if the transaction commits.
-    pub(crate) fn restart_sequence(&mut self, sequence: &Arc<catalog::Sequence>) {
-        self.own.restarted.insert(sequence.id, calls::Restarted::new(sequence));
+    /// A sequence goes back to its start, or to a value, if the transaction commits.
+    pub(crate) fn restart_sequence(&mut self, sequence: &Arc<catalog::Sequence>, at: Option<i64>) {
+        self.own.restarted.insert(sequence.id, calls::Restarted::new(sequence, at));
     }
 
     // ---- statements ----
@@ -576,7 +600,7 @@ impl Session {
     /// Syntax, names, types: whatever can be said of a statement before it runs.
     pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         if self.state == TransactionState::Failed {
-            if crate::admin::parse(text)?.is_some() {
+            if crate::admin::parse(text)?.is_some() || named_cursor::parse(text)?.is_some() {
                 return Err(in_failed_block());
             }
             let ends = match crate::statement::scan(text)? {
@@ -629,7 +653,11 @@ impl Session {
             return Err(Error::new(SqlState("08P01"), message));
         }
         self.env.statement_us = env::clock_us();
-        Ok(Running {
+        Ok(self.at_start(prepared, params))
+    }
+
+    fn at_start(&self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Running {
+        Running {
             prepared: Arc::clone(prepared),
             params,
             implicit: self.state == TransactionState::Idle,
@@ -640,7 +668,7 @@ impl Session {
             begun: prepared.counter.as_ref().and_then(|counter| counter.begin()),
             batch: Batch::default(),
             catalog_before: None,
-        })
+        }
     }
 
     /// Goes on with a statement, for about as many rows looked at as the budget says. Puts rows into `out`.
@@ -650,11 +678,34 @@ impl Session {
     pub fn step(&mut self, running: &mut Running, out: &mut Rows, budget_rows: i64) -> Result<Progress> {
         match self.advance(running, out, budget_rows) {
             Ok(progress) => Ok(progress),
+            Err(error) if self.runs_again_after(running, &error) => {
+                self.abort_txn();
+                self.end_block(false);
+                running.kept.clear();
+                running.rows = 0;
+                running.stage = Stage::Begin;
+                if let Some(counter) = &running.prepared.counter {
+                    counter.conflicted();
+                }
+                Ok(Progress::Yield)
+            }
             Err(error) => {
                 self.statement_failed(running);
                 Err(error)
             }
         }
+    }
+
+    /// Whether a statement that is a transaction by itself has failed for others' sake only, and nobody has seen anything
+    /// of it: then it runs again, unseen.
+    fn runs_again_after(&self, running: &Running, error: &Error) -> bool {
+        let repeats = matches!(running.prepared.command, Command::Plan { .. } | Command::Utility(_));
+        error.is_retryable()
+            && running.implicit
+            && self.state == TransactionState::Idle
+            && repeats
+            && (running.keeps || running.rows == 0)
+            && !self.cancel.load(Ordering::Relaxed)
     }
 
     fn statement_failed(&mut self, running: &mut Running) {
@@ -669,6 +720,13 @@ impl Session {
 
     fn advance(&mut self, running: &mut Running, out: &mut Rows, mut budget_rows: i64) -> Result<Progress> {
         loop {
+            if matches!(running.stage, Stage::Begin)
+                && !self.cursors.is_empty()
+                && self.disturbs_cursors(running)
+                && let Some(progress) = self.settle_cursors(budget_rows)?
+            {
+                return Ok(progress);
+            }
             match &mut running.stage {
                 Stage::Begin => match self.begin_statement(running)? {
                     Begun::Done(completion) => {
@@ -703,13 +761,29 @@ impl Session {
                     running.stage = Stage::Over;
                     return Ok(Progress::Done(completion.ok_or_else(|| Error::internal("a statement ended twice"))?));
                 }
+                Stage::Fetch(fetch) => match self.fetch_on(fetch, out, budget_rows)? {
+                    Some(progress) => return Ok(progress),
+                    None => running.stage = Stage::Giving(Some(Completion { tag: fetch.tag(), ticket: None })),
+                },
                 Stage::Over => return Err(Error::internal("the statement is over")),
             }
         }
     }
 
+    /// Remembers of statements that added to rows that one of those rows was read in the same transaction.
+    fn note_read_back(&mut self) {
+        if self.block.added.is_empty() {
+            return;
+        }
+        let Some(space) = self.txn.as_mut().and_then(LocalTransaction::take_read_back) else { return };
+        for (_, counter) in self.block.added.iter().filter(|(added_to, _)| *added_to == space) {
+            counter.note_read_back();
+        }
+    }
+
     /// What an error that says to wait or to run again leads to. Others are handed on.
     fn pause(&mut self, running: &mut Running, error: Error) -> Result<Option<LockWait>> {
+        self.note_read_back();
         let savepoint = match &running.stage {
             Stage::Running { savepoint, .. } | Stage::Restart(savepoint) => *savepoint,
             _ => return Err(error),
@@ -725,8 +799,9 @@ impl Session {
                 .hint("The transaction might succeed if retried."));
             }
             None => {
-                // What failed is taken back, so that a block can go on behind a savepoint.
-                if let (Some(txn), false) = (&mut self.txn, running.implicit) {
+                // What failed is taken back, so that a block can go on behind a savepoint. What wrote nothing (a cursor may
+                // have begun a while ago) takes nothing with it that others did meanwhile.
+                if let (Some(txn), false, true) = (&mut self.txn, running.implicit, running.prepared.writes) {
                     txn.rollback_to(savepoint)?;
                 }
                 return Err(error);
@@ -768,6 +843,9 @@ impl Session {
         if let Command::Control(statement) = &prepared.command {
             return self.control(statement).map(Begun::Done);
         }
+        if let Command::Cursor(_) = &prepared.command {
+            return Ok(self.cursor_statement(running)?.map_or(Begun::Runs, Begun::Done));
+        }
         let begin = if running.implicit {
             let writes = prepared.writes || prepared.locks;
             let read_only = self.own.settings.is_on("default_transaction_read_only");
@@ -778,7 +856,7 @@ impl Session {
                 newest: writes,
             }
         } else {
-            Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: false }
+            Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: self.repeats }
         };
         self.block.used = true;
         self.ensure_txn(begin)?;
@@ -811,7 +889,13 @@ impl Session {
                 self.depend(prepared)?;
                 let txn = self.txn.as_ref().ok_or_else(|| Error::internal("a statement has no transaction"))?;
                 running.keeps = prepared.writes || prepared.locks || txn.has_writes();
-                let execution = Box::new(Execution::new(Arc::clone(fragment)));
+                let mut execution = Box::new(Execution::new(Arc::clone(fragment)));
+                if let (Some(space), Some(counter), false) = (prepared.adds_to, &prepared.counter, running.implicit) {
+                    match counter.is_read_back() {
+                        true => execution.add_alone(),
+                        false => self.block.note_added(space, counter),
+                    }
+                }
                 running.stage = Stage::Running { execution, savepoint };
                 Ok(())
             }
@@ -835,7 +919,7 @@ impl Session {
                 running.stage = Stage::Giving(Some(Completion { tag: String::new(), ticket }));
                 Ok(())
             }
-            Command::Control(_) => Err(Error::internal("what ends a transaction runs within one")),
+            Command::Control(_) | Command::Cursor(_) => Err(Error::internal("what ends a transaction runs within one")),
         }
     }
 
@@ -896,29 +980,13 @@ impl Session {
                 if let Some(counter) = &running.prepared.counter {
                     counter.end(running.begun.take(), affected);
                 }
+                self.note_read_back();
                 if self.own.settings_changed {
                     self.settings_set();
                 }
-                match self.finish_implicit(running) {
-                    Ok(ticket) => {
-                        running.stage = Stage::Giving(Some(Completion { tag, ticket }));
-                        Ok(None)
-                    }
-                    // Somebody was faster: nobody has seen anything of this statement yet.
-                    Err(error) if error.is_retryable() && running.implicit && running.keeps => {
-                        if self.cancel.load(Ordering::Relaxed) {
-                            return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
-                        }
-                        running.kept.clear();
-                        running.rows = 0;
-                        running.stage = Stage::Begin;
-                        if let Some(counter) = &running.prepared.counter {
-                            counter.conflicted();
-                        }
-                        Ok(None)
-                    }
-                    Err(error) => Err(error),
-                }
+                let ticket = self.finish_implicit(running)?;
+                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                Ok(None)
             }
         }
     }
@@ -1039,6 +1107,17 @@ fn in_failed_block() -> Error {
     )
 }
 
+impl Block {
+    fn note_added(&mut self, space: SpaceId, counter: &Arc<Counter>) {
+        /// Of a long transaction with many statements, the first ones.
+        const STATEMENTS_MAX: usize = 16;
+        let is_known = self.added.iter().any(|(_, known)| Arc::ptr_eq(known, counter));
+        if !is_known && self.added.len() < STATEMENTS_MAX {
+            self.added.push((space, Arc::clone(counter)));
+        }
+    }
+}
+
 impl Default for Block {
     fn default() -> Self {
         Self {
@@ -1051,6 +1130,7 @@ impl Default for Block {
             catalog_changed: false,
             role_before: None,
             used: false,
+            added: SmallVec::new(),
         }
     }
 }

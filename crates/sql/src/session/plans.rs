@@ -9,6 +9,7 @@ use colibri_txn::{Begin, Isolation, Key, LocalTransaction, Space, SpaceId, Trans
 use sqlparser::ast;
 
 use super::activity::Counter;
+use super::named_cursor::{self, CursorStatement};
 use super::{Session, TransactionState, control};
 use crate::admin;
 use crate::bind::{Binder, Need};
@@ -16,7 +17,7 @@ use crate::catalog::{Index, Table};
 use crate::cluster::Authority;
 use crate::error::{Error, Result, SqlState};
 use crate::lift::Lifted;
-use crate::plan::{Fragment, Node};
+use crate::plan::{AssignedValue, Fragment, Node};
 use crate::planner::{self, Sizes};
 use crate::record;
 use crate::statement::Scanned;
@@ -60,8 +61,12 @@ pub struct Prepared {
     pub(super) target: Option<u32>,
     /// It changes something.
     pub(super) writes: bool,
+    /// Its rows are in binary form, whatever the client says.
+    pub(super) is_binary: bool,
     /// It locks rows.
     pub(super) locks: bool,
+    /// It changes rows by nothing but adding to them, here.
+    pub(super) adds_to: Option<SpaceId>,
     version: u64,
     search_path: Vec<compact_str::CompactString>,
     /// Whose privileges it was found to be within.
@@ -87,6 +92,8 @@ pub(super) enum Command {
     Admin(Box<admin::Statement>),
     /// Begins or ends a transaction, or needs none.
     Control(Box<ast::Statement>),
+    /// Rows piece by piece.
+    Cursor(CursorStatement),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,6 +219,12 @@ impl Prepared {
         }
     }
 
+    /// Whether its rows are to be given in binary form to clients that ask by the simple protocol.
+    #[must_use]
+    pub fn is_binary(&self) -> bool {
+        self.is_binary
+    }
+
     /// Whether it changes something.
     #[must_use]
     pub fn writes(&self) -> bool {
@@ -244,6 +257,7 @@ impl Prepared {
             },
             Command::Utility(statement) | Command::Control(statement) => control::tag(statement),
             Command::Admin(statement) => statement.tag(),
+            Command::Cursor(statement) => statement.tag(),
         }
     }
 
@@ -263,6 +277,13 @@ fn locks_rows(node: &Node) -> bool {
         Node::Limit { input, .. } | Node::Project { input, .. } | Node::Sort { input, .. } => locks_rows(input),
         _ => false,
     }
+}
+
+/// Where a plan's rows are, if it does nothing but add to them.
+fn adds_to(node: &Node) -> Option<SpaceId> {
+    let Node::Update(update) = node else { return None };
+    let adds = |value: &AssignedValue| matches!(value, AssignedValue::Add { .. });
+    update.assignments.iter().all(|assignment| adds(&assignment.value)).then(|| update.table.space().id)
 }
 
 impl Session {
@@ -347,6 +368,9 @@ impl Session {
             prepared.command = Command::Admin(Box::new(statement));
             return Ok(Arc::new(prepared));
         }
+        if let Some(parsed) = named_cursor::parse(text)? {
+            return self.prepare_cursor(text, parsed, types).map(Arc::new);
+        }
         let scanned = crate::statement::scan(text)?;
         let prepared = if scanned.is_deep() {
             crate::statement::on_deep_stack(|| self.prepare_scanned(text, scanned, types))?
@@ -382,7 +406,7 @@ impl Session {
         }
     }
 
-    fn bare(&self, text: &str, command: Command) -> Prepared {
+    pub(super) fn bare(&self, text: &str, command: Command) -> Prepared {
         Prepared {
             text: text.to_owned(),
             command,
@@ -391,7 +415,9 @@ impl Session {
             used: Vec::new(),
             target: None,
             writes: false,
+            is_binary: false,
             locks: false,
+            adds_to: None,
             // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },
             search_path: self.own.search_path.clone(),
@@ -453,6 +479,7 @@ impl Session {
             let mut prepared = self.bare(text, Command::Utility(Box::new(statement)));
             if let Command::Utility(statement) = &prepared.command {
                 prepared.writes = control::writes(statement);
+                prepared.locks = control::may_lock(statement);
                 prepared.columns = self.utility_columns(statement)?;
             }
             return Ok(prepared);
@@ -478,6 +505,7 @@ impl Session {
             .collect();
         let mut prepared = self.bare(text, Command::Empty);
         prepared.locks = locks_rows(&fragment.root);
+        prepared.adds_to = adds_to(&fragment.root);
         prepared.writes = kind != Kind::Select;
         // A sequence's next value is taken even by a statement that only reads: it runs once.
         prepared.locks |= side_effects && kind == Kind::Select;

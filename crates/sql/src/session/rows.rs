@@ -33,6 +33,10 @@ impl Rows {
         &self.cells[index * self.width..(index + 1) * self.width]
     }
 
+    pub(crate) fn row_mut(&mut self, index: usize) -> &mut [Datum] {
+        &mut self.cells[index * self.width..(index + 1) * self.width]
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[Datum]> {
         (0..self.count).map(|index| self.row(index))

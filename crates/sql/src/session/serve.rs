@@ -90,6 +90,15 @@ impl Session {
         self.commit(false).map(Some)
     }
 
+    /// Takes back whatever block there is, the protocol's or the client's, so that all of it can be run again: what comes next
+    /// sees the newest state. What it had to say is forgotten.
+    pub fn take_back_block(&mut self) {
+        drop(self.abort_txn());
+        self.end_block(false);
+        self.notices.clear();
+        self.repeats = true;
+    }
+
     /// Ends a statement with an error that is not its own: a time limit, a cancellation while it waited. As after its own
     /// errors, it is taken back, and a block that it is in has failed.
     pub fn fail(&mut self, running: &mut Running) {
@@ -180,6 +189,21 @@ impl Prepared {
                     | Statement::Explain { analyze: false, .. }
             ),
             _ => false,
+        }
+    }
+
+    /// Whether running it again after its transaction was taken back is as though it ran for the first time. What changes
+    /// something beside the transaction cannot be repeated: roles, databases, prepared statements.
+    #[must_use]
+    pub fn is_repeatable(&self) -> bool {
+        use sqlparser::ast::Statement;
+        match &self.command {
+            Command::Empty | Command::Plan { .. } | Command::Cursor(_) => true,
+            Command::Utility(statement) => !matches!(&**statement, Statement::Prepare { .. }),
+            Command::Control(statement) => {
+                !matches!(&**statement, Statement::Deallocate { .. } | Statement::Discard { .. })
+            }
+            Command::Admin(_) => false,
         }
     }
 

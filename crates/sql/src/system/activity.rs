@@ -12,6 +12,7 @@ use crate::value::Datum;
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_stat_activity", sessions),
     ("pg_locks", locks),
+    ("pg_cursors", cursors),
     ("pg_settings", settings),
     ("pg_stat_database", databases),
     ("pg_stat_all_tables", all_tables),
@@ -79,6 +80,20 @@ fn relation_of_space(names: &Surroundings, space: u32) -> Option<u32> {
         }
         table.indexes.iter().find(|index| index.space == space).map(|index| index.id)
     })
+}
+
+fn cursors(env: &Env, rows: &mut Rows) -> Result<()> {
+    for cursor in &env.cursors {
+        rows.push([
+            text(&cursor.name),
+            text(&cursor.statement),
+            Datum::Bool(false),
+            Datum::Bool(cursor.is_binary),
+            Datum::Bool(cursor.is_scrollable),
+            Datum::Timestamp(cursor.declared_us),
+        ]);
+    }
+    Ok(())
 }
 
 fn locks(env: &Env, rows: &mut Rows) -> Result<()> {

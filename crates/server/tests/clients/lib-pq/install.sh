@@ -1,6 +1,6 @@
 # Builds the test program with lib/pq into the directory given.
 set -e
-command -v go
+command -v go || { echo "there is no go" >&2; exit 1; }
 mkdir -p "$1"
 cp "$(dirname "$0")/main.go" "$1/"
 cd "$1"

@@ -83,6 +83,38 @@ with psycopg.connect() as conn:
     except psycopg.errors.QueryCanceled:
         conn.rollback()
 
+# A cursor with a name is one of the server's, which gives its rows as they are asked for.
+with psycopg.connect() as conn:
+    with conn.cursor(name="by \"name\"") as cursor:
+        cursor.itersize = 100
+        cursor.execute("SELECT n, s FROM t WHERE n >= %s ORDER BY n", (1000,))
+        assert [column.name for column in cursor.description] == ["n", "s"]
+        assert cursor.fetchone()[0] == 1000
+        assert [n for n, _ in cursor.fetchmany(3)] == [1001, 1002, 1003]
+        assert [n for n, _ in cursor] == list(range(1004, 2000))
+        assert cursor.fetchone() is None
+    # More than anybody would wait for.
+    with conn.cursor(name="endless", binary=True) as cursor:
+        cursor.execute("SELECT g FROM generate_series(1, 1000000000000) AS g (g)")
+        assert cursor.fetchmany(5) == [(1,), (2,), (3,), (4,), (5,)]
+    with conn.cursor(name="both ways", scrollable=True) as cursor:
+        cursor.execute("SELECT n FROM t WHERE n >= 1000 ORDER BY n")
+        assert len(cursor.fetchall()) == 1000
+        cursor.scroll(10, mode="absolute")
+        assert cursor.fetchone() == (1010,)
+        cursor.scroll(-3)
+        assert cursor.fetchone() == (1008,)
+    # What is written while it is read does not show in it.
+    with conn.cursor(name="steady") as cursor:
+        cursor.execute("SELECT n FROM t WHERE n >= 1000 ORDER BY n")
+        for n, in cursor:
+            if n % 100 == 0:
+                conn.execute("INSERT INTO t (n) VALUES (%s)", (n + 5000,))
+            assert n < 2000
+    with conn.cursor(name="never executed"):
+        conn.execute("SELECT 1")
+    conn.rollback()
+
 # One writer of two goes on: serializable transactions that conflict are told so.
 with psycopg.connect() as one, psycopg.connect() as two:
     for conn in (one, two):
