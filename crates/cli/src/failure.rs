@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use colibri_bench::kv;
 
+use crate::number::counted;
+
 /// The outcome of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -30,6 +32,16 @@ pub(crate) enum Failure {
     /// What is to be written exists.
     #[error("{path} exists: choose a new name, or remove it first", path = path.display())]
     Exists { path: PathBuf },
+    /// What has to be a directory is something else.
+    #[error("{path} is not a directory, and a database is one: check the path", path = path.display())]
+    NotADirectory { path: PathBuf },
+    /// `doctor` found problems; they have been printed.
+    #[error(
+        "{dir} is no place for a database yet: {} above, each with what to do about it",
+        counted(*problems, "problem", "problems"),
+        dir = dir.display()
+    )]
+    Unfit { dir: PathBuf, problems: u64 },
     /// The operating system refused something that the command did itself.
     #[error("{action} {path}: {source}", path = path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
