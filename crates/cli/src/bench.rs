@@ -18,7 +18,9 @@ use crate::failure::Result;
 ///
 /// Results are a table on standard output and, with --json, a file.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  colibri bench kv --n 100000 --modes lazy,sync --rounds 3 --json results.json")]
+#[command(
+    after_help = "Examples:\n  colibri bench tpcc\n  colibri bench kv --n 100000 --modes lazy,sync --rounds 3 --json results.json"
+)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     bench: Bench,

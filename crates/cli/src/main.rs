@@ -47,7 +47,8 @@ use failure::Failure;
 #[derive(Debug, Parser)]
 #[command(name = "colibri", version = version::TEXT.as_str(), arg_required_else_help = true)]
 #[command(
-    after_help = "A database is a directory. Example:\n  mdb_dump -a lmdb-dir | colibri load birds && colibri check birds"
+    after_help = "A database is a directory, and so is what a server serves. Examples:\n  colibri sql birds\n  colibri serve nest\n  \
+                  colibri bench tpcc\n  colibri doctor\n  mdb_dump -a lmdb-dir | colibri load birds && colibri check birds"
 )]
 struct CommandLine {
     #[command(subcommand)]
@@ -56,7 +57,10 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Sql(sql::SqlArgs),
+    Serve(serve::ServeArgs),
     Bench(bench::BenchArgs),
+    Doctor(doctor::DoctorArgs),
     Check(check::CheckArgs),
     Stat(stat::StatArgs),
     Readers(readers::ReadersArgs),
@@ -65,9 +69,6 @@ enum Command {
     Restore(restore::RestoreArgs),
     Dump(dump::DumpArgs),
     Load(load::LoadArgs),
-    Sql(sql::SqlArgs),
-    Serve(serve::ServeArgs),
-    Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
@@ -101,59 +102,4 @@ fn main() -> ExitCode {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        CommandLine::command().debug_assert();
-    }
-
-    #[test]
-    fn every_command_shows_an_example_that_it_would_understand() {
-        let mut command = CommandLine::command();
-        command.build();
-        let examples = check_examples(&mut command, "colibri");
-        assert!(examples > 40, "{examples} examples: they are not found any more");
-    }
-
-    /// Each command's help has an example of itself, and what is in it can be parsed. Answers how many there are.
-    fn check_examples(command: &mut clap::Command, name: &str) -> usize {
-        let help = command.render_long_help().to_string();
-        let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{name} has none: {help}"));
-        let examples: Vec<_> = examples.replace("\\\n", " ").lines().flat_map(commands_of).collect();
-        assert!(examples.iter().any(|words| words.join(" ").starts_with(name)), "{name} has none of itself: {help}");
-        for words in &examples {
-            let parsed = CommandLine::try_parse_from(words);
-            assert!(parsed.is_ok(), "{name}: {words:?}: {}", parsed.err().map(|e| e.to_string()).unwrap_or_default());
-        }
-        let below = command.get_subcommands_mut().filter(|below| below.get_name() != "help");
-        let below: usize = below.map(|below| check_examples(below, &format!("{name} {}", below.get_name()))).sum();
-        examples.len() + below
-    }
-
-    /// The words of each `colibri …` of a line of a shell.
-    fn commands_of(line: &str) -> Vec<Vec<String>> {
-        let mut commands = vec![Vec::new()];
-        let mut word = None::<String>;
-        let mut quoted = false;
-        for c in line.chars().chain([' ']) {
-            match c {
-                '\'' => {
-                    quoted = !quoted;
-                    word.get_or_insert_default();
-                }
-                c if quoted => word.get_or_insert_default().push(c),
-                ' ' => {
-                    let Some(word) = word.take() else { continue };
-                    match word.as_str() {
-                        "|" | "&&" | ">" | "#" => commands.push(Vec::new()),
-                        _ => commands.last_mut().expect("there is one").push(word),
-                    }
-                }
-                c => word.get_or_insert_default().push(c),
-            }
-        }
-        commands.into_iter().filter(|words| words.first().is_some_and(|word| word == "colibri")).collect()
-    }
-}
+mod tests;
