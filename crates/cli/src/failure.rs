@@ -72,8 +72,11 @@ pub(crate) enum Failure {
     #[error("a statement failed")]
     Told { code: u8 },
     /// The server does not start.
-    #[error("{0}{}", serve_advice(.0))]
-    Serve(#[from] colibri_server::ServeError),
+    #[error("{source}{}", serve_advice(source))]
+    Serve {
+        #[from]
+        source: colibri_server::ServeError,
+    },
     /// The benchmark failed, or its results are not valid.
     #[error(transparent)]
     Bench(#[from] kv::Error),

@@ -43,7 +43,7 @@ fn links(line: &str) -> Vec<&str> {
 
 /// What a heading can be linked by.
 fn anchors(text: &str) -> BTreeSet<String> {
-    let headings = prose(text).filter_map(|line| line.starts_with('#').then(|| line.trim_start_matches('#').trim()));
+    let headings = prose(text).filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
     let anchor = |heading: &str| -> String {
         let kept = heading.to_lowercase();
         kept.chars()
