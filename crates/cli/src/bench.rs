@@ -29,7 +29,7 @@ pub(crate) struct BenchArgs {
 #[derive(Debug, Subcommand)]
 enum Bench {
     #[command(after_help = "Examples:\n  colibri bench tpcc --warehouses 1 --no-wait --duration 10s\n  \
-                            colibri bench tpcc --warehouses 10 --target postgres://postgres@localhost/bench --server-pid PID\n  \
+                            colibri bench tpcc --warehouses 10 --target postgres://postgres@localhost/bench --server-pid 4711\n  \
                             colibri bench tpcc load --dir data --warehouses 10 && colibri bench tpcc run --dir data --warehouses 10")]
     Tpcc(TpccArgs),
     #[command(after_help = "Examples:\n  colibri bench ycsb --workload a --records 100000 --duration 10s\n  \

@@ -54,7 +54,7 @@ fn python_with_psycopg_gets_along_with_the_server() {
     let Some(python) = python_with_psycopg() else { return };
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path());
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../colibri/examples/psycopg.py");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../colibri/examples/with_psycopg.py");
     let conninfo = format!("host=127.0.0.1 port={} user=postgres", server.port);
     let output = Command::new(python).arg(example).arg(conninfo).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

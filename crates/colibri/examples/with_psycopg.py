@@ -3,7 +3,7 @@
 
     pip install 'psycopg[binary]'
     colibri serve nest                 # in another terminal
-    python3 psycopg.py                 # or: python3 psycopg.py 'host=127.0.0.1 port=5433 user=postgres'
+    python3 with_psycopg.py                 # or: python3 with_psycopg.py 'host=127.0.0.1 port=5433 user=postgres'
 
 Nothing here is particular to Colibri but one thing: transactions are serializable unless asked otherwise, so one that
 meets a conflict is run again, as `attempt` does. Colibri does that by itself for single statements outside a transaction.
