@@ -46,7 +46,7 @@ use crate::target::{self, Failure, Place, Target};
 use crate::workload::load::{LoadProgress, Loaded};
 pub use crate::workload::stock::Mix;
 use crate::workload::stock::Stock;
-use crate::workload::tpcc::{Scale, Tpcc};
+use crate::workload::tpcc::{Scale, TPMC_MAX, Tpcc};
 use crate::workload::ycsb::Ycsb;
 pub use crate::workload::ycsb::{Distribution, Letter};
 use crate::workload::{Finding, Workload, load};
@@ -319,6 +319,13 @@ impl<'a> Bench<'a> {
         };
         let settings = Settings::of(&plan, 0, args.isolation.name(), &durability);
         let command: Vec<_> = std::env::args().collect();
+        let mut notes: Vec<_> = doubts(&environment).map(str::to_owned).collect();
+        if matches!(plan.pacing, Pacing::Terminals) {
+            notes.push(format!(
+                "terminals that key and think ask for at most {TPMC_MAX} new orders a minute and warehouse: --no-wait shows what the \
+                 target can do"
+            ));
+        }
         let result = RunResult {
             schema: SCHEMA,
             workload: workload.name().to_owned(),
@@ -327,7 +334,7 @@ impl<'a> Bench<'a> {
             target_about: String::new(),
             command: command.join(" "),
             ended_unix_s: 0,
-            notes: doubts(&environment).map(str::to_owned).collect(),
+            notes,
             env: environment,
             settings,
             valid: false,
