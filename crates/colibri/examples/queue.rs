@@ -19,7 +19,10 @@ fn main() -> Result<()> {
         "CREATE TABLE jobs (id bigserial PRIMARY KEY, flower text NOT NULL);
          CREATE TABLE done (job bigint PRIMARY KEY, worker int NOT NULL)",
     )?;
-    conn.execute("INSERT INTO jobs (flower) SELECT 'flower ' || n FROM generate_series(1, $1::bigint) AS s (n)", (JOBS,))?;
+    conn.execute(
+        "INSERT INTO jobs (flower) SELECT 'flower ' || n FROM generate_series(1, $1::bigint) AS s (n)",
+        (JOBS,),
+    )?;
 
     let failures = AtomicU32::new(0);
     std::thread::scope(|scope| {
