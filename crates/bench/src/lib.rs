@@ -32,6 +32,10 @@ mod trace;
 mod workload;
 mod workplace;
 
+/// The commit that this is built of, with `-dirty` if the sources differed from it; nothing outside a work tree of git, unless
+/// the variable `COLIBRI_COMMIT` said it at build time.
+pub const COMMIT: Option<&str> = option_env!("COLIBRI_COMMIT");
+
 /// The flags of a benchmark, as the command line would have them.
 #[cfg(test)]
 fn parse<A: clap::Args>(flags: &str) -> Result<A, clap::Error> {

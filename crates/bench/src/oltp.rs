@@ -23,7 +23,7 @@ pub(crate) mod result;
 pub(crate) mod table;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -47,7 +47,7 @@ use crate::target::{self, Failure, Place, Target};
 use crate::workload::load::{LoadProgress, Loaded};
 pub use crate::workload::stock::Mix;
 use crate::workload::stock::Stock;
-use crate::workload::tpcc::{Scale, Tpcc};
+use crate::workload::tpcc::{Scale, TPMC_MAX, Tpcc};
 use crate::workload::ycsb::Ycsb;
 pub use crate::workload::ycsb::{Distribution, Letter};
 use crate::workload::{Finding, Workload, load};
@@ -256,7 +256,8 @@ fn place(args: &CommonArgs) -> Result<(std::path::PathBuf, Option<Workplace>)> {
 /// Loads, runs and checks, as the flags say.
 pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()> {
     let plan = args.plan(&**workload)?;
-    results::ensure_writable(args.json.iter().chain(&args.html))?;
+    let files = Files::of(args, workload.name());
+    files.ensure_writable()?;
     let opened = open(args, workload)?;
     let environment = Environment::observe(opened.target.dir().unwrap_or(Path::new(".")));
     results::print_heading(&environment);
@@ -265,16 +266,59 @@ pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()>
     // What was measured before something failed is worth a look.
     let result = bench.finish(outcome)?;
     println!("{}", table::text(&result));
-    if let Some(path) = &args.json {
-        results::write_json(path, std::slice::from_ref(&result))?;
-    }
-    if let Some(path) = &args.html {
-        let title = format!("{} on {}", result.workload, result.target);
-        results::write(path, html::page(&title, std::slice::from_ref(&result)))?;
-    }
+    files.write(&result)?;
     match result.valid {
         true => Ok(()),
         false => Err(Error::InvalidResults { invalid: 1, total: 1 }),
+    }
+}
+
+/// The files that a result goes to.
+struct Files {
+    folder: Option<PathBuf>,
+    json: Option<PathBuf>,
+    html: Option<PathBuf>,
+}
+
+impl Files {
+    /// Those of the flags. If there are none, a result of all steps goes to a folder: it is worth a look, and a comparison.
+    fn of(args: &CommonArgs, workload: &str) -> Self {
+        let (json, html) = (args.json.clone(), args.html.clone());
+        if json.is_some() || html.is_some() || args.step != Step::All {
+            return Self { folder: None, json, html };
+        }
+        let folder = PathBuf::from(results::RESULTS_DEFAULT);
+        let file = |ending: &str| Some(folder.join(format!("{workload}.{ending}")));
+        Self { json: file("json"), html: file("html"), folder: Some(folder) }
+    }
+
+    fn make_folder(&self) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        std::fs::create_dir_all(folder).map_err(|error| Error::io("cannot create", folder, error))
+    }
+
+    fn ensure_writable(&self) -> Result<()> {
+        self.make_folder()?;
+        let outcome = results::ensure_writable(self.json.iter().chain(&self.html));
+        // Until there is a result; one that has older results in it stays.
+        self.folder.iter().for_each(|folder| _ = std::fs::remove_dir(folder));
+        outcome
+    }
+
+    fn write(&self, result: &RunResult) -> Result<()> {
+        self.make_folder()?;
+        let result = std::slice::from_ref(result);
+        if let Some(path) = &self.json {
+            results::write_json(path, result)?;
+        }
+        if let Some(path) = &self.html {
+            let title = format!("{} on {}", result[0].workload, result[0].target);
+            results::write(path, html::page(&title, result))?;
+        }
+        for path in self.html.iter().chain(&self.json) {
+            eprintln!("written: {}", path.display());
+        }
+        Ok(())
     }
 }
 
@@ -308,6 +352,13 @@ impl<'a> Bench<'a> {
         };
         let settings = Settings::of(&plan, 0, args.isolation.name(), &durability);
         let command: Vec<_> = std::env::args().collect();
+        let mut notes: Vec<_> = doubts(&environment).map(str::to_owned).collect();
+        if matches!(plan.pacing, Pacing::Terminals) {
+            notes.push(format!(
+                "terminals that key and think ask for at most {TPMC_MAX} new orders a minute and warehouse: --no-wait shows what the \
+                 target can do"
+            ));
+        }
         let result = RunResult {
             schema: SCHEMA,
             workload: workload.name().to_owned(),
@@ -316,7 +367,7 @@ impl<'a> Bench<'a> {
             target_about: String::new(),
             command: command.join(" "),
             ended_unix_s: 0,
-            notes: doubts(&environment).map(str::to_owned).collect(),
+            notes,
             env: environment,
             settings,
             valid: false,

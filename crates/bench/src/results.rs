@@ -12,7 +12,7 @@ use crate::kv::{Error, Result};
 use crate::plot::Plot;
 
 /// The folder that results go to unless a flag says otherwise.
-const RESULTS_DEFAULT: &str = "colibri-bench-results";
+pub(crate) const RESULTS_DEFAULT: &str = "colibri-bench-results";
 
 /// Where the results of an experiment go, as data and as a picture.
 #[derive(Debug, Clone, Default, Args)]

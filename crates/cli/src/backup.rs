@@ -42,6 +42,11 @@ pub(crate) fn run(args: &BackupArgs) -> Result<()> {
         })
     })?;
     writeln!(io::stdout(), "{}: {}", args.file.display(), summary(&info))?;
+    let later = db.read().map_err(Failure::engine(&args.dir))?.txn().0.saturating_sub(info.txn.0);
+    if later > 0 {
+        let later = counted(later, "transaction", "transactions");
+        eprintln!("colibri: note: {later} came after the last steady point and will be in the next backup");
+    }
     Ok(())
 }
 

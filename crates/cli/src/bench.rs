@@ -18,7 +18,9 @@ use crate::failure::Result;
 ///
 /// Results are a table on standard output and, with --json, a file.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  colibri bench kv --n 100000 --modes lazy,sync --rounds 3 --json results.json")]
+#[command(
+    after_help = "Examples:\n  colibri bench tpcc\n  colibri bench kv --n 100000 --modes lazy,sync --rounds 3 --json results.json"
+)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     bench: Bench,
@@ -28,7 +30,7 @@ pub(crate) struct BenchArgs {
 enum Bench {
     #[command(after_help = "Examples:\n  colibri bench tpcc --warehouses 1 --no-wait --duration 10s\n  \
                             colibri bench tpcc --miniature --no-wait --duration 5s --html tpcc.html\n  \
-                            colibri bench tpcc --warehouses 10 --target postgres://postgres@localhost/bench --server-pid PID\n  \
+                            colibri bench tpcc --warehouses 10 --target postgres://postgres@localhost/bench --server-pid 4711\n  \
                             colibri bench tpcc load --dir data --warehouses 10 && colibri bench tpcc run --dir data --warehouses 10")]
     Tpcc(TpccArgs),
     #[command(after_help = "Examples:\n  colibri bench ycsb --workload a --records 100000 --duration 10s\n  \

@@ -122,7 +122,7 @@ fn check_backups(paths: &[PathBuf], json: bool) -> Result<()> {
 fn misfit(before: &BackupInfo, info: &BackupInfo) -> Option<&'static str> {
     if info.database_id != before.database_id {
         Some("it is of another database than the one before it")
-    } else if info.since != Some(before.txn) {
+    } else if !info.adds_to(before) {
         Some("it does not add to the one before it")
     } else {
         None

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use colibri_bench::kv;
 
+use crate::number::counted;
+
 /// The outcome of a command.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -30,6 +32,33 @@ pub(crate) enum Failure {
     /// What is to be written exists.
     #[error("{path} exists: choose a new name, or remove it first", path = path.display())]
     Exists { path: PathBuf },
+    /// The directory of a server, which has databases in it and is none.
+    #[error(
+        "{dir} is the directory of a server, which keeps each database in {dir}/databases/NAME{}: give one of these, or connect to the server",
+        list(names),
+        dir = dir.display()
+    )]
+    OfAServer { dir: PathBuf, names: Vec<String> },
+    /// A database where a server's directory has to be.
+    #[error(
+        "{dir} is one database, and a server's directory holds several: make a new directory with `databases` in it, move {dir} there, \
+         and serve the new one",
+        dir = dir.display()
+    )]
+    OneDatabase { dir: PathBuf },
+    /// A server that nobody could reach.
+    #[error("nobody could connect: give --listen an address, or --socket a directory")]
+    ListensNowhere,
+    /// What has to be a directory is something else.
+    #[error("{path} is not a directory, and a database is one: check the path", path = path.display())]
+    NotADirectory { path: PathBuf },
+    /// `doctor` found problems; they have been printed.
+    #[error(
+        "{dir} is no place for a database yet: {} above, each with what to do about it",
+        counted(*problems, "problem", "problems"),
+        dir = dir.display()
+    )]
+    Unfit { dir: PathBuf, problems: u64 },
     /// The operating system refused something that the command did itself.
     #[error("{action} {path}: {source}", path = path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
@@ -43,8 +72,11 @@ pub(crate) enum Failure {
     #[error("a statement failed")]
     Told { code: u8 },
     /// The server does not start.
-    #[error(transparent)]
-    Serve(#[from] colibri_server::ServeError),
+    #[error("{source}{}", serve_advice(source))]
+    Serve {
+        #[from]
+        source: colibri_server::ServeError,
+    },
     /// The benchmark failed, or its results are not valid.
     #[error(transparent)]
     Bench(#[from] kv::Error),
@@ -84,9 +116,31 @@ impl Failure {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Bench(kv::Error::Usage { .. } | kv::Error::NotCompiledIn { .. }) => ExitCode::from(2),
+            Self::Bench(kv::Error::Usage { .. } | kv::Error::NotCompiledIn { .. }) | Self::ListensNowhere => {
+                ExitCode::from(2)
+            }
             _ => ExitCode::FAILURE,
         }
+    }
+}
+
+/// Names in brackets, a few of them.
+fn list(names: &[String]) -> String {
+    const NAMES_MAX: usize = 5;
+    let mut shown = names.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>();
+    if names.len() > NAMES_MAX {
+        shown.push("…".to_owned());
+    }
+    if shown.is_empty() { String::new() } else { format!(" ({})", shown.join(", ")) }
+}
+
+/// What to do about a server that does not start, where its own words leave that open.
+fn serve_advice(error: &colibri_server::ServeError) -> &'static str {
+    match error {
+        colibri_server::ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+            ": somebody listens there; end them, or choose another address (--listen, --metrics, --socket)"
+        }
+        _ => "",
     }
 }
 
@@ -100,6 +154,8 @@ fn explain(error: &colibri::Error, dir: &Path) -> String {
         colibri::Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
             format!("{} is not a directory, and a database is one: check the path", dir.display())
         }
+        // The names of options are those of flags, with another line between words.
+        colibri::Error::InvalidOption { option, reason } => format!("--{} {reason}", option.replace('_', "-")),
         colibri::Error::DurabilityDiffers { .. } => {
             format!(
                 "{} is open in a process that writes without the log: run the command again once it has ended",
@@ -127,6 +183,8 @@ fn backup_advice(error: &colibri::Error) -> &'static str {
     }
 }
 
+const MAKES_A_DATABASE: &str = ": check the path; `colibri sql` and `colibri load` make a new database";
+
 /// What to do about an error of the engine, where its own words leave that open.
 fn advice(error: &colibri::Error, dir: &Path) -> String {
     let dir = dir.display();
@@ -134,12 +192,12 @@ fn advice(error: &colibri::Error, dir: &Path) -> String {
         colibri::Error::NotFound { path } if path.join("data.mdb").exists() => {
             format!(", but one of LMDB: `mdb_dump -a {dir} | colibri load NEW_DIR` takes it over")
         }
-        colibri::Error::NotFound { .. } => ": check the path; `colibri load` makes a new database".to_owned(),
+        colibri::Error::NotFound { .. } => MAKES_A_DATABASE.to_owned(),
         colibri::Error::Corrupted { .. } => {
             format!(": restore a backup, or save other tables with `colibri dump --table NAME {dir}`")
         }
         colibri::Error::NoSuchTable { .. } => format!(": `colibri stat {dir}` lists the tables"),
-        colibri::Error::NotADatabase { .. } => ": check the path; `colibri load` makes a new database".to_owned(),
+        colibri::Error::NotADatabase { .. } => MAKES_A_DATABASE.to_owned(),
         colibri::Error::DiskFull { .. } => "; make room and run the command again".to_owned(),
         _ => String::new(),
     }

@@ -19,12 +19,15 @@ mod backup;
 mod bench;
 mod check;
 mod columns;
+mod completions;
 mod copy;
 mod database;
+mod doctor;
 mod dump;
 mod dump_sql;
 mod failure;
 mod load;
+mod man;
 mod new_file;
 mod number;
 mod readers;
@@ -32,18 +35,20 @@ mod restore;
 mod serve;
 mod sql;
 mod stat;
+mod version;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Failure;
 
 /// A transactional database that costs nothing while idle.
 #[derive(Debug, Parser)]
-#[command(name = "colibri", version, arg_required_else_help = true)]
+#[command(name = "colibri", version = version::TEXT.as_str(), arg_required_else_help = true)]
 #[command(
-    after_help = "A database is a directory. Example:\n  mdb_dump -a lmdb-dir | colibri load birds && colibri check birds"
+    after_help = "A database is a directory, and so is what a server serves. Examples:\n  colibri sql birds\n  colibri serve nest\n  \
+                  colibri bench tpcc\n  colibri doctor\n  mdb_dump -a lmdb-dir | colibri load birds && colibri check birds"
 )]
 struct CommandLine {
     #[command(subcommand)]
@@ -52,7 +57,10 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Sql(sql::SqlArgs),
+    Serve(serve::ServeArgs),
     Bench(bench::BenchArgs),
+    Doctor(doctor::DoctorArgs),
     Check(check::CheckArgs),
     Stat(stat::StatArgs),
     Readers(readers::ReadersArgs),
@@ -61,8 +69,8 @@ enum Command {
     Restore(restore::RestoreArgs),
     Dump(dump::DumpArgs),
     Load(load::LoadArgs),
-    Sql(sql::SqlArgs),
-    Serve(serve::ServeArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +86,9 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Serve(args) => serve::run(args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completions(args) => completions::run(&args, CommandLine::command()),
+        Command::Man(args) => man::run(&args, CommandLine::command()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -91,21 +102,4 @@ fn main() -> ExitCode {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        CommandLine::command().debug_assert();
-    }
-
-    #[test]
-    fn every_command_shows_an_example() {
-        for command in CommandLine::command().get_subcommands_mut() {
-            let help = command.render_long_help().to_string();
-            assert!(help.contains("Example"), "{help}");
-        }
-    }
-}
+mod tests;

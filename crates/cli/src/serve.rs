@@ -1,13 +1,14 @@
 //! `colibri serve`: a server for PostgreSQL's clients.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use colibri_runtime::Cpus;
 use colibri_server::{Auth, LogFormat, Options};
 
-use crate::failure::Result;
+use crate::database::{is_database, is_of_a_server};
+use crate::failure::{Failure, Result};
 
 /// Serve databases to PostgreSQL's clients
 ///
@@ -90,9 +91,26 @@ fn duration(text: &str) -> std::result::Result<Duration, String> {
     number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(bad)
 }
 
+/// A directory that a server can have: its own, an empty one, or none yet.
+fn ensure_for_a_server(dir: &Path) -> Result<()> {
+    if dir.exists() && !dir.is_dir() {
+        return Err(Failure::NotADirectory { path: dir.to_owned() });
+    }
+    match is_database(dir) && !is_of_a_server(dir) {
+        true => Err(Failure::OneDatabase { dir: dir.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 pub(crate) fn run(args: ServeArgs) -> Result<()> {
+    ensure_for_a_server(&args.dir)?;
     let mut options = Options::new(args.dir);
     options.listen = args.listen.into_iter().filter(|address| address != "none").collect();
+    // Or systemd does it, and hands its sockets on.
+    let is_activated = std::env::var_os("LISTEN_FDS").is_some();
+    if options.listen.is_empty() && args.socket.is_none() && !is_activated {
+        return Err(Failure::ListensNowhere);
+    }
     options.socket_dir = args.socket;
     options.connections_max = args.max_connections as usize;
     options.cpus = args.cpus;

@@ -509,7 +509,7 @@ fn long_keys_load_into_larger_pages() {
     let outcome = place.run_with_input("load large --page-size 16384", &dump);
     assert_eq!(outcome.code, 0, "{}", outcome.errors);
     check_failed(&place.run_with_input("load large --page-size 4096", &dump), "pages of 16384 bytes");
-    check_failed(&place.run_with_input("load other --page-size 5000", &dump), "power of two");
+    check_failed(&place.run_with_input("load other --page-size 5000", &dump), "--page-size must be a power of two");
 }
 
 #[test]
@@ -584,4 +584,37 @@ fn a_small_benchmark_runs_and_its_results_parse() {
         assert!(result["latency_us"]["p99"].is_number() && result["cost"].is_object() && result["env"].is_object());
     }
     assert!(!place.path("data").exists(), "the benchmark left its databases behind");
+}
+
+/// A server's directory has databases in it and looks like one; an empty database made in it would hide them.
+#[test]
+fn databases_and_directories_of_servers_are_told_apart() {
+    let place = Place::with_birds();
+    for dir in ["nest/cluster", "nest/databases/postgres", "nest/databases/birds"] {
+        make_birds(&place.path(dir)).expect("a database");
+    }
+    let before = fs::read_dir(place.path("nest")).expect("a directory").count();
+    for words in
+        ["sql nest -c SELECT", "check nest", "stat nest", "load nest --input birds", "copy nest new", "backup nest new"]
+    {
+        place.check_fails(words, "nest/databases/NAME (birds, postgres)");
+    }
+    assert_eq!(fs::read_dir(place.path("nest")).expect("a directory").count(), before, "nothing was made in it");
+    place.run_well("check nest/databases/birds");
+
+    place.check_fails("serve birds --listen 127.0.0.1:0", "birds is one database");
+    assert!(!place.path("birds/cluster").exists());
+    fs::write(place.path("notes"), "").expect("a file");
+    place.check_fails("serve notes --listen 127.0.0.1:0", "notes is not a directory");
+}
+
+#[test]
+fn a_server_that_nobody_could_reach_does_not_start() {
+    let place = Place::new();
+    let outcome = place.run("serve nest --listen none");
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.errors.contains("--socket"), "{}", outcome.errors);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address");
+    place.check_fails(&format!("serve nest --listen {address}"), "somebody listens there");
 }

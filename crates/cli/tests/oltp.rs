@@ -197,3 +197,12 @@ fn the_highest_load_is_searched_for() {
     let found = &results(&dir.path().join("f.json"))[0]["find_max"];
     assert!(found["probes"].as_array().unwrap().len() > 2, "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn a_result_that_no_file_is_named_for_goes_to_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    succeed(dir.path(), &format!("stock --workload put-rand-order {QUICK}"));
+    let folder = dir.path().join("colibri-bench-results");
+    assert_eq!(results(&folder.join("stock.json"))[0]["valid"], true);
+    assert!(std::fs::read_to_string(folder.join("stock.html")).unwrap().starts_with("<!DOCTYPE html>"));
+}

@@ -57,6 +57,15 @@ struct Summing<'a> {
     bytes: u64,
 }
 
+impl BackupInfo {
+    /// Whether this is what has changed since `before`, so that both together give back the state of this one. What has
+    /// changed since a database was empty is all of it: a full backup adds to that of an empty one.
+    #[must_use]
+    pub fn adds_to(&self, before: &Self) -> bool {
+        self.database_id == before.database_id && self.since.unwrap_or(TxnId(0)) == before.txn
+    }
+}
+
 impl Summing<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.sum.update(bytes);
@@ -119,7 +128,7 @@ impl Database {
         out.write(&sum.to_le_bytes())?;
         Ok(BackupInfo {
             database_id,
-            since: since.map(|before| before.txn),
+            since: (oldest.0 > 0).then_some(oldest),
             txn: root.txn,
             page_size: pager.page_size() as u32,
             pages: written,
@@ -240,7 +249,7 @@ fn restore_file(inputs: &mut [Box<dyn Read>], new_path: &Path, path: &Path) -> R
         let reason = match (before, info.since) {
             (None, Some(_)) => "the first is not a full backup",
             (Some(before), _) if before.database_id != info.database_id => "they are of different databases",
-            (Some(before), since) if since != Some(before.txn) => "one does not follow the one before it",
+            (Some(before), _) if !info.adds_to(before) => "one does not follow the one before it",
             _ => "",
         };
         if !reason.is_empty() {

@@ -110,7 +110,7 @@ pub fn load(db: &Database, input: &mut dyn BufRead, options: &LoadOptions) -> Re
     // start or no dump at all.
     let mut next = parser.next_header()?;
     if next.is_none() {
-        return Err(Error::InvalidDump { line: 1, reason: "the input is empty: nothing was loaded".to_owned() });
+        return Err(Error::InvalidDump { line: 1, reason: "the input is empty".to_owned() });
     }
     let mut loader = Loader { txn: db.write()?, options, names: BTreeSet::new(), report: LoadReport::default() };
     while let Some(header) = next {

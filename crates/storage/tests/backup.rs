@@ -61,6 +61,22 @@ fn a_full_backup_and_incremental_ones_give_back_each_state() {
     }
 }
 
+/// A backup of what had changed since an empty one was refused as one that does not follow it: transaction 0 stood for none.
+#[test]
+fn a_backup_of_an_empty_database_can_be_added_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), &Options::new()).unwrap();
+    let (empty, empty_bytes) = backup(&db, None);
+    let (still_empty, still_empty_bytes) = backup(&db, Some(&empty));
+    assert!(still_empty.adds_to(&empty));
+    (0..5).for_each(|_| _ = commit_next(&db).unwrap());
+    let (first, first_bytes) = backup(&db, Some(&empty));
+    let (second, second_bytes) = backup(&db, Some(&first));
+    assert!(first.adds_to(&empty) && second.adds_to(&first) && !second.adds_to(&empty));
+    assert_restores(&[&empty_bytes, &still_empty_bytes], 0);
+    assert_restores(&[&empty_bytes, &still_empty_bytes, &first_bytes, &second_bytes], 5);
+}
+
 #[test]
 fn an_incremental_backup_costs_what_has_changed() {
     use colibri_storage::TableKind;

@@ -30,7 +30,7 @@ impl Environment {
     pub(crate) fn observe(dir: &Path) -> Self {
         let uname = rustix::system::uname();
         Self {
-            commit: option_env!("COLIBRI_COMMIT").map_or_else(unknown, str::to_owned),
+            commit: crate::COMMIT.map_or_else(unknown, str::to_owned),
             cpu: cpu().unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),

@@ -143,10 +143,11 @@ pub struct CommonArgs {
     /// Runs that --find-max confirms its result with
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-    /// File to write the result to, as a JSON array
+    /// File to write the result to, as a JSON array [default: for all steps, colibri-bench-results/WORKLOAD.json, unless
+    /// there is --html]
     #[arg(long)]
     pub json: Option<PathBuf>,
-    /// File to write the result to, as a page with charts that needs nothing else
+    /// File to write the result to, as a page with charts that needs nothing else [default: likewise, WORKLOAD.html]
     #[arg(long)]
     pub html: Option<PathBuf>,
 }

@@ -29,6 +29,7 @@ use colibri::{Durability, Options, sql};
 
 use crate::database::open;
 use crate::failure::{Failure, Result};
+use crate::version;
 use format::Format;
 use input::{Editor, Reader};
 use shell::{Ran, Shell, Stop};
@@ -163,6 +164,6 @@ fn open_script(path: &Path) -> Result<BufReader<File>> {
 }
 
 fn greet(dir: &Path) -> io::Result<()> {
-    let version = env!("CARGO_PKG_VERSION");
+    let version = &*version::TEXT;
     writeln!(io::stdout(), "colibri {version}, {}. Type \\? for help, \\q to quit.\n", dir.display())
 }

@@ -1,0 +1,127 @@
+//! The tree as a whole: which crate may know which, why each dependency is there, where `unsafe` may be.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Arrows point one way: each crate, and the only ones of this workspace that it may depend on.
+const GRAPH: [(&str, &[&str]); 8] = [
+    ("colibri-storage", &[]),
+    ("colibri-runtime", &[]),
+    ("colibri-txn", &["colibri-storage"]),
+    ("colibri-sql", &["colibri-storage", "colibri-txn"]),
+    ("colibri-server", &["colibri-runtime", "colibri-sql", "colibri-storage", "colibri-txn"]),
+    ("colibri-db", &["colibri-sql", "colibri-storage", "colibri-txn"]),
+    ("colibri-bench", &["colibri-db", "colibri-runtime", "colibri-txn"]),
+    ("colibri-cli", &["colibri-bench", "colibri-db", "colibri-runtime", "colibri-server"]),
+];
+
+/// What the benchmark measures Colibri beside: C, C++, or large, and so never in the way of a build that does not ask for it.
+const RIVALS: [&str; 6] = ["lmdb-master-sys", "signet-mdbx-sys", "redb", "rusqlite", "rocksdb", "tokio"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn packages() -> Vec<serde_json::Value> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]).current_dir(root());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// Dependencies of the library or binary itself: not those of its tests.
+fn dependencies(package: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value> {
+    package["dependencies"].as_array().unwrap().iter().filter(|dependency| dependency["kind"].is_null())
+}
+
+#[test]
+fn crates_know_only_those_below_them() {
+    let packages = packages();
+    let names: BTreeSet<_> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    assert_eq!(names, GRAPH.iter().map(|(name, _)| *name).collect(), "the graph above has all crates");
+    for package in &packages {
+        let name = package["name"].as_str().unwrap();
+        let found: BTreeSet<_> = dependencies(package)
+            .filter_map(|dependency| dependency["name"].as_str())
+            .filter(|name| names.contains(name))
+            .collect();
+        let (_, expected) = GRAPH.iter().find(|(known, _)| *known == name).unwrap();
+        assert_eq!(found, expected.iter().copied().collect(), "{name} depends on other crates than it may");
+    }
+}
+
+#[test]
+fn rivals_are_never_part_of_a_build_that_does_not_ask_for_them() {
+    for package in packages() {
+        for dependency in dependencies(&package) {
+            let name = dependency["name"].as_str().unwrap();
+            if RIVALS.contains(&name) {
+                assert_eq!(package["name"], "colibri-bench", "{name} is for the benchmark only");
+                assert_eq!(dependency["optional"], true, "{name} has to be behind a feature");
+            }
+        }
+        let default = &package["features"]["default"];
+        assert!(default.is_null(), "{}: features are asked for, none is on by default: {default}", package["name"]);
+    }
+}
+
+#[test]
+fn every_dependency_has_its_reason_beside_it() {
+    for package in packages() {
+        let path = package["manifest_path"].as_str().unwrap();
+        let text = fs::read_to_string(path).unwrap();
+        let (mut in_dependencies, mut has_reason) = (false, false);
+        for line in text.lines() {
+            match line.chars().next() {
+                Some('[') => (in_dependencies, has_reason) = (line.contains("dependencies]"), false),
+                Some('#') => has_reason = true,
+                None => has_reason = false,
+                // A crate of this workspace is its own reason.
+                Some(_) if in_dependencies && !line.starts_with("colibri-") => {
+                    assert!(has_reason, "{path}: {line:?} has no sentence that says why");
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_is_only_where_the_map_says() {
+    let map = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    let (_, section) = map.split_once("## Where `unsafe` lives").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    // | `storage/src/disk.rs` | why |
+    let listed: BTreeSet<_> =
+        section.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect();
+    let crates = root().join("crates");
+    let mut found = BTreeSet::new();
+    for path in files_below(&crates, "rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        if text.lines().any(|line| {
+            line.starts_with("#![allow(unsafe_code") || line.trim_start().starts_with("#[allow(unsafe_code")
+        }) {
+            found.insert(path.strip_prefix(&crates).unwrap().display().to_string());
+        }
+    }
+    assert_eq!(found, listed, "modules that allow unsafe code, and those that docs/ARCHITECTURE.md lists");
+}
+
+fn files_below(dir: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(files_below(&path, extension)),
+            false if path.extension().is_some_and(|found| found == extension) => files.push(path),
+            false => {}
+        }
+    }
+    files
+}

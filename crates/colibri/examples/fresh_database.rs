@@ -1,0 +1,103 @@
+//! A fresh database for each test, of a program that keeps its data in Colibri: `cargo test --example fresh_database`.
+//!
+//! A database is a directory, and opening one takes no server and no port. So each test has its own, with the
+//! real schema, all of them run side by side, and nothing is left behind. `NoSync` takes the disk out of it; all else
+//! is as in production, isolation and constraints included.
+
+use colibri::sql::{Connection, Database, Result};
+
+const SCHEMA: &str = "
+    CREATE TABLE accounts (owner text PRIMARY KEY, cents bigint NOT NULL CHECK (cents >= 0));
+    CREATE TABLE transfers (id serial PRIMARY KEY, payer text NOT NULL REFERENCES accounts, payee text NOT NULL
+        REFERENCES accounts, cents bigint NOT NULL CHECK (cents > 0))";
+
+/// What is tested: moves money, or changes nothing.
+fn transfer(conn: &mut Connection, payer: &str, payee: &str, cents: i64) -> Result<()> {
+    conn.transaction(|tx| {
+        tx.execute("UPDATE accounts SET cents = cents - $2 WHERE owner = $1", (payer, cents))?;
+        tx.execute("UPDATE accounts SET cents = cents + $2 WHERE owner = $1", (payee, cents))?;
+        tx.execute("INSERT INTO transfers (payer, payee, cents) VALUES ($1, $2, $3)", (payer, payee, cents)).map(drop)
+    })
+}
+
+fn balance(conn: &mut Connection, owner: &str) -> Result<i64> {
+    conn.query_row("SELECT cents FROM accounts WHERE owner = $1", (owner,))?.get(0)
+}
+
+/// A database that goes away with its directory, when the value is dropped.
+struct Fresh {
+    db: Database,
+    _dir: tempfile::TempDir,
+}
+
+fn fresh() -> Result<Fresh> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = colibri::Options::new().durability(colibri::Durability::NoSync);
+    let db = Database::open_with(dir.path(), &options)?;
+    db.connect().batch(SCHEMA)?;
+    db.connect().batch("INSERT INTO accounts VALUES ('Ada', 500), ('Grace', 0)")?;
+    Ok(Fresh { db, _dir: dir })
+}
+
+fn main() -> Result<()> {
+    let fresh = fresh()?;
+    let mut conn = fresh.db.connect();
+    transfer(&mut conn, "Ada", "Grace", 200)?;
+    println!(
+        "Grace has {} cents. The tests of this program: cargo test --example fresh_database",
+        balance(&mut conn, "Grace")?
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_moves() -> Result<()> {
+        let fresh = fresh()?;
+        let mut conn = fresh.db.connect();
+        transfer(&mut conn, "Ada", "Grace", 200)?;
+        assert_eq!((balance(&mut conn, "Ada")?, balance(&mut conn, "Grace")?), (300, 200));
+        Ok(())
+    }
+
+    #[test]
+    fn more_than_there_is_moves_nothing() -> Result<()> {
+        let fresh = fresh()?;
+        let mut conn = fresh.db.connect();
+        let error = transfer(&mut conn, "Grace", "Ada", 1).expect_err("Grace has nothing");
+        assert_eq!(error.report().constraint.as_deref(), Some("accounts_cents_check"));
+        assert_eq!((balance(&mut conn, "Ada")?, balance(&mut conn, "Grace")?), (500, 0));
+        Ok(())
+    }
+
+    #[test]
+    fn nobody_pays_to_nobody() -> Result<()> {
+        let fresh = fresh()?;
+        let mut conn = fresh.db.connect();
+        let error = transfer(&mut conn, "Ada", "Alan", 1).expect_err("there is no Alan");
+        assert_eq!(error.state().0, "23503");
+        assert_eq!(balance(&mut conn, "Ada")?, 500);
+        Ok(())
+    }
+
+    #[test]
+    fn money_stays_the_same_when_all_pay_at_once() -> Result<()> {
+        let fresh = fresh()?;
+        std::thread::scope(|scope| {
+            let payers: Vec<_> = [("Ada", "Grace"), ("Grace", "Ada"), ("Ada", "Grace")]
+                .map(|(payer, payee)| {
+                    let mut conn = fresh.db.connect();
+                    // Who has too little is refused; that is part of it.
+                    scope.spawn(move || (0..20).for_each(|_| _ = transfer(&mut conn, payer, payee, 70)))
+                })
+                .into();
+            payers.into_iter().for_each(|payer| payer.join().expect("no thread panics"));
+        });
+        let total = fresh.db.connect().query_row("SELECT sum(cents)::bigint FROM accounts", ())?;
+        assert_eq!(total.get::<_, i64>(0)?, 500);
+        Ok(())
+    }
+}
