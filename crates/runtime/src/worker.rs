@@ -535,11 +535,15 @@ impl Worker {
                 self.listen(false);
             }
         }
-        let pools = Pool::ALL.len();
-        if self.shared().settings.ping_ns.is_some_and(|every_ns| self.unpinged_ns >= every_ns / pools as u64) {
-            self.unpinged_ns = 0;
-            self.pinged += 1;
-            ping::send(&self.local.shared, self.local.thread, Pool::ALL[self.pinged % pools]);
+        if let Some(every_ns) = self.shared().settings.ping_ns {
+            let pools = Pool::ALL.len();
+            let apart_ns = every_ns / pools as u64;
+            if self.unpinged_ns >= apart_ns {
+                // After a long task each pool has its ping, and not more than that.
+                self.unpinged_ns = (self.unpinged_ns - apart_ns).min(every_ns);
+                self.pinged += 1;
+                ping::send(&self.local.shared, self.local.thread, Pool::ALL[self.pinged % pools]);
+            }
         }
     }
 
