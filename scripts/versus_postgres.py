@@ -243,7 +243,7 @@ class Run:
         for clients in (0, 100):
             for server in self.servers:
                 sockets = [connected(server) for _ in range(clients)]
-                time.sleep(2)
+                time.sleep(15)  # What was written last is made steady: after ten seconds, at most.
                 before = (cpu_seconds(server.pid), switches(server.pid), written_bytes(server.pid))
                 time.sleep(self.arguments.idle)
                 after = (cpu_seconds(server.pid), switches(server.pid), written_bytes(server.pid))

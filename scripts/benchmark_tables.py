@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Results of `colibri bench matrix` as a table for docs/BENCHMARKS.md and as the README's chart.
+
+    scripts/benchmark_tables.py table oltp.json
+    scripts/benchmark_tables.py chart oltp.json in-process.json > docs/benchmarks/oltp.svg
+"""
+
+import json
+import statistics
+import sys
+
+
+def medians(path):
+    """By workload and target: the median of each figure over the rounds."""
+    runs = {}
+    for run in json.load(open(path)):
+        if not run["valid"]:
+            sys.exit(f"{path}: a run of {run['target']} is not valid: {run['reasons']}")
+        name = run["workload_about"]
+        runs.setdefault(name, {}).setdefault(run["target"], []).append(run)
+    all_of = lambda rows, of: statistics.median(of(row) for row in rows)
+    return {
+        name: {
+            target: {
+                "rate": all_of(rows, lambda row: row["throughput_per_s"]),
+                "p99": all_of(rows, lambda row: row["scheduled_us"]["p99"] / 1000),
+                "cpu": all_of(rows, lambda row: row["cost"]["cpu_us_per_txn"]),
+                "generator": all_of(rows, lambda row: row["cost"]["generator_cpu_us_per_txn"]),
+                "written": all_of(rows, lambda row: row["cost"]["written_bytes_per_txn"]),
+            }
+            for target, rows in targets.items()
+        }
+        for name, targets in runs.items()
+    }
+
+
+def table(path):
+    print("| workload | target | transactions/s | Colibri is | p99, ms | CPU of the target, µs | of the generator, µs | bytes written |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for name, targets in medians(path).items():
+        for target, of in targets.items():
+            times = "" if target == "colibri" else f"{targets['colibri']['rate'] / of['rate']:.2f} ×"
+            print(f"| {name} | {target} | {of['rate']:,.0f} | {times} | {of['p99']:.2f} | {of['cpu']:.1f} | "
+                  f"{of['generator']:.1f} | {of['written']:,.0f} |")
+
+
+def chart(paths):
+    bars = []
+    for path in paths:
+        for name, targets in medians(path).items():
+            rivals = [target for target in targets if target != "colibri" and "read" not in target]
+            for rival in rivals:
+                bars.append((f"{name}, beside {'PostgreSQL' if rival == 'postgresql' else 'SQLite'}",
+                             targets["colibri"]["rate"] / targets[rival]["rate"]))
+    left, row, unit = 330, 22, 45
+    width, height = left + int(max(times for _, times in bars) * unit) + 70, 60 + row * len(bars)
+    print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">')
+    print(f'<rect width="{width}" height="{height}" fill="#fff"/>')
+    print('<text x="10" y="22" font-size="15">Transactions a second, Colibri\'s over the rival\'s; every commit on disk</text>')
+    for number, (name, times) in enumerate(bars):
+        y = 40 + number * row
+        print(f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{name}</text>')
+        print(f'<rect x="{left}" y="{y + 2}" width="{times * unit:.0f}" height="{row - 6}" fill="#2a7f62"/>')
+        print(f'<text x="{left + times * unit + 6:.0f}" y="{y + 14}">{times:.2f} ×</text>')
+    print(f'<line x1="{left + unit}" y1="36" x2="{left + unit}" y2="{40 + row * len(bars)}" stroke="#c33" stroke-dasharray="4"/>')
+    print("</svg>")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or sys.argv[1] not in ("table", "chart"):
+        sys.exit(__doc__)
+    table(sys.argv[2]) if sys.argv[1] == "table" else chart(sys.argv[2:])
