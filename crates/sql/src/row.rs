@@ -12,7 +12,7 @@
 //!   end is the end of the row.
 //! - numeric: a byte of scale, its highest bit set if negative, then the digits as a big-endian integer without
 //!   leading zero bytes.
-//! - an array: PostgreSQL's binary format of it, see [`crate::array`].
+//! - an array: PostgreSQL's binary format of it, see `array`.
 //!
 //! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes. ON DISK: none of this may
 //! change; a new layout is a new kind of generation.
