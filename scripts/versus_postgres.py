@@ -193,7 +193,7 @@ def median(rows, what):
 
 class Run:
     def __init__(self, arguments, directory):
-        self.arguments, self.results = arguments, {}
+        self.arguments, self.directory, self.results = arguments, directory, {}
         self.servers = [Colibri(arguments.colibri, directory), Postgres(arguments.pg_bin, directory)]
         for server in self.servers:
             server.start()
@@ -276,19 +276,19 @@ class Run:
         self.fill(10)
         query = ("SELECT a.bid, count(*), sum(a.abalance + b.abalance) FROM pgbench_accounts a "
                  "JOIN pgbench_accounts b ON a.aid = b.aid GROUP BY a.bid")
+        script = self.directory / "query.sql"
+        script.write_text(f"{query};\n\\echo done\n" * 10_000)
         for server in self.servers:
             rate = pgbench(server, "-S", "-M", "prepared", "-c", 8, "-j", 2, seconds=self.arguments.seconds)["tps"] / 2
             alone, beside, queries = [], [], 0
             for _ in range(self.arguments.rounds):
                 options = ("-S", "-M", "prepared", "-c", 8, "-j", 2, "-R", int(rate))
                 alone.append(pgbench(server, *options, seconds=self.arguments.seconds))
-                stop = tempfile.mkdtemp()
-                command = f"while [ -d {stop} ]; do psql -XqAt -d '{server.url()}' -c '{query}' && echo; done | grep -c '^$'"
-                analyst = subprocess.Popen(command, shell=True, stdout=subprocess.PIPE, text=True)
+                analyst = subprocess.Popen(["psql", "-XqAt", "-d", server.url(), "-f", script], stdout=subprocess.PIPE, text=True)
                 time.sleep(1)
                 beside.append(pgbench(server, *options, seconds=self.arguments.seconds))
-                os.rmdir(stop)
-                queries += int(analyst.communicate()[0] or 0)
+                analyst.terminate()
+                queries += analyst.communicate()[0].count("done")
             what = f"{server.name} beside queries"
             self.results[what] = {"rate": rate, "alone": alone, "beside": beside, "queries": queries}
             print(f"{what}, {rate:,.0f}/s: p99 {median(alone, 'p99'):.2f} alone, {median(beside, 'p99'):.2f} ms beside "

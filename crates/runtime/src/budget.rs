@@ -9,6 +9,9 @@ use std::task::{Context, Poll};
 use crate::pool::Pool;
 use crate::worker::{self, Context as Thread};
 
+/// A batch task runs so long while nobody listens to events: all other threads are at work, or have lost their CPU.
+const UNHEARD_NS: u64 = 100_000;
+
 /// Whether the running task should let others run: its slice of time is over, or a task of a higher pool waits and no thread is
 /// free for it. The slice begins with the first question after the task has waited. Outside of tasks it is never over.
 ///
@@ -20,7 +23,10 @@ pub fn is_over() -> bool {
         let Some(pool) = local.running() else { return false };
         local.take_longer();
         let shared = &local.shared;
-        let now_ns = shared.clock.now_ns();
+        let now_ns = match pool {
+            Pool::Batch => local.give_way(shared.clock.now_ns()),
+            _ => shared.clock.now_ns(),
+        };
         let from_ns = match local.slice_from_ns.get() {
             0 => {
                 local.slice_from_ns.set(now_ns);
@@ -28,7 +34,9 @@ pub fn is_over() -> bool {
             }
             from_ns => from_ns,
         };
-        let is_over = now_ns - from_ns >= shared.settings.slice_ns
+        let ran_ns = now_ns - from_ns;
+        let is_over = ran_ns >= shared.settings.slice_ns
+            || pool == Pool::Batch && ran_ns >= UNHEARD_NS && !shared.idle.is_listened()
             || local.waits_above(pool) && {
                 let is_free = shared.idle.is_anyone();
                 if is_free {

@@ -140,6 +140,7 @@ pub(crate) struct ThreadCounts {
     pub(crate) parked_ns: Count,
     pub(crate) wake_ups: Count,
     pub(crate) called: Count,
+    pub(crate) gave_way: Count,
 }
 
 /// What is counted by whoever comes along.
@@ -189,6 +190,8 @@ pub struct Counters {
     pub wake_ups: u64,
     /// Of these, because another thread had work for it.
     pub called: u64,
+    /// Times a batch task offered its CPU to whoever else wanted it, of all processes.
+    pub gave_way: u64,
     /// Times the alarm of timers was set.
     pub alarms_set: u64,
     /// Timers that wait for their time.
@@ -220,6 +223,7 @@ impl Counters {
         self.parked += Duration::from_nanos(thread.parked_ns.get());
         self.wake_ups += thread.wake_ups.get();
         self.called += thread.called.get();
+        self.gave_way += thread.gave_way.get();
     }
 
     pub(crate) fn add_shared(&mut self, shared: &SharedCounts) {
@@ -276,6 +280,12 @@ impl Counters {
             ("parked_seconds_total", "counter", "Time that threads slept.", seconds(&self.parked)),
             ("wake_ups_total", "counter", "Times a thread woke up.", self.wake_ups as f64),
             ("called_total", "counter", "Times a thread was woken by another.", self.called as f64),
+            (
+                "gave_way_total",
+                "counter",
+                "Times a batch task offered its CPU to other processes.",
+                self.gave_way as f64,
+            ),
             ("alarms_set_total", "counter", "Times the alarm of timers was set.", self.alarms_set as f64),
             ("timers", "gauge", "Timers that wait.", self.timers as f64),
             ("timers_armed_total", "counter", "Timers armed.", self.timers_armed as f64),

@@ -251,6 +251,45 @@ fn a_budget_is_over_after_a_slice_or_when_something_higher_waits() {
 }
 
 #[test]
+fn a_batch_task_offers_its_cpu_and_looks_for_events_that_nobody_waits_for() {
+    // Its slice would never be over, but the only thread has to hear of what comes.
+    let runtime = Builder::new().threads(1).slice(Duration::from_secs(3_600)).ping(None).build().unwrap();
+    let asks = |pool| {
+        let asked = runtime.spawn(pool, async {
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(50) {
+                if budget::is_over() {
+                    return true;
+                }
+            }
+            false
+        });
+        runtime.block_on(asked).unwrap()
+    };
+    assert!(!asks(Pool::User));
+    assert_eq!(runtime.counters().gave_way, 0, "who is waited for keeps what it has");
+    assert!(asks(Pool::Batch));
+    assert!(runtime.counters().gave_way > 0);
+
+    // With a second thread that listens there is no hurry.
+    let runtime = Builder::new().threads(2).slice(Duration::from_secs(3_600)).ping(None).build().unwrap();
+    let asked = runtime.spawn(Pool::Batch, async {
+        let begun = Instant::now();
+        let mut over = 0;
+        while begun.elapsed() < Duration::from_millis(100) {
+            if budget::is_over() {
+                over += 1;
+                budget::yield_now().await;
+            }
+        }
+        over
+    });
+    // The other thread may take a while to fall asleep.
+    let (over, slices) = (runtime.block_on(asked).unwrap(), 100_000 / 100);
+    assert!(over < slices / 2, "{over}");
+}
+
+#[test]
 fn a_task_moves_to_another_pool_and_stays_there() {
     let runtime = Builder::new().threads(1).ping(None).build().unwrap();
     let polls = || runtime.counters().pools.map(|pool| pool.polls);

@@ -12,8 +12,6 @@ use super::{Client, End, Failure, OUT_BYTES, unexpected};
 use crate::protocol::frontend::{self, HEADER_BYTES, Header};
 use crate::protocol::{Reader, backend};
 
-/// Rows that COPY TO looks at before it asks whether others should run.
-const BUDGET_ROWS: i64 = 4_096;
 /// Bytes that COPY FROM takes at once.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -153,7 +151,7 @@ impl Client {
         backend::copy_out(&mut self.link.out, copy.columns(), copy.is_binary());
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         loop {
-            let progress = self.session().copy_rows(&mut copy, &mut bytes, &mut ends, BUDGET_ROWS);
+            let progress = self.session().copy_rows(&mut copy, &mut bytes, &mut ends, turn.budget_rows);
             let progress = progress.map_err(|error| self.why_canceled(error, turn))?;
             match progress {
                 Progress::Wait(wait) => {

@@ -18,8 +18,13 @@ use super::{Client, End, Failure, admin_shutdown};
 use crate::link::Link;
 use crate::registry::{Member, Stop};
 
-/// Rows that a statement looks at before it asks whether others should run: some hundred microseconds.
-const BUDGET_ROWS: i64 = 4_096;
+/// Rows that a statement looks at before it asks whether others should run, to begin with. From then on as many as take about
+/// [`STEP`]: one that joins and groups does more with each than one that counts them.
+const BUDGET_ROWS: i64 = 1_024;
+const BUDGET_ROWS_MIN: i64 = 128;
+const BUDGET_ROWS_MAX: i64 = 8_192;
+/// What a step of a long statement should take. Nobody else has its thread meanwhile.
+const STEP: Duration = Duration::from_micros(100);
 /// As much as this of what a client sends ahead is taken in while a statement runs, so as to notice if it goes away.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
 
@@ -58,6 +63,22 @@ pub(super) struct Turn {
     worked: Duration,
     resumed: Instant,
     steps: u32,
+    /// When the step at hand began, but for the first.
+    stepped: Instant,
+    /// Rows that a step looks at.
+    pub(super) budget_rows: i64,
+}
+
+impl Turn {
+    /// Chooses the length of the next step by how long the last one took, up to now.
+    fn adapt(&mut self) {
+        let took = self.stepped.elapsed();
+        if took > STEP {
+            self.budget_rows = (self.budget_rows / 2).max(BUDGET_ROWS_MIN);
+        } else if took < STEP / 2 {
+            self.budget_rows = (self.budget_rows * 2).min(BUDGET_ROWS_MAX);
+        }
+    }
 }
 
 fn canceled(why: &str) -> Error {
@@ -68,7 +89,7 @@ impl Client {
     /// A statement's turn begins.
     pub(super) fn turn(&self, began: Instant) -> Turn {
         let deadline = self.limits.statement.map(|limit| began + limit);
-        Turn { deadline, worked: Duration::ZERO, resumed: began, steps: 0 }
+        Turn { deadline, worked: Duration::ZERO, resumed: began, steps: 0, stepped: began, budget_rows: BUDGET_ROWS }
     }
 
     /// Whoever asked for a cancellation before the session's flag was taken back asked in time.
@@ -133,7 +154,7 @@ impl Client {
             (*running, *rows) = (Some(moved), filled);
             stepped
         } else {
-            self.session().step(at_work, rows, BUDGET_ROWS)
+            self.session().step(at_work, rows, turn.budget_rows)
         };
         stepped.map_err(|error| self.why_canceled(error, turn))
     }
@@ -204,8 +225,10 @@ impl Client {
         turn.steps += 1;
         // Most statements have one step.
         if turn.steps == 1 {
+            turn.stepped = Instant::now();
             return Ok(());
         }
+        turn.adapt();
         if budget::is_over() {
             let now = Instant::now();
             turn.worked += now - turn.resumed;
@@ -227,6 +250,7 @@ impl Client {
         if poll_fn(|cx| Poll::Ready(is_gone(link, cx))).await {
             return Err(End::Gone.into());
         }
+        turn.stepped = Instant::now();
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::plan::{JoinKind, Node};
 use crate::value::Datum;
 
 /// How many rows are linked between looks at the budget.
-const LINKED_AT_ONCE: usize = 4096;
+const LINKED_AT_ONCE: usize = 1024;
 
 /// A hash join at work.
 pub(crate) struct HashJoinRun {
@@ -225,9 +225,11 @@ impl HashJoinRun {
                         return Ok(Step::Yield);
                     }
                     ex.check_cancel()?;
-                    ex.spend(LINKED_AT_ONCE);
                     let linked = match &mut self.table {
-                        Table::Rows(rows) => rows.link(LINKED_AT_ONCE),
+                        Table::Rows(rows) => {
+                            ex.spend(rows.len().min(LINKED_AT_ONCE));
+                            rows.link(LINKED_AT_ONCE)
+                        }
                         Table::Keys(_) => true,
                     };
                     if linked {

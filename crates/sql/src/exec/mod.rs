@@ -42,6 +42,7 @@ mod needs;
 mod point;
 mod ranges;
 mod row_patch;
+mod row_store;
 mod row_table;
 mod scan;
 mod series;

@@ -1,10 +1,11 @@
 //! Rows with keys, found by these: what a hash join keeps of its right side.
 //!
 //! ```text
-//! places (open addressing, linear probing)         next[row]: the next row with the same key
+//! places (open addressing, linear probing)         links[row]: the row's word, the next row with the same key
 //! | key's hash | first row + 1 or 0 |  ...
 //! ```
-//! Rows are taken in first, and linked when all are there: the places are as many as it takes, and are filled once. A
+//! Rows are taken in first, and linked when all are there: the places are as many as it takes, and are filled once, both in
+//! steps, as new memory alone takes a while if there is much of it. A
 //! single key that is an integer (or a date, a time, a timestamp) takes the place of its hash and needs no second look.
 //! Keys that are columns of their row are not kept again.
 //!
@@ -14,6 +15,7 @@
 use smallvec::SmallVec;
 
 use super::group::{as_word, equal_keys, hash_values, hash_word};
+use super::row_store::RowStore;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::operators;
@@ -31,21 +33,27 @@ struct Place {
     first: u32,
 }
 
+/// What a row is found by.
+#[derive(Clone, Copy)]
+struct Link {
+    /// Its key, if keys are integers, or its key's hash.
+    word: u64,
+    /// The next row with the same key, [`NONE`] or [`UNKEYED`].
+    next: u32,
+}
+
 /// Where rows' keys are.
 enum Keys {
     /// These columns of the row.
     Columns(SmallVec<[usize; 4]>),
-    /// Side by side, so many of each row; NULL for rows without one.
-    Kept(Vec<Datum>, usize),
+    /// Kept apart; NULL for rows without one.
+    Kept(RowStore<Datum>),
 }
 
 /// Rows and where to find them.
 pub(super) struct RowTable {
-    width: usize,
-    cells: Vec<Datum>,
-    /// Of each row: its key, if keys are integers, or its key's hash.
-    words: Vec<u64>,
-    next: Vec<u32>,
+    rows: RowStore<Datum>,
+    links: RowStore<Link>,
     keys: Keys,
     ints: bool,
     places: Vec<Place>,
@@ -59,11 +67,9 @@ impl RowTable {
         let column = |key: &Expr| if let Expr::Column(column) = key { Some(*column) } else { None };
         let columns: Option<SmallVec<[usize; 4]>> = keys.iter().map(column).collect();
         Self {
-            width,
-            cells: Vec::new(),
-            words: Vec::new(),
-            next: Vec::new(),
-            keys: columns.map_or(Keys::Kept(Vec::new(), keys.len()), Keys::Columns),
+            rows: RowStore::new(width),
+            links: RowStore::new(1),
+            keys: columns.map_or_else(|| Keys::Kept(RowStore::new(keys.len())), Keys::Columns),
             ints: keys.len() == 1,
             places: Vec::new(),
             linked: 0,
@@ -73,16 +79,13 @@ impl RowTable {
     /// How many rows there are.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.next.len()
+        self.rows.len()
     }
 
     /// Bytes that it takes, or will take once linked; what texts need elsewhere apart.
     pub(super) fn bytes(&self) -> usize {
-        let kept = if let Keys::Kept(keys, _) = &self.keys { keys.capacity() } else { 0 };
-        (self.cells.capacity() + kept) * size_of::<Datum>()
-            + self.words.capacity() * 8
-            + self.next.capacity() * 4
-            + self.places_wanted() * size_of::<Place>()
+        let kept = if let Keys::Kept(keys) = &self.keys { keys.bytes() } else { 0 };
+        self.rows.bytes() + self.links.bytes() + kept + self.places_wanted() * size_of::<Place>()
     }
 
     fn places_wanted(&self) -> usize {
@@ -92,18 +95,21 @@ impl RowTable {
     /// Takes a row in, moving its values out; `None` for a row without a key.
     #[inline]
     pub(super) fn push(&mut self, key: Option<Key>, row: &mut [Datum]) -> Result<()> {
-        if self.next.len() >= UNKEYED as usize {
+        if self.len() >= UNKEYED as usize {
             return Err(Error::internal("a hash table of 2^32 rows"));
         }
-        if let Keys::Kept(keys, width) = &mut self.keys {
-            match &key {
-                Some(Key { values, .. }) => keys.extend_from_slice(values),
-                None => keys.resize(keys.len() + *width, Datum::Null),
+        let link = match &key {
+            Some(key) => Link { word: key.word, next: NONE },
+            None => Link { word: 0, next: UNKEYED },
+        };
+        if let Keys::Kept(keys) = &mut self.keys {
+            match key {
+                Some(key) => keys.push(key.values),
+                None => keys.push(std::iter::repeat_n(Datum::Null, keys.width())),
             }
         }
-        self.next.push(if key.is_some() { NONE } else { UNKEYED });
-        self.words.push(key.map_or(0, |key| key.word));
-        self.cells.extend(row.iter_mut().map(std::mem::take));
+        self.links.push([link]);
+        self.rows.push(row.iter_mut().map(std::mem::take));
         Ok(())
     }
 
@@ -128,20 +134,25 @@ impl RowTable {
         }
     }
 
-    /// Links up to so many rows; whether all are.
+    /// Links up to so many rows, or makes places for about as many; whether all are linked.
     pub(super) fn link(&mut self, rows: usize) -> bool {
-        if self.places.is_empty() {
-            self.places = vec![Place::default(); self.places_wanted()];
+        let wanted = self.places_wanted();
+        if self.places.len() < wanted {
+            self.places.reserve_exact(wanted - self.places.len());
+            self.places.resize(wanted.min(self.places.len() + 2 * rows), Place::default());
             self.linked = self.len();
+            if wanted > rows {
+                return false;
+            }
         }
         let (start, end) = (self.linked.saturating_sub(rows), self.linked);
         let mask = self.places.len() - 1;
         // The last row first: each becomes the first of its key.
         for row in (start..end).rev() {
-            if self.next[row] == UNKEYED {
+            let Link { word, next } = self.links.row(row)[0];
+            if next == UNKEYED {
                 continue;
             }
-            let word = self.words[row];
             let mut at = (if self.ints { hash_word(word) } else { word }) as usize & mask;
             loop {
                 let place = self.places[at];
@@ -149,7 +160,7 @@ impl RowTable {
                     break;
                 }
                 if place.word == word && (self.ints || self.equal_rows(place.first as usize - 1, row)) {
-                    self.next[row] = place.first - 1;
+                    self.links.row_mut(row)[0].next = place.first - 1;
                     break;
                 }
                 at = (at + 1) & mask;
@@ -162,10 +173,11 @@ impl RowTable {
 
     fn equal_rows(&self, a: usize, b: usize) -> bool {
         match &self.keys {
-            Keys::Columns(columns) => columns.iter().all(|&column| {
-                operators::equal(&self.cells[a * self.width + column], &self.cells[b * self.width + column])
-            }),
-            Keys::Kept(keys, width) => equal_keys(&keys[a * width..(a + 1) * width], &keys[b * width..(b + 1) * width]),
+            Keys::Columns(columns) => {
+                let (a, b) = (self.row(a), self.row(b));
+                columns.iter().all(|&column| operators::equal(&a[column], &b[column]))
+            }
+            Keys::Kept(keys) => equal_keys(keys.row(a), keys.row(b)),
         }
     }
 
@@ -208,24 +220,24 @@ impl RowTable {
 
     fn has_key(&self, row: usize, key: &[Datum]) -> bool {
         match &self.keys {
-            Keys::Columns(columns) => columns
-                .iter()
-                .zip(key)
-                .all(|(&column, key)| operators::equal(&self.cells[row * self.width + column], key)),
-            Keys::Kept(keys, width) => equal_keys(&keys[row * width..(row + 1) * width], key),
+            Keys::Columns(columns) => {
+                let row = self.row(row);
+                columns.iter().zip(key).all(|(&column, key)| operators::equal(&row[column], key))
+            }
+            Keys::Kept(keys) => equal_keys(keys.row(row), key),
         }
     }
 
     /// The next row with the same key, or [`NONE`].
     #[inline]
     pub(super) fn next(&self, row: usize) -> u32 {
-        self.next[row]
+        self.links.row(row)[0].next
     }
 
     /// A row.
     #[inline]
     pub(super) fn row(&self, row: usize) -> &[Datum] {
-        &self.cells[row * self.width..(row + 1) * self.width]
+        self.rows.row(row)
     }
 
     /// Has rows fetched into the cache, all at once.
@@ -233,7 +245,7 @@ impl RowTable {
     pub(super) fn touch(&self, rows: &[u32]) {
         let mut nulls = 0;
         for &row in rows.iter().filter(|row| **row != NONE) {
-            nulls += usize::from(self.cells.get(row as usize * self.width).is_some_and(Datum::is_null));
+            nulls += usize::from(self.row(row as usize).first().is_some_and(Datum::is_null));
         }
         std::hint::black_box(nulls);
     }
@@ -292,10 +304,10 @@ mod tests {
             let key = Some(table.key(&[]));
             table.push(key, &mut [Datum::Int(value)]).unwrap();
         }
-        assert!(table.link(5));
+        while !table.link(5) {}
         assert_eq!(found(&table, &[]), [0, 1, 2, 3, 4]);
         let mut empty = RowTable::new(1, &[]);
-        assert!(empty.link(5));
+        while !empty.link(5) {}
         assert!(found(&empty, &[]).is_empty());
     }
 }

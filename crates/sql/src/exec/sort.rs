@@ -1,8 +1,8 @@
 //! Sorting.
 //!
 //! ```text
-//! cells:    | row | keys |  | row | keys | ...      a key that is a column of the row is not stored twice
-//! entries:  (first key's head: 8 bytes in the order of the values, row) sorted in pieces of 32,768
+//! rows:     | row | keys |  | row | keys | ...      a key that is a column of the row is not stored twice
+//! entries:  (first key's head: 8 bytes in the order of the values, row) sorted in pieces of 8,192
 //! ```
 //! The input is taken in until a piece is full, which is then sorted; the pieces are merged when rows go out. So no step
 //! takes longer than sorting one piece. With `top` rows that cannot be among the first so many are dropped on the way.
@@ -12,6 +12,7 @@
 
 use std::cmp::Ordering;
 
+use super::row_store::RowStore;
 use super::{Batch, Exec, Run, Scope, Step, row_bytes};
 use crate::error::Result;
 use crate::expr::Expr;
@@ -20,7 +21,7 @@ use crate::plan::{Node, SortKey};
 use crate::value::Datum;
 
 /// Rows sorted at once.
-const PIECE_ROWS: usize = 32_768;
+const PIECE_ROWS: usize = 8_192;
 /// A `top` above this is sorted whole.
 const TOP_MAX: usize = 65_536;
 
@@ -104,8 +105,7 @@ pub(crate) struct SortRun {
     /// Columns of the rows kept: the keys that had to be computed come last.
     kept_width: usize,
     order: Vec<KeyOrder>,
-    cells: Vec<Datum>,
-    rows: usize,
+    rows: RowStore<Datum>,
     entries: Vec<Entry>,
     /// Entries below this are in sorted pieces.
     sorted: usize,
@@ -116,11 +116,11 @@ pub(crate) struct SortRun {
     output: Option<Merge>,
 }
 
-/// Pieces being merged: the next entry of each.
+/// RowStore being merged: the next entry of each.
 struct Merge {
     /// Ends and next places of the pieces.
     pieces: Vec<(usize, usize)>,
-    /// Pieces by their next entries, the first on top. Empty with one piece.
+    /// RowStore by their next entries, the first on top. Empty with one piece.
     heap: Vec<usize>,
 }
 
@@ -132,8 +132,7 @@ impl SortRun {
             width: 0,
             kept_width: 0,
             order: Vec::new(),
-            cells: Vec::new(),
-            rows: 0,
+            rows: RowStore::new(0),
             entries: Vec::new(),
             sorted: 0,
             top: None,
@@ -178,8 +177,7 @@ impl SortRun {
         while !out.is_full()
             && let Some(row) = self.next_row()
         {
-            let start = row * self.kept_width;
-            out.push_taken(&mut self.cells[start..start + self.width]);
+            out.push_taken(&mut self.rows.row_mut(row)[..self.width]);
         }
         ex.spend(out.rows());
         Ok(if out.is_empty() { Step::Done } else { Step::Rows })
@@ -200,6 +198,7 @@ impl SortRun {
         }
         // Rows without columns and keys still have to be counted.
         self.kept_width = self.kept_width.max(1);
+        self.rows = RowStore::new(self.kept_width);
         // What is wrong with the limit is the Limit's business.
         let top = top.and_then(|top| top.eval_owned(&mut ex.scope(), &[]).ok());
         self.top = match top {
@@ -208,42 +207,35 @@ impl SortRun {
         };
     }
 
-    fn row(&self, row: usize) -> &[Datum] {
-        &self.cells[row * self.kept_width..(row + 1) * self.kept_width]
-    }
-
     fn take(&mut self, keys: &[SortKey], ex: &mut Exec<'_, '_>) -> Result<()> {
         let mut texts = 0;
         let mut scope = ex.scope();
         for index in 0..self.fresh.rows() {
             if let Some(worst) = self.worst
                 && self.kept_width == self.width
+                && compare_keys(&self.order, self.fresh.row(index), self.rows.row(worst)).is_ge()
             {
-                let worst = &self.cells[worst * self.kept_width..(worst + 1) * self.kept_width];
-                if compare_keys(&self.order, self.fresh.row(index), worst).is_ge() {
-                    continue;
-                }
-            }
-            let row = self.fresh.row_mut(index);
-            let start = self.cells.len();
-            let computed = compute_keys(keys, &mut scope, row)?;
-            self.cells.extend(row.iter_mut().map(std::mem::take));
-            self.cells.extend(computed);
-            self.cells.resize(start + self.kept_width, Datum::Null);
-            if let Some(worst) = self.worst
-                && compare_keys(&self.order, &self.cells[start..], self.row(worst)).is_ge()
-            {
-                self.cells.truncate(start);
                 continue;
             }
-            texts += row_bytes(&self.cells[start..]) - self.kept_width * size_of::<Datum>();
-            let head = self.order.first().map_or(0, |key| key.head(&self.cells[start + key.place]));
-            self.entries.push(Entry { head, row: self.rows as u32 });
-            self.rows += 1;
+            let row = self.fresh.row_mut(index);
+            let number = self.rows.len();
+            let computed = compute_keys(keys, &mut scope, row)?;
+            let filled = row.iter_mut().map(std::mem::take).chain(computed).chain(std::iter::repeat(Datum::Null));
+            self.rows.push(filled.take(self.kept_width));
+            let row = self.rows.row(number);
+            if let Some(worst) = self.worst
+                && compare_keys(&self.order, row, self.rows.row(worst)).is_ge()
+            {
+                self.rows.pop();
+                continue;
+            }
+            texts += row_bytes(row) - size_of_val(row);
+            let head = self.order.first().map_or(0, |key| key.head(&row[key.place]));
+            self.entries.push(Entry { head, row: number as u32 });
         }
         match self.top {
             Some(top) => {
-                if self.rows >= (2 * top).max(1024) {
+                if self.rows.len() >= (2 * top).max(1024) {
                     self.keep_top(top);
                 }
             }
@@ -253,7 +245,7 @@ impl SortRun {
                 }
             }
         }
-        let taken = self.cells.capacity() * size_of::<Datum>() + self.entries.capacity() * size_of::<Entry>();
+        let taken = self.rows.bytes() + self.entries.capacity() * size_of::<Entry>();
         let more = (taken + texts).saturating_sub(self.bytes);
         self.bytes += more;
         ex.take_memory(more)
@@ -262,7 +254,7 @@ impl SortRun {
     fn compare(&self, a: Entry, b: Entry) -> Ordering {
         a.head
             .cmp(&b.head)
-            .then_with(|| compare_keys(&self.order, self.row(a.row as usize), self.row(b.row as usize)))
+            .then_with(|| compare_keys(&self.order, self.rows.row(a.row as usize), self.rows.row(b.row as usize)))
             .then(a.row.cmp(&b.row))
     }
 
@@ -279,16 +271,14 @@ impl SortRun {
         self.sort_piece(self.entries.len());
         self.entries.truncate(top);
         // Rows are numbered anew in sorted order, which is an order they may have come in as well.
-        let mut cells = Vec::with_capacity(self.cells.capacity());
+        let mut rows = RowStore::new(self.kept_width);
         for (number, entry) in self.entries.iter_mut().enumerate() {
-            let start = entry.row as usize * self.kept_width;
-            cells.extend(self.cells[start..start + self.kept_width].iter_mut().map(std::mem::take));
+            rows.push(self.rows.row_mut(entry.row as usize).iter_mut().map(std::mem::take));
             entry.row = number as u32;
         }
-        self.cells = cells;
-        self.rows = self.entries.len();
+        self.rows = rows;
         self.sorted = 0;
-        self.worst = (self.rows == top && top > 0).then(|| top - 1);
+        self.worst = (self.rows.len() == top && top > 0).then(|| top - 1);
     }
 
     fn finish(&mut self) {

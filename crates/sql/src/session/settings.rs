@@ -47,7 +47,7 @@ const KNOWN: &[Known] = &[
     },
     Known { name: "client_min_messages", default: "notice", kind: Kind::Text },
     // When a statement that takes long goes on in the pool for work that nobody waits for; 0 for never. Heeded by servers.
-    Known { name: "colibri.batch_after", default: "100", kind: Kind::Duration },
+    Known { name: "colibri.batch_after", default: "10", kind: Kind::Duration },
     Known { name: "colibri.priority", default: "user", kind: Kind::OneOf(&["user", "batch"]) },
     Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Dates },
     Known { name: "default_table_access_method", default: "heap", kind: Kind::OneOf(&["heap"]) },
