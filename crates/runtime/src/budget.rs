@@ -23,10 +23,7 @@ pub fn is_over() -> bool {
         let Some(pool) = local.running() else { return false };
         local.take_longer();
         let shared = &local.shared;
-        let now_ns = match pool {
-            Pool::Batch => local.give_way(shared.clock.now_ns()),
-            _ => shared.clock.now_ns(),
-        };
+        let now_ns = shared.clock.now_ns();
         let from_ns = match local.slice_from_ns.get() {
             0 => {
                 local.slice_from_ns.set(now_ns);
@@ -34,7 +31,10 @@ pub fn is_over() -> bool {
             }
             from_ns => from_ns,
         };
-        let ran_ns = now_ns - from_ns;
+        let mut ran_ns = now_ns - from_ns;
+        if pool == Pool::Batch || ran_ns >= shared.settings.slice_ns {
+            ran_ns += local.give_way(now_ns);
+        }
         let is_over = ran_ns >= shared.settings.slice_ns
             || pool == Pool::Batch && ran_ns >= UNHEARD_NS && !shared.idle.is_listened()
             || local.waits_above(pool) && {

@@ -190,7 +190,7 @@ pub struct Counters {
     pub wake_ups: u64,
     /// Of these, because another thread had work for it.
     pub called: u64,
-    /// Times a batch task offered its CPU to whoever else wanted it, of all processes.
+    /// Times a long task offered its CPU to whoever else wanted it, of all processes.
     pub gave_way: u64,
     /// Times the alarm of timers was set.
     pub alarms_set: u64,
@@ -283,7 +283,7 @@ impl Counters {
             (
                 "gave_way_total",
                 "counter",
-                "Times a batch task offered its CPU to other processes.",
+                "Times a long task offered its CPU to other processes.",
                 self.gave_way as f64,
             ),
             ("alarms_set_total", "counter", "Times the alarm of timers was set.", self.alarms_set as f64),

@@ -61,7 +61,7 @@ const CPU_EVERY_NS: u64 = 10_000_000;
 /// A task of more than this is long: others listen to events meanwhile. Waking a thread on another CPU takes about as long,
 /// and what a task's own wake-ups cost is in its time.
 const LONG_NS: u64 = 100_000;
-/// A batch task gives way to other threads so often.
+/// A long task gives way to other threads so often, if not less.
 const GIVE_WAY_EVERY_NS: u64 = 100_000;
 /// No task counts for more among those lately: one that has lost its CPU for a while says nothing of the next.
 const LONGEST_NS: u64 = 2 * LONG_NS;
@@ -149,7 +149,7 @@ pub(crate) struct Local {
     pub(crate) move_to: Cell<Option<Pool>>,
     /// A timer was armed since the alarm was last looked at.
     pub(crate) has_armed: Cell<bool>,
-    /// When a batch task is to give way next.
+    /// When a long task is to give way next.
     give_way_ns: Cell<u64>,
     until_sample: Cell<u32>,
 }
@@ -245,17 +245,18 @@ impl Local {
     }
 
     /// Lets whoever else wants this CPU have it, of all processes, if that was some time ago. To the kernel, a thread at work on
-    /// a batch task is as good as one that owes an answer, and would keep it waiting for the rest of its slice. Gives the time.
+    /// something long is as good as one that owes an answer, and would keep it waiting for the rest of its slice. Gives for how
+    /// long, in ns.
     pub(crate) fn give_way(&self, now_ns: u64) -> u64 {
         if now_ns < self.give_way_ns.get() {
-            return now_ns;
+            return 0;
         }
         self.counts().gave_way.add(1);
         std::thread::yield_now();
         let back_ns = self.shared.clock.now_ns();
         // Those who never sleep get four times of what this thread has, and not all there is.
         self.give_way_ns.set(back_ns + GIVE_WAY_EVERY_NS.max((back_ns - now_ns) / 4));
-        back_ns
+        back_ns - now_ns
     }
 
     /// Whether a task of a pool above `pool` waits.

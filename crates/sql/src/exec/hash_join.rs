@@ -17,6 +17,9 @@ use crate::value::Datum;
 /// How many rows are linked between looks at the budget.
 const LINKED_AT_ONCE: usize = 1024;
 
+/// A table of more rows is let go of in steps.
+const DROPPED_AT_ONCE_MAX: usize = 16_384;
+
 /// A hash join at work.
 pub(crate) struct HashJoinRun {
     left: Run,
@@ -43,6 +46,7 @@ pub(crate) struct HashJoinRun {
     ahead: usize,
     /// Whether the table stays right when the join is run again. Worked out when it is.
     keeps_table: Option<bool>,
+    has_dropped: bool,
 }
 
 /// What is kept of the right side.
@@ -75,6 +79,8 @@ enum Phase {
     Link,
     Probe,
     Unmatched,
+    /// Nobody needs the table any more.
+    Drop,
     Done,
 }
 
@@ -167,6 +173,7 @@ impl HashJoinRun {
             unmatched_at: 0,
             ahead: BATCH_ROWS_FIRST,
             keeps_table: None,
+            has_dropped: false,
         }
     }
 
@@ -187,6 +194,12 @@ impl HashJoinRun {
             let rows = Needs::of(right);
             !(keys.slots || keys.volatile || rows.slots || rows.volatile)
         });
+        if self.has_dropped {
+            // From now on it is known that the table may be needed again.
+            self.give_back(ex);
+            *self = Self { keeps_table: Some(keeps), ..Self::new(left, right) };
+            return true;
+        }
         if keeps {
             self.left.rewind(left, ex);
             self.phase = Phase::Probe;
@@ -241,7 +254,7 @@ impl HashJoinRun {
                     if step != Step::Done {
                         return Ok(step);
                     }
-                    self.phase = if parts.gives_right() { Phase::Unmatched } else { Phase::Done };
+                    self.phase = if parts.gives_right() { Phase::Unmatched } else { self.after_last_row() };
                 }
                 Phase::Unmatched => {
                     if ex.is_used_up() {
@@ -262,10 +275,29 @@ impl HashJoinRun {
                     if !out.is_empty() {
                         return Ok(Step::Rows);
                     }
-                    self.phase = Phase::Done;
+                    self.phase = self.after_last_row();
+                }
+                Phase::Drop => {
+                    if ex.is_used_up() {
+                        return Ok(Step::Yield);
+                    }
+                    ex.spend(LINKED_AT_ONCE / 4);
+                    self.has_dropped = true;
+                    let Table::Rows(rows) = &mut self.table else { return Err(Error::internal("a join kept no rows")) };
+                    if !rows.drop_some() {
+                        self.phase = Phase::Done;
+                    }
                 }
                 Phase::Done => return Ok(Step::Done),
             }
+        }
+    }
+
+    /// A large table is let go of in steps, since that takes a while; but not if the join has been run again before.
+    fn after_last_row(&self) -> Phase {
+        match &self.table {
+            Table::Rows(rows) if rows.len() > DROPPED_AT_ONCE_MAX && self.keeps_table.is_none() => Phase::Drop,
+            _ => Phase::Done,
         }
     }
 

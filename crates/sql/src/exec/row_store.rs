@@ -64,6 +64,13 @@ impl<T> RowStore<T> {
         }
     }
 
+    /// Lets go of the last block and what is in it; `false` if there is none.
+    pub(super) fn drop_block(&mut self) -> bool {
+        let dropped = self.blocks.pop().is_some();
+        self.len = self.blocks.len() * BLOCK_ROWS;
+        dropped
+    }
+
     /// A row.
     #[inline]
     pub(super) fn row(&self, row: usize) -> &[T] {
@@ -113,6 +120,14 @@ mod tests {
             }
             rows.pop();
             assert_eq!(rows.bytes(), 0);
+            for row in 0..BLOCK_ROWS + 1 {
+                rows.push(std::iter::repeat_n(row, width));
+            }
+            assert!(rows.drop_block());
+            assert_eq!(rows.len(), BLOCK_ROWS);
+            assert!(rows.drop_block());
+            assert!(!rows.drop_block());
+            assert_eq!((rows.len(), rows.bytes()), (0, 0));
         }
     }
 }

@@ -50,6 +50,9 @@ enum Keys {
     Kept(RowStore<Datum>),
 }
 
+/// Of places.
+const DROPPED_AT_ONCE: usize = 64 << 10;
+
 /// Rows and where to find them.
 pub(super) struct RowTable {
     rows: RowStore<Datum>,
@@ -234,6 +237,19 @@ impl RowTable {
         self.links.row(row)[0].next
     }
 
+    /// Lets go of some of it, from the end; `false` if nothing is left. No row is to be found any more.
+    pub(super) fn drop_some(&mut self) -> bool {
+        let left = self.places.len().saturating_sub(DROPPED_AT_ONCE);
+        if self.places.len() > left {
+            self.places.truncate(left);
+            // Memory of this size goes back to the system, the end of it by itself.
+            self.places.shrink_to_fit();
+            return true;
+        }
+        let kept = if let Keys::Kept(keys) = &mut self.keys { keys.drop_block() } else { false };
+        self.links.drop_block() | self.rows.drop_block() | kept
+    }
+
     /// A row.
     #[inline]
     pub(super) fn row(&self, row: usize) -> &[Datum] {
@@ -309,5 +325,7 @@ mod tests {
         let mut empty = RowTable::new(1, &[]);
         while !empty.link(5) {}
         assert!(found(&empty, &[]).is_empty());
+        while table.drop_some() {}
+        assert_eq!(table.len(), 0);
     }
 }

@@ -22,6 +22,8 @@ use crate::value::Datum;
 
 /// Rows sorted at once.
 const PIECE_ROWS: usize = 8_192;
+/// What letting go of a block of rows is to the budget, in rows.
+const DROPPED_COST: usize = 256;
 /// A `top` above this is sorted whole.
 const TOP_MAX: usize = 65_536;
 
@@ -180,7 +182,16 @@ impl SortRun {
             out.push_taken(&mut self.rows.row_mut(row)[..self.width]);
         }
         ex.spend(out.rows());
-        Ok(if out.is_empty() { Step::Done } else { Step::Rows })
+        if !out.is_empty() {
+            return Ok(Step::Rows);
+        }
+        while self.rows.drop_block() {
+            ex.spend(DROPPED_COST);
+            if ex.is_used_up() {
+                return Ok(Step::Yield);
+            }
+        }
+        Ok(Step::Done)
     }
 
     fn begin(&mut self, keys: &[SortKey], top: Option<&Expr>, ex: &mut Exec<'_, '_>) {
