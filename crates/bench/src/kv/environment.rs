@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The machine and the build behind a result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Environment {
-    /// The commit that was built, with `-dirty` if the sources differed from it; see `build.rs`.
+    /// The commit that was built, as the program has named it ([`crate::name_commit`]).
     pub(crate) commit: String,
     /// The processor's name.
     pub(crate) cpu: String,
@@ -30,7 +30,7 @@ impl Environment {
     pub(crate) fn observe(dir: &Path) -> Self {
         let uname = rustix::system::uname();
         Self {
-            commit: crate::COMMIT.map_or_else(unknown, str::to_owned),
+            commit: crate::COMMIT.get().map_or_else(unknown, |&commit| commit.to_owned()),
             cpu: cpu().unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
