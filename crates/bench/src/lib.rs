@@ -19,9 +19,11 @@ pub mod freespace;
 pub mod history;
 pub mod idle;
 pub mod kv;
+mod latency;
 pub mod lifo;
 pub mod matrix;
 pub mod merge;
+pub mod mounts;
 pub mod oltp;
 mod plot;
 mod random;
@@ -32,9 +34,16 @@ mod trace;
 mod workload;
 mod workplace;
 
-/// The commit that this is built of, with `-dirty` if the sources differed from it; nothing outside a work tree of git, unless
-/// the variable `COLIBRI_COMMIT` said it at build time.
-pub const COMMIT: Option<&str> = option_env!("COLIBRI_COMMIT");
+use std::sync::OnceLock;
+
+/// What [`name_commit`] was told.
+static COMMIT: OnceLock<&str> = OnceLock::new();
+
+/// Says which commit the running program is built of, for results to name; before the first benchmark, and once: later calls
+/// change nothing. Whoever has `main` says it, so that this crate is not built again for each commit.
+pub fn name_commit(commit: &'static str) {
+    _ = COMMIT.set(commit);
+}
 
 /// The flags of a benchmark, as the command line would have them.
 #[cfg(test)]

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::kv::{Error, Result};
+use crate::latency::Latency;
 use crate::oltp::html;
-use crate::oltp::result::{Counts, KindResult, Latency, RunResult, read};
+use crate::oltp::result::{Counts, KindResult, RunResult, read};
 use crate::results;
 
 /// Add up the results of shards

@@ -41,6 +41,13 @@ pub(crate) struct TransactionKind {
     pub(crate) p90_max: Option<Duration>,
 }
 
+impl TransactionKind {
+    /// One of which no specification says how long it may take.
+    pub(crate) const fn new(name: &'static str, commits: bool) -> Self {
+        Self { name, commits, p90_max: None }
+    }
+}
+
 /// What a client does next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Choice {
@@ -119,6 +126,16 @@ impl Finding {
         };
         let found = if of == 0 { "none".to_owned() } else { format!("{} of {of}", percent(share)) };
         Self { what: what.to_owned(), found, wanted, verdict }
+    }
+
+    /// A number of rows, which has to lie between these.
+    pub(crate) fn count(what: impl Into<String>, found: i64, least: i64, most: i64) -> Self {
+        let wanted = match most {
+            i64::MAX => format!("at least {least}"),
+            most if most == least => least.to_string(),
+            most => format!("{least} to {most}"),
+        };
+        Self::fact(what, found.to_string(), wanted, (least..=most).contains(&found))
     }
 
     /// Something that holds or not.
@@ -234,10 +251,18 @@ pub(crate) trait Workload: Send + Sync + 'static {
         each: &'a mut (dyn FnMut(&Finding) + Send),
     ) -> Boxed<'a, Result<Vec<Finding>, Failure>>;
 
-    /// A figure of the data that acknowledged transactions move: see [`Workload::reconcile`].
+    /// A query for the figure of the data that acknowledged transactions move: see [`Workload::reconcile`].
+    fn mark_query(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// That figure; nothing if the workload has none, or the target no data.
     fn mark<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<Option<i64>, Failure>> {
-        let _nothing_to_count = target;
-        Box::pin(async { Ok(None) })
+        Box::pin(async move {
+            let Some(query) = self.mark_query().filter(|_| target.keeps_data()) else { return Ok(None) };
+            let mut session = target.connect(&[]).await?;
+            Ok(session.query(query).await?.answer().decimal(0, 0, 0))
+        })
     }
 
     /// Whether the data hold what was acknowledged: not less, and not more than that and what is unknown.

@@ -13,6 +13,7 @@ use colibri_bench::oltp::{self, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
 use colibri_bench::threads::{self, ThreadsArgs};
 
 use crate::failure::Result;
+use crate::version;
 
 /// Measure Colibri beside its rivals
 ///
@@ -75,6 +76,9 @@ enum Bench {
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<()> {
+    if let Some(commit) = version::COMMIT {
+        colibri_bench::name_commit(commit);
+    }
     match args.bench {
         Bench::Tpcc(args) => Ok(oltp::tpcc(&args)?),
         Bench::Ycsb(args) => Ok(oltp::ycsb(&args)?),

@@ -2,10 +2,13 @@
 
 use std::sync::LazyLock;
 
-/// `0.1.0 (0123456789ab)`; `-dirty` says that the sources differed from the commit.
+/// The commit that this is built of, with `-dirty` if the sources differed from it; see `build.rs`.
+pub(crate) const COMMIT: Option<&str> = option_env!("COLIBRI_COMMIT");
+
+/// `0.1.0 (0123456789ab)`.
 pub(crate) static TEXT: LazyLock<String> = LazyLock::new(|| {
     let version = env!("CARGO_PKG_VERSION");
-    match colibri_bench::COMMIT {
+    match COMMIT {
         Some(commit) => format!("{version} ({commit})"),
         None => version.to_owned(),
     }

@@ -618,3 +618,13 @@ fn a_server_that_nobody_could_reach_does_not_start() {
     let address = taken.local_addr().expect("an address");
     place.check_fails(&format!("serve nest --listen {address}"), "somebody listens there");
 }
+
+#[test]
+fn a_server_names_the_file_that_it_does_not_find() {
+    let place = Place::new();
+    let words = "serve nest --listen 127.0.0.1:0 --tls-cert no.crt --tls-key no.key";
+    place.check_fails(words, "cannot read the certificate no.crt");
+    assert!(!place.path("nest").exists(), "nothing is made for a server that cannot start");
+    let words = "serve nest --listen 127.0.0.1:0 --auth scram-sha-256 --password-file no.txt";
+    place.check_fails(words, "cannot take a password from no.txt");
+}

@@ -15,15 +15,30 @@ fn text(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-#[test]
-fn the_version_names_the_commit_where_it_is_known() {
+/// As `--version` tells it; nothing where this was built outside a work tree of git.
+fn commit() -> Option<String> {
     let version = text(colibri(&["--version"]));
     let begin = concat!("colibri ", env!("CARGO_PKG_VERSION"));
     let rest = version.trim_end().strip_prefix(begin).unwrap();
-    // Without a work tree of git there is none to name.
     let commit = rest.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
-    let is_commit = |commit: &str| commit.trim_end_matches("-dirty").chars().all(|c| c.is_ascii_hexdigit());
-    assert!(rest.is_empty() || commit.is_some_and(is_commit), "{version:?}");
+    assert!(rest.is_empty() || commit.is_some(), "{version:?}");
+    commit.map(str::to_owned)
+}
+
+#[test]
+fn the_version_names_the_commit_where_it_is_known() {
+    let Some(commit) = commit() else { return };
+    assert!(commit.trim_end_matches("-dirty").chars().all(|c| c.is_ascii_hexdigit()), "{commit:?}");
+}
+
+#[test]
+fn results_name_the_same_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let results = dir.path().join("results.json");
+    let words = ["bench", "kv", "--targets", "null", "--workloads", "set", "--n", "100", "--json", results.to_str().unwrap()];
+    text(Command::new(env!("CARGO_BIN_EXE_colibri")).args(words).current_dir(dir.path()).output().unwrap());
+    let rows: serde_json::Value = serde_json::from_str(&fs::read_to_string(&results).unwrap()).unwrap();
+    assert_eq!(rows[0]["env"]["commit"], commit().as_deref().unwrap_or("unknown"), "{rows}");
 }
 
 #[test]

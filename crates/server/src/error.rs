@@ -28,6 +28,14 @@ pub enum ServeError {
     /// The directory is in use, or damaged, or not one of a server.
     #[error("{0}{hint}", hint = .0.report().hint.as_ref().map_or(String::new(), |hint| format!(". {hint}")))]
     Cluster(#[from] colibri_sql::Error),
+    /// There is no password in the file that should have one.
+    #[error("cannot take a password from {path}: {source}")]
+    PasswordFile {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        source: io::Error,
+    },
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),

@@ -129,12 +129,13 @@ impl Server {
             .readers_max((options.connections_max as u32).saturating_mul(2).clamp(1_024, 1 << 20));
         let user = machine::user_name();
         let superusers: Vec<&str> = user.iter().map(String::as_str).collect();
-        let directory =
-            Directory::open(&options.dir, &superusers, storage, options.database_keep, Arc::clone(&registry), clock)?;
+        // First: a wrong path makes no directory.
         let certificate = match &options.tls {
             Some((certificates, key)) => Some(Arc::new(Certificate::load(certificates, key)?)),
             None => None,
         };
+        let directory =
+            Directory::open(&options.dir, &superusers, storage, options.database_keep, Arc::clone(&registry), clock)?;
         if let Some(file) = &options.password_file {
             set_password(&directory, file, log)?;
         }
@@ -335,11 +336,11 @@ impl Server {
 }
 
 fn set_password(directory: &Directory, file: &Path, log: Log) -> Result<(), ServeError> {
-    let text = fs::read_to_string(file).map_err(ServeError::system("cannot read the password file"))?;
+    let bad = |source| ServeError::PasswordFile { path: file.display().to_string(), source };
+    let text = fs::read_to_string(file).map_err(bad)?;
     let password = text.lines().next().unwrap_or_default();
     if password.is_empty() {
-        let source = io::Error::new(io::ErrorKind::InvalidData, "its first line is empty");
-        return Err(ServeError::System { action: "cannot use the password file", source });
+        return Err(bad(io::Error::new(io::ErrorKind::InvalidData, "its first line is empty")));
     }
     if directory.set_first_password(password)? {
         log.info("password_set", &[("role", &"postgres")]);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ring::digest;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
 
@@ -26,9 +26,21 @@ pub(crate) struct Certificate {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file cannot be read, or holds nothing of the kind.
-    #[error("{path}: {reason}")]
-    File {
+    /// A file cannot be read.
+    #[error("cannot read the {what} {path}: {source}")]
+    Unreadable {
+        /// What it should hold.
+        what: &'static str,
+        /// The file.
+        path: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file is there and holds nothing of the kind.
+    #[error("{path} holds no {what} in PEM: {reason}")]
+    NotPem {
+        /// What it should hold.
+        what: &'static str,
         /// The file.
         path: String,
         /// What is wrong with it.
@@ -39,25 +51,32 @@ pub enum TlsError {
     Unusable(#[from] rustls::Error),
 }
 
+impl TlsError {
+    fn of_file(what: &'static str, path: &Path, error: pem::Error) -> Self {
+        let path = path.display().to_string();
+        let reason = match error {
+            pem::Error::Io(source) => return Self::Unreadable { what, path, source },
+            pem::Error::NoItemsFound => "there is none in it".to_owned(),
+            pem::Error::MissingSectionEnd { .. } => "it breaks off".to_owned(),
+            error => error.to_string(),
+        };
+        Self::NotPem { what, path, reason }
+    }
+}
+
 impl Certificate {
     /// Reads a certificate, those of its issuers behind it, and its key, from PEM files.
     ///
     /// # Errors
     /// If the files cannot be read, or do not fit.
     pub(crate) fn load(certificates: &Path, key: &Path) -> Result<Self, TlsError> {
-        let bad = |path: &Path| {
-            let path = path.display().to_string();
-            move |error: rustls::pki_types::pem::Error| TlsError::File { path, reason: error.to_string() }
-        };
         let chain = CertificateDer::pem_file_iter(certificates)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(bad(certificates))?;
-        let Some(first) = chain.first() else {
-            let (path, reason) = (certificates.display().to_string(), "there is no certificate in it".to_owned());
-            return Err(TlsError::File { path, reason });
-        };
+            .map_err(|error| TlsError::of_file("certificate", certificates, error))?;
+        let first =
+            chain.first().ok_or_else(|| TlsError::of_file("certificate", certificates, pem::Error::NoItemsFound))?;
         let binding = end_point(first);
-        let key = PrivateKeyDer::from_pem_file(key).map_err(bad(key))?;
+        let key = PrivateKeyDer::from_pem_file(key).map_err(|error| TlsError::of_file("private key", key, error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
@@ -160,5 +179,38 @@ impl Tls {
 
     pub(crate) fn say_goodbye(&mut self) {
         self.connection.send_close_notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_certificate_names_the_file_and_what_it_should_hold() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let made = || rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (one, other) = (made(), made());
+        fs::write(path("one.crt"), one.cert.pem()).unwrap();
+        fs::write(path("one.key"), one.signing_key.serialize_pem()).unwrap();
+        fs::write(path("other.key"), other.signing_key.serialize_pem()).unwrap();
+        fs::write(path("half.crt"), &one.cert.pem()[..100]).unwrap();
+        let said = |certificate: &str, key: &str| {
+            let error = Certificate::load(&path(certificate), &path(key)).unwrap_err().to_string();
+            error.replace(&format!("{}/", dir.path().display()), "")
+        };
+        let missing = "No such file or directory (os error 2)";
+        assert_eq!(said("no.crt", "one.key"), format!("cannot read the certificate no.crt: {missing}"));
+        assert_eq!(said("one.crt", "no.key"), format!("cannot read the private key no.key: {missing}"));
+        assert_eq!(said("one.key", "one.key"), "one.key holds no certificate in PEM: there is none in it");
+        assert_eq!(said("one.crt", "one.crt"), "one.crt holds no private key in PEM: there is none in it");
+        assert_eq!(said("half.crt", "one.key"), "half.crt holds no certificate in PEM: it breaks off");
+        assert!(said("one.crt", "other.key").starts_with("the certificate cannot be used: "));
+        Certificate::load(&path("one.crt"), &path("one.key")).unwrap();
     }
 }

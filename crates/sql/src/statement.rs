@@ -16,6 +16,7 @@ use depth::depth;
 
 mod depth;
 mod mend;
+pub(crate) mod reader;
 
 /// Bytes of a text of statements at most.
 const TEXT_BYTES_MAX: usize = 64 << 20;
@@ -241,14 +242,8 @@ pub(crate) fn parse_query(text: &str) -> Result<ast::Query> {
     }
 }
 
-/// The tokens of a text without blanks and comments.
-pub(crate) fn solid_tokens(text: &str) -> Result<Vec<Token>> {
-    let tokens = tokenize(text)?.into_iter().map(|token| token.token);
-    Ok(tokens.filter(|token| !matches!(token, Token::Whitespace(_))).collect())
-}
-
 /// The tokens of a text without blanks and comments, each with the byte where it begins.
-pub(crate) fn placed_tokens(text: &str) -> Result<Vec<(Token, usize)>> {
+fn placed_tokens(text: &str) -> Result<Vec<(Token, usize)>> {
     let mut walker = Walker { text, line: 1, column: 1, byte: 0 };
     let solid = tokenize(text)?.into_iter().filter(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
     Ok(solid.map(|token| (token.token, walker.byte_of(token.span.start))).collect())

@@ -12,7 +12,7 @@ use crate::workload::{Choice, Client, Done, Finding, TALLIES, Totals, Transactio
 /// Asks once, and notes its random number, so that a test sees what was asked again.
 struct Asking;
 
-const KINDS: [TransactionKind; 1] = [TransactionKind { name: "ask", commits: true, p90_max: None }];
+const KINDS: [TransactionKind; 1] = [TransactionKind::new("ask", true)];
 const ASK: StatementId = StatementId(4);
 
 struct NoData;

@@ -10,10 +10,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::mounts::mount_of;
+
 /// The machine and the build behind a result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Environment {
-    /// The commit that was built, with `-dirty` if the sources differed from it; see `build.rs`.
+    /// The commit that was built, as the program has named it ([`crate::name_commit`]).
     pub(crate) commit: String,
     /// The processor's name.
     pub(crate) cpu: String,
@@ -30,7 +32,7 @@ impl Environment {
     pub(crate) fn observe(dir: &Path) -> Self {
         let uname = rustix::system::uname();
         Self {
-            commit: crate::COMMIT.map_or_else(unknown, str::to_owned),
+            commit: crate::COMMIT.get().map_or_else(unknown, |&commit| commit.to_owned()),
             cpu: cpu().unwrap_or_else(unknown),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
@@ -51,36 +53,13 @@ fn cpu() -> Option<String> {
 
 fn file_system(dir: &Path) -> Option<String> {
     let path = dir.canonicalize().ok()?;
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    file_system_of(&mounts, &path)
-}
-
-/// The type of the mount whose point is the longest prefix of `path`; a later mount hides an earlier one.
-fn file_system_of(mounts: &str, path: &Path) -> Option<String> {
-    let mut best: Option<(usize, &str)> = None;
-    for line in mounts.lines() {
-        let mut fields = line.split(' ');
-        let (Some(point), Some(kind)) = (fields.nth(1), fields.next()) else {
-            continue;
-        };
-        if path.starts_with(point) && best.is_none_or(|(length, _)| point.len() >= length) {
-            best = Some((point.len(), kind));
-        }
-    }
-    best.map(|(_, kind)| kind.to_owned())
+    let mountinfo = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    Some(mount_of(&mountinfo, &path)?.kind)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_innermost_mount_is_the_file_system() {
-        let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/b /tmp/disk xfs rw 0 0\n";
-        assert_eq!(file_system_of(mounts, Path::new("/tmp/disk/x")).as_deref(), Some("xfs"));
-        assert_eq!(file_system_of(mounts, Path::new("/tmp/diskette")).as_deref(), Some("tmpfs"));
-        assert_eq!(file_system_of(mounts, Path::new("/home")).as_deref(), Some("ext4"));
-    }
 
     #[test]
     fn observing_never_fails() {

@@ -10,7 +10,6 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::kv::args::Plan;
@@ -18,6 +17,7 @@ use crate::kv::drive::{GET_SAMPLE_EVERY, ITERATE_BLOCK, Outcome, StepOutcome};
 use crate::kv::environment::Environment;
 use crate::kv::targets::TargetName;
 use crate::kv::workload::{Mode, Step, Workload};
+use crate::latency::Latency;
 
 /// The part of a rate below which it counts as missed.
 const RATE_REACHED: f64 = 0.95;
@@ -59,6 +59,7 @@ pub(crate) struct Row {
     pub(crate) ops_per_s_max: f64,
     /// Throughput of every round, in the order in which they ran.
     pub(crate) rounds: Vec<f64>,
+    /// What a sample is depends on the workload.
     pub(crate) latency_us: Latency,
     pub(crate) cost: Cost,
     pub(crate) key_bytes: usize,
@@ -70,17 +71,6 @@ pub(crate) struct Row {
     pub(crate) valid: bool,
     pub(crate) notes: String,
     pub(crate) env: Environment,
-}
-
-/// Latencies of samples in microseconds; what a sample is depends on the workload.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(crate) struct Latency {
-    pub(crate) mean: f64,
-    pub(crate) p50: f64,
-    pub(crate) p90: f64,
-    pub(crate) p99: f64,
-    pub(crate) p999: f64,
-    pub(crate) max: f64,
 }
 
 /// What an operation cost, and what the whole run held. `None` is what the kernel did not tell, and, for readers beside
@@ -209,20 +199,6 @@ impl Measurement {
                 whole(rate)
             )
         })
-    }
-}
-
-impl Latency {
-    fn of(histogram_ns: &Histogram<u64>) -> Self {
-        let us = |quantile| histogram_ns.value_at_quantile(quantile) as f64 / 1e3;
-        Self {
-            mean: histogram_ns.mean() / 1e3,
-            p50: us(0.5),
-            p90: us(0.9),
-            p99: us(0.99),
-            p999: us(0.999),
-            max: histogram_ns.max() as f64 / 1e3,
-        }
     }
 }
 
@@ -557,7 +533,7 @@ mod tests {
             "bench target workload mode readers writers rate n ops prefill batch seconds ops_per_s latency_us cost \
              key_bytes value_bytes page_size seed valid notes env",
         );
-        check(&row["latency_us"], "mean p50 p90 p99 p999 max");
+        check(&row["latency_us"], "count mean p50 p90 p99 p999 max");
         check(&row["cost"], "cpu_us_per_op written_bytes_per_op read_bytes_per_op memory_bytes disk_bytes");
         check(&row["env"], "commit cpu cores kernel fs");
         assert_eq!(row["bench"], "kv");

@@ -14,6 +14,7 @@ use crate::driver::record::{KindRecord, histogram};
 use crate::driver::{Measured, Pacing, RunPlan};
 use crate::kv::environment::Environment;
 use crate::kv::{Error, Result};
+use crate::latency::Latency;
 use crate::oltp::ledger::Cost;
 use crate::workload::{Finding, Totals, Verdict, Workload};
 
@@ -102,36 +103,6 @@ impl KindResult {
     /// Whether there is anything to say of it: most workloads have kinds that they do not run.
     pub(crate) fn was_run(&self) -> bool {
         self.ended() + self.failed > 0
-    }
-}
-
-/// Percentiles, in microseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Latency {
-    pub(crate) count: u64,
-    pub(crate) mean: f64,
-    pub(crate) p50: f64,
-    pub(crate) p90: f64,
-    pub(crate) p99: f64,
-    pub(crate) p999: f64,
-    pub(crate) max: f64,
-}
-
-impl Latency {
-    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
-        if histogram.is_empty() {
-            return Self::default();
-        }
-        let us = |quantile: f64| histogram.value_at_quantile(quantile) as f64 / 1e3;
-        Self {
-            count: histogram.len(),
-            mean: histogram.mean() / 1e3,
-            p50: us(0.5),
-            p90: us(0.9),
-            p99: us(0.99),
-            p999: us(0.999),
-            max: histogram.max() as f64 / 1e3,
-        }
     }
 }
 

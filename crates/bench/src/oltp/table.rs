@@ -1,7 +1,8 @@
 //! A result as text for a terminal.
 
 use crate::kv::report::{align, significant, whole};
-use crate::oltp::result::{Latency, RunResult};
+use crate::latency::Latency;
+use crate::oltp::result::RunResult;
 use crate::workload::{Finding, Verdict};
 
 fn ms(us: f64) -> String {

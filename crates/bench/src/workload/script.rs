@@ -29,7 +29,7 @@ use crate::workload::{Choice, Client, Done, Finding, TALLIES, Totals, Transactio
 use expression::Expression;
 
 pub(crate) const NAME: &str = "script";
-const KINDS: [TransactionKind; 1] = [TransactionKind { name: "Script", commits: true, p90_max: None }];
+const KINDS: [TransactionKind; 1] = [TransactionKind::new("Script", true)];
 
 /// A line of a script.
 #[derive(Debug, Clone, PartialEq)]

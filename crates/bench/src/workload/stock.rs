@@ -27,11 +27,11 @@ const ADD: u8 = 0;
 const PUT: u8 = 1;
 const HISTORY: u8 = 2;
 
-const fn kind(name: &'static str, commits: bool) -> TransactionKind {
-    TransactionKind { name, commits, p90_max: None }
-}
-
-const KINDS: [TransactionKind; 3] = [kind("AddOrder", true), kind("PutOrder", true), kind("UserHistory", false)];
+const KINDS: [TransactionKind; 3] = [
+    TransactionKind::new("AddOrder", true),
+    TransactionKind::new("PutOrder", true),
+    TransactionKind::new("UserHistory", false),
+];
 
 const RATE_OF_LINES: f64 = 1.6;
 const CUSTOMERS: i64 = 10_000;
@@ -351,22 +351,15 @@ impl Workload for Stock {
             ] {
                 let table = session.query(sql).await.map_err(|failure| failure.doing(sql))?;
                 let found = table.answer().decimal(0, 0, 0).unwrap_or(-1);
-                findings.push(Finding::fact(what, found.to_string(), wanted.to_string(), found == wanted));
+                findings.push(Finding::count(what, found, wanted, wanted));
                 each(findings.last().expect("just pushed"));
             }
             Ok(findings)
         })
     }
 
-    fn mark<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<Option<i64>, Failure>> {
-        Box::pin(async move {
-            if !target.keeps_data() {
-                return Ok(None);
-            }
-            let mut session = target.connect(&[]).await?;
-            let table = session.query("SELECT count(*) FROM orders").await?;
-            Ok(table.answer().decimal(0, 0, 0))
-        })
+    fn mark_query(&self) -> Option<&'static str> {
+        Some("SELECT count(*) FROM orders")
     }
 
     fn reconcile(&self, before: i64, after: i64, acknowledged: &Acknowledged) -> Option<Finding> {
@@ -374,10 +367,7 @@ impl Workload for Stock {
         let least = sum(&acknowledged.committed);
         // A put that failed for good may have added its order before.
         let most = least + sum(&acknowledged.unknown);
-        let found = after - before;
-        let wanted = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        let holds = (least..=most).contains(&found);
-        Some(Finding::fact("acknowledged orders are there, and no others", found.to_string(), wanted, holds))
+        Some(Finding::count("acknowledged orders are there, and no others", after - before, least, most))
     }
 
     fn audit(&self, totals: &Totals) -> Vec<Finding> {

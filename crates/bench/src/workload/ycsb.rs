@@ -35,16 +35,12 @@ const INSERT: u8 = 2;
 const SCAN: u8 = 3;
 const MODIFY: u8 = 4;
 
-const fn kind(name: &'static str, commits: bool) -> TransactionKind {
-    TransactionKind { name, commits, p90_max: None }
-}
-
 const KINDS: [TransactionKind; 5] = [
-    kind("Read", false),
-    kind("Update", true),
-    kind("Insert", true),
-    kind("Scan", false),
-    kind("ReadModifyWrite", true),
+    TransactionKind::new("Read", false),
+    TransactionKind::new("Update", true),
+    TransactionKind::new("Insert", true),
+    TransactionKind::new("Scan", false),
+    TransactionKind::new("ReadModifyWrite", true),
 ];
 
 const FIELDS: usize = 10;
@@ -346,33 +342,21 @@ impl Workload for Ycsb {
             ] {
                 let table = session.query(sql).await.map_err(|failure| failure.doing(sql))?;
                 let found = table.answer().decimal(0, 0, 0).unwrap_or(-1);
-                let wanted = if most == least { least.to_string() } else { format!("at least {least}") };
-                let holds = (least..=most).contains(&found);
-                findings.push(Finding::fact(what, found.to_string(), wanted, holds));
+                findings.push(Finding::count(what, found, least, most));
                 each(findings.last().expect("just pushed"));
             }
             Ok(findings)
         })
     }
 
-    fn mark<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<Option<i64>, Failure>> {
-        Box::pin(async move {
-            if !target.keeps_data() {
-                return Ok(None);
-            }
-            let mut session = target.connect(&[]).await?;
-            let table = session.query("SELECT count(*) FROM usertable").await?;
-            Ok(table.answer().decimal(0, 0, 0))
-        })
+    fn mark_query(&self) -> Option<&'static str> {
+        Some("SELECT count(*) FROM usertable")
     }
 
     fn reconcile(&self, before: i64, after: i64, acknowledged: &Acknowledged) -> Option<Finding> {
         let least = acknowledged.committed[usize::from(INSERT)] as i64;
         let most = least + acknowledged.unknown[usize::from(INSERT)] as i64;
-        let found = after - before;
-        let wanted = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        let holds = (least..=most).contains(&found);
-        Some(Finding::fact("acknowledged inserts are there, and no others", found.to_string(), wanted, holds))
+        Some(Finding::count("acknowledged inserts are there, and no others", after - before, least, most))
     }
 
     fn audit(&self, totals: &Totals) -> Vec<Finding> {

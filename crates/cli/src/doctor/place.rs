@@ -4,10 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use colibri_bench::mounts::Mount;
 use serde_json::json;
 
 use super::flush::Flushes;
-use super::system::{Mount, System};
+use super::system::System;
 use super::{Finding, Verdict};
 use crate::number::{grouped, size};
 

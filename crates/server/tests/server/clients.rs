@@ -23,6 +23,14 @@ fn client(server: &Server, mut command: Command) -> Command {
     command
 }
 
+/// What a client said that had to succeed.
+fn ran(server: &Server, command: Command, args: &[&str]) -> String {
+    let output = client(server, command).args(args).output().unwrap();
+    let said = said(&output);
+    assert!(output.status.success(), "{args:?}: {said}\n{}", server.log());
+    said
+}
+
 /// Runs a client's test program, which ends with `ok`.
 fn passes(name: &str) {
     let Some(dir) = installed(name) else { return };
@@ -110,12 +118,7 @@ fn psql_fetches_large_results_piece_by_piece() {
 fn pgbench_fails_no_transaction_where_all_change_the_same_rows() {
     let Some(pgbench) = postgresql("pgbench") else { return };
     let (dir, server) = server();
-    let run = |args: &[&str]| {
-        let output = client(&server, pgbench()).args(args).output().unwrap();
-        let said = said(&output);
-        assert!(output.status.success(), "{args:?}: {said}\n{}", server.log());
-        said
-    };
+    let run = |args: &[&str]| ran(&server, pgbench(), args);
     run(&["-i", "-s", "1", "-q"]);
     let none_failed = |args: &[&str]| {
         let said = run(args);
@@ -146,12 +149,7 @@ fn pgbench_fails_no_transaction_where_all_change_the_same_rows() {
 fn pgbench_runs_in_every_mode_without_a_failed_transaction() {
     let Some(pgbench) = postgresql("pgbench") else { return };
     let (_dir, server) = server();
-    let run = |args: &[&str]| {
-        let output = client(&server, pgbench()).args(args).output().unwrap();
-        let said = said(&output);
-        assert!(output.status.success(), "{args:?}: {said}\n{}", server.log());
-        said
-    };
+    let run = |args: &[&str]| ran(&server, pgbench(), args);
     run(&["-i", "-s", "1", "-q"]);
     let mut runs = 0;
     for mode in ["simple", "extended", "prepared"] {

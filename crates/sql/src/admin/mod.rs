@@ -21,7 +21,7 @@ use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, TransactionState};
 
-pub(crate) use parse::{folded, parse};
+pub(crate) use parse::parse;
 
 /// A statement of these.
 #[derive(Debug, Clone)]

@@ -10,168 +10,56 @@
 //! VACUUM, ANALYZE, REINDEX, CLUSTER, CHECKPOINT, LOCK TABLE, LISTEN, UNLISTEN, NOTIFY, DISCARD …
 //! ```
 
+#[cfg(test)]
+mod tests;
+
 use compact_str::CompactString;
-use sqlparser::tokenizer::{Token, Word};
+use sqlparser::tokenizer::Token;
 
 use super::{Actor, Kind, LockTable, Object, On, RoleOption, SequenceOption, Statement};
-use crate::catalog::NAME_BYTES_MAX;
 use crate::cluster::Privileges;
-use crate::error::{Error, Result, SqlState};
+use crate::error::{Error, Result};
+use crate::statement::reader::{Reader, may_begin_with};
+
+/// With what they begin.
+const WORDS: [&str; 20] = [
+    "alter",
+    "analyze",
+    "analyse",
+    "checkpoint",
+    "cluster",
+    "comment",
+    "create",
+    "drop",
+    "grant",
+    "listen",
+    "lock",
+    "notify",
+    "reassign",
+    "reindex",
+    "reset",
+    "revoke",
+    "set",
+    "unlisten",
+    "vacuum",
+    "discard",
+];
 
 /// Reads a statement if it is one of these.
 ///
 /// # Errors
 /// 42601 if it begins like one of them and goes on otherwise.
 pub(crate) fn parse(text: &str) -> Result<Option<Statement>> {
-    let first = text.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-    let known = [
-        "alter",
-        "analyze",
-        "analyse",
-        "checkpoint",
-        "cluster",
-        "comment",
-        "create",
-        "drop",
-        "grant",
-        "listen",
-        "lock",
-        "notify",
-        "reassign",
-        "reindex",
-        "reset",
-        "revoke",
-        "set",
-        "unlisten",
-        "vacuum",
-        "discard",
-    ];
-    // A comment in front hides the first word.
-    if !first.is_empty() && !known.iter().any(|word| word.eq_ignore_ascii_case(first)) {
+    if !may_begin_with(text, &WORDS) {
         return Ok(None);
     }
-    let tokens = crate::statement::solid_tokens(text)?;
-    let mut reader = Reader { tokens: &tokens, at: 0 };
+    let mut reader = Reader::new(text)?;
     let Some(statement) = reader.statement()? else { return Ok(None) };
-    while *reader.peek() == Token::SemiColon {
-        reader.at += 1;
-    }
-    match reader.peek() {
-        Token::EOF => Ok(Some(statement)),
-        other => Err(syntax(other)),
-    }
+    reader.end()?;
+    Ok(Some(statement))
 }
 
-fn syntax(token: &Token) -> Error {
-    let message = match token {
-        Token::EOF => "syntax error at end of input".to_owned(),
-        token => format!("syntax error at or near \"{token}\""),
-    };
-    Error::new(SqlState::SYNTAX_ERROR, message)
-}
-
-struct Reader<'t> {
-    tokens: &'t [Token],
-    at: usize,
-}
-
-pub(crate) fn folded(word: &Word) -> CompactString {
-    let mut name = match word.quote_style {
-        Some(_) => CompactString::new(&word.value),
-        None => CompactString::new(word.value.to_ascii_lowercase()),
-    };
-    while name.len() > NAME_BYTES_MAX {
-        name.pop();
-    }
-    name
-}
-
-impl Reader<'_> {
-    fn peek(&self) -> &Token {
-        self.tokens.get(self.at).unwrap_or(&Token::EOF)
-    }
-
-    fn is_at(&self, at: usize, word: &str) -> bool {
-        matches!(self.tokens.get(at), Some(Token::Word(found)) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
-    }
-
-    /// Takes these words if they come next.
-    fn eat(&mut self, words: &[&str]) -> bool {
-        let fits = words.iter().enumerate().all(|(offset, word)| self.is_at(self.at + offset, word));
-        if fits {
-            self.at += words.len();
-        }
-        fits
-    }
-
-    fn eat_any(&mut self, words: &[&str]) -> Option<usize> {
-        words.iter().position(|word| self.eat(&[word]))
-    }
-
-    fn eat_token(&mut self, token: &Token) -> bool {
-        let fits = self.peek() == token;
-        self.at += usize::from(fits);
-        fits
-    }
-
-    fn expect(&mut self, words: &[&str]) -> Result<()> {
-        if self.eat(words) { Ok(()) } else { Err(syntax(self.peek())) }
-    }
-
-    fn name(&mut self) -> Result<CompactString> {
-        match self.peek() {
-            Token::Word(word) => {
-                let name = folded(word);
-                self.at += 1;
-                Ok(name)
-            }
-            other => Err(syntax(other)),
-        }
-    }
-
-    fn qualified(&mut self) -> Result<Vec<CompactString>> {
-        let mut parts = vec![self.name()?];
-        while self.eat_token(&Token::Period) {
-            parts.push(self.name()?);
-        }
-        Ok(parts)
-    }
-
-    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        let mut items = vec![item(self)?];
-        while self.eat_token(&Token::Comma) {
-            items.push(item(self)?);
-        }
-        Ok(items)
-    }
-
-    fn string(&mut self) -> Result<String> {
-        match self.peek() {
-            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => {
-                let text = text.clone();
-                self.at += 1;
-                Ok(text)
-            }
-            Token::DollarQuotedString(text) => {
-                let text = text.value.clone();
-                self.at += 1;
-                Ok(text)
-            }
-            other => Err(syntax(other)),
-        }
-    }
-
-    fn integer(&mut self) -> Result<i32> {
-        let negative = self.eat_token(&Token::Minus);
-        let value = match self.peek() {
-            Token::Number(digits, _) => digits.parse::<i32>().ok(),
-            _ => None,
-        };
-        let value = value.ok_or_else(|| syntax(self.peek()))?;
-        self.at += 1;
-        Ok(if negative { -value } else { value })
-    }
-
+impl Reader {
     fn actor(&mut self) -> Result<Actor> {
         Ok(if self.eat(&["CURRENT_USER"]) || self.eat(&["CURRENT_ROLE"]) {
             Actor::Current
@@ -307,7 +195,7 @@ impl Reader<'_> {
     fn alter_role(&mut self) -> Result<Statement> {
         let role = self.actor()?;
         if self.eat(&["RENAME", "TO"]) {
-            let Actor::Named(name) = role else { return Err(syntax(self.peek())) };
+            let Actor::Named(name) = role else { return Err(self.syntax()) };
             return Ok(Statement::RenameRole { name, to: self.name()? });
         }
         if self.eat_any(&["SET", "RESET", "IN"]).is_some() {
@@ -385,7 +273,7 @@ impl Reader<'_> {
                 self.eat_token(&Token::Eq);
                 allow = Some(match self.eat_any(&["TRUE", "FALSE"]) {
                     Some(word) => word == 0,
-                    None => return Err(syntax(self.peek())),
+                    None => return Err(self.syntax()),
                 });
             } else {
                 return Ok(Statement::AlterDatabase { name, limit, allow });
@@ -402,7 +290,7 @@ impl Reader<'_> {
             self.expect(&["FORCE"])?;
             force = true;
             if !self.eat_token(&Token::RParen) {
-                return Err(syntax(self.peek()));
+                return Err(self.syntax());
             }
         }
         Ok(Statement::DropDatabase { name, if_exists, force })
@@ -441,11 +329,7 @@ impl Reader<'_> {
         while !matches!(self.peek(), Token::EOF | Token::SemiColon) {
             options.push(self.sequence_option()?);
         }
-        if options.is_empty() {
-            Err(syntax(self.peek()))
-        } else {
-            Ok(Statement::AlterSequence { name, if_exists, options })
-        }
+        if options.is_empty() { Err(self.syntax()) } else { Ok(Statement::AlterSequence { name, if_exists, options }) }
     }
 
     fn sequence_option(&mut self) -> Result<SequenceOption> {
@@ -489,17 +373,7 @@ impl Reader<'_> {
             let owner = if self.eat(&["NONE"]) { None } else { Some(self.qualified()?) };
             return Ok(SequenceOption::OwnedBy(owner));
         }
-        Err(syntax(self.peek()))
-    }
-
-    fn long(&mut self) -> Result<i64> {
-        let sign = if self.eat_token(&Token::Minus) { "-" } else { "" };
-        let Token::Number(digits, _) = self.peek() else { return Err(syntax(self.peek())) };
-        let value = format!("{sign}{digits}").parse().map_err(|_| {
-            Error::new(SqlState::OUT_OF_RANGE, format!("value \"{sign}{digits}\" is out of range for type bigint"))
-        })?;
-        self.at += 1;
-        Ok(value)
+        Err(self.syntax())
     }
 
     // ---- grants ----
@@ -549,7 +423,7 @@ impl Reader<'_> {
                 Some(0) => false,
                 Some(1) => true,
                 Some(_) => return Err(Error::unsupported("privileges on functions")),
-                None => return Err(syntax(self.peek())),
+                None => return Err(self.syntax()),
             };
             self.expect(&["IN", "SCHEMA"])?;
             let schemas = self.list(Self::name)?;
@@ -662,7 +536,7 @@ impl Reader<'_> {
                 match self.peek() {
                     Token::LParen => depth += 1,
                     Token::RParen => depth -= 1,
-                    Token::EOF => return Err(syntax(&Token::EOF)),
+                    Token::EOF => return Err(self.syntax()),
                     _ => {}
                 }
                 self.at += 1;
@@ -710,7 +584,7 @@ impl Reader<'_> {
             self.eat(&["CONCURRENTLY"]);
             let tables = self.tables_or_nothing()?;
             return match kind {
-                None => Err(syntax(self.peek())),
+                None => Err(self.syntax()),
                 Some(0 | 1) => upkeep("REINDEX", tables, false),
                 Some(_) => upkeep("REINDEX", Vec::new(), true),
             };
@@ -767,74 +641,10 @@ impl Reader<'_> {
                 (&["SHARE"], LockTable::Exclusive),
             ];
             let mode = MODES.iter().find(|(words, _)| self.eat(words));
-            strength = mode.map(|(_, strength)| *strength).ok_or_else(|| syntax(self.peek()))?;
+            strength = mode.map(|(_, strength)| *strength).ok_or_else(|| self.syntax())?;
             self.expect(&["MODE"])?;
         }
         let nowait = self.eat(&["NOWAIT"]);
         Ok(Statement::Lock { tables, strength, nowait })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-
-    #[test]
-    fn statements_are_read_in_whichever_order_their_options_come() {
-        for text in [
-            "CREATE USER alice WITH PASSWORD 'x' LOGIN NOSUPERUSER CONNECTION LIMIT 5 VALID UNTIL '2030-01-01' IN ROLE a, b",
-            "create role \"Bob\"",
-            "ALTER ROLE alice NOLOGIN; ",
-            "ALTER USER CURRENT_USER PASSWORD NULL",
-            "DROP USER IF EXISTS a, b",
-            "CREATE DATABASE d WITH OWNER = alice ENCODING 'UTF8' TEMPLATE template0 LC_COLLATE = 'C'",
-            "DROP DATABASE IF EXISTS d WITH (FORCE)",
-            "ALTER DATABASE d OWNER TO CURRENT_USER",
-            "GRANT SELECT, INSERT ON TABLE a, s.b TO alice, PUBLIC WITH GRANT OPTION",
-            "GRANT ALL PRIVILEGES ON ALL TABLES IN SCHEMA public TO alice",
-            "GRANT a, b TO c WITH ADMIN OPTION",
-            "REVOKE GRANT OPTION FOR UPDATE ON t FROM alice CASCADE",
-            "REVOKE ALL ON DATABASE d FROM PUBLIC",
-            "ALTER TABLE IF EXISTS public.t OWNER TO bob",
-            "COMMENT ON COLUMN public.t.c IS 'it''s'",
-            "COMMENT ON TABLE t IS NULL",
-            "SET LOCAL ROLE alice",
-            "RESET ROLE",
-            "VACUUM (ANALYZE, VERBOSE) t, u (a, b)",
-            "VACUUM FULL FREEZE t",
-            "REINDEX TABLE CONCURRENTLY t",
-            "LOCK TABLE a, b IN SHARE ROW EXCLUSIVE MODE NOWAIT",
-            "DISCARD PLANS",
-        ] {
-            assert!(parse(text).unwrap().is_some(), "{text}");
-        }
-    }
-
-    #[test]
-    fn other_statements_are_left_alone() {
-        for text in [
-            "CREATE TABLE t (a int)",
-            "ALTER TABLE t ADD c int",
-            "SET role_x.y = 1",
-            "DROP TABLE t",
-            "DISCARD ALL",
-            "SELECT 1",
-            "RESET ALL",
-        ] {
-            assert!(parse(text).unwrap().is_none(), "{text}");
-        }
-        for text in [
-            "GRANT",
-            "CREATE ROLE",
-            "GRANT SELECT ON t",
-            "DROP DATABASE d WITH (FORCE",
-            "LOCK t IN NO MODE",
-            "VACUUM (",
-            "NOTIFY x",
-        ] {
-            assert!(parse(text).is_err(), "{text}");
-        }
     }
 }

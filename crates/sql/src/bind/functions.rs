@@ -126,7 +126,7 @@ impl Binder<'_> {
             types.push(bound.ty.ty);
             bounds.push(bound);
         }
-        if super::from::gives_rows(&name) {
+        if super::series::gives_rows(&name) {
             let spans = args.exprs.iter().map(|expr| expr.span());
             return self.rows_in_list(&name, bounds.into_iter().zip(spans).collect(), span);
         }

@@ -9,10 +9,13 @@
 mod expr;
 mod from;
 mod functions;
+mod joins;
 pub(crate) mod logical;
 mod query;
 pub(crate) mod rewrite;
 mod rules;
+mod scope;
+mod series;
 pub(crate) mod types;
 mod write;
 

@@ -6,7 +6,8 @@ use colibri_txn::{SpaceId, Transaction};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
 use super::Session;
-use super::create::{Draft, column_constraint, has_constraint};
+use super::constraint::{column_constraint, has_constraint};
+use super::create::Draft;
 use crate::bind::{self, bind_type, fold};
 use crate::cast::CastContext;
 use crate::catalog::{Change, Relation, Table};

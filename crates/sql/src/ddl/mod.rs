@@ -8,10 +8,14 @@
 //! along only what CASCADE or ownership says.
 
 mod alter;
+mod constraint;
 mod create;
 mod drop;
+mod index;
+mod sequence;
+mod view;
 
-pub(crate) use create::{SequenceBounds, sequence_type};
+pub(crate) use sequence::{SequenceBounds, sequence_type};
 
 use std::sync::Arc;
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use colibri_txn::{Isolation, Transaction};
 use sqlparser::ast::{self, Statement};
 
-use super::{
-    Answer, Completion, NamedSavepoint, Prepared, ResultColumn, Rows, Session, Severity, TransactionState, isolation_of,
-};
+use super::block::{NamedSavepoint, isolation_of};
+use super::{Answer, Completion, Prepared, ResultColumn, Rows, Session, Severity, TransactionState};
 use crate::bind::{fold, name_parts};
 use crate::cast::CastContext;
 use crate::ddl;
@@ -536,14 +535,14 @@ impl Session {
         }
         let prepared = self.renewed(prepared)?;
         match &prepared.command {
-            super::Command::Plan { fragment, .. } => {
+            super::plans::Command::Plan { fragment, .. } => {
                 self.depend(&prepared)?;
                 let mut execution = Execution::new(Arc::clone(fragment));
                 let (rows, count) = self.run_to_end(&mut execution, &params)?;
                 let affected = execution.affected().unwrap_or(count);
                 Ok((rows, prepared.completed(affected)))
             }
-            super::Command::Utility(statement) => self.utility(&statement.clone(), &params),
+            super::plans::Command::Utility(statement) => self.utility(&statement.clone(), &params),
             _ => Err(Error::unsupported("a prepared statement about transactions")),
         }
     }

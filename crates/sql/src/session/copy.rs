@@ -11,7 +11,9 @@ use std::sync::atomic::Ordering;
 use colibri_txn::{Begin, ColumnSet, CommitTicket, IfLocked, LockMode, LockWait, Transaction};
 use sqlparser::ast;
 
-use super::{Completion, Progress, Rows, Running, Session, TransactionState, in_failed_block, wait_now};
+use super::block::in_failed_block;
+use super::drive::wait_now;
+use super::{Completion, Progress, Rows, Running, Session, TransactionState};
 use crate::bind::{Binder, fold, name_parts};
 use crate::catalog::{self, Table, catalog_space, table_key};
 use crate::cluster::Privileges;

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use colibri_txn::{CommitTicket, Transaction};
 
-use super::{BUDGET_ROWS, Prepared, Progress, Rows, Running, Session, Stage, TransactionState, wait_now};
+use super::drive::wait_now;
+use super::step::Stage;
+use super::{BUDGET_ROWS, Prepared, Progress, Rows, Running, Session, TransactionState};
 use crate::error::{Error, Result, SqlState};
 use crate::value::Datum;
 

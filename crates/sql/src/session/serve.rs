@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::plans::Command;
-use super::{Completion, Prepared, Running, Session, Stage, TransactionState};
+use super::step::Stage;
+use super::{Completion, Prepared, Running, Session, TransactionState};
 use crate::error::{Error, Result, SqlState};
 use crate::value::Datum;
 

@@ -1,0 +1,233 @@
+//! Names of a FROM clause: which columns they bring, and how they are found.
+
+use compact_str::CompactString;
+use sqlparser::ast;
+use sqlparser::tokenizer::Span;
+
+use super::expr::Bound;
+use super::logical::{Column, From, Relation, Source};
+use super::{Binder, Merged, Scope, ScopeTable, fold};
+use crate::error::{Error, Result, SqlState};
+use crate::expr::Expr;
+use crate::types::Type;
+use crate::value::Datum;
+
+impl Binder<'_> {
+    #[expect(clippy::too_many_arguments, reason = "all that a relation in FROM consists of")]
+    pub(super) fn add(
+        &mut self,
+        name: CompactString,
+        schema: Option<CompactString>,
+        mut columns: Vec<Column>,
+        hidden: &[bool],
+        source: Source,
+        alias: Option<&ast::TableAlias>,
+        relations: &mut Vec<Relation>,
+    ) -> Result<From> {
+        let hidden: Vec<bool> = if hidden.is_empty() { vec![false; columns.len()] } else { hidden.to_vec() };
+        if let Some(alias) = alias.filter(|alias| !alias.columns.is_empty()) {
+            let shown: Vec<usize> = (0..columns.len()).filter(|&index| !hidden[index]).collect();
+            if alias.columns.len() > shown.len() {
+                let message = format!(
+                    "table \"{name}\" has {} columns available but {} columns specified",
+                    shown.len(),
+                    alias.columns.len()
+                );
+                return Err(self.place(alias.name.span, Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
+            }
+            for (&index, renamed) in shown.iter().zip(&alias.columns) {
+                columns[index].name = fold(&renamed.name);
+            }
+        }
+        let scope = self.scope();
+        if scope.tables.iter().any(|table| table.visible && table.name == name && table.schema == schema) {
+            let message = format!("table name \"{name}\" specified more than once");
+            let span = alias.map_or(Span::empty(), |alias| alias.name.span);
+            return Err(self.place(span, Error::new(SqlState::DUPLICATE_ALIAS, message)));
+        }
+        let (base, width) = (scope.width, columns.len());
+        scope.width += width;
+        let oid = match &source {
+            Source::Table(table) => Some(table.id),
+            Source::System { table, .. } => Some(table.oid),
+            _ => None,
+        };
+        let exprs = None;
+        scope.tables.push(ScopeTable { name: name.clone(), schema, base, columns, hidden, visible: true, exprs, oid });
+        relations.push(Relation { base, width, source, name });
+        Ok(From::Relation(relations.len() - 1))
+    }
+
+    /// `(a JOIN b) AS x`: one name for all columns.
+    pub(super) fn hide_behind(&mut self, first: usize, first_merged: usize, alias: &ast::TableAlias) -> Result<()> {
+        let scope = self.scope();
+        let merged = scope.merged.split_off(first_merged);
+        let mut parts: Vec<(Column, Expr, usize)> = Vec::new();
+        for merged in &merged {
+            let column = Column { name: merged.name.clone(), ty: merged.ty.into(), origin: None };
+            parts.push((column, merged.expr.clone(), merged.parts[0]));
+        }
+        let covered: Vec<usize> = merged.iter().flat_map(|merged| merged.parts.clone()).collect();
+        for table in &mut scope.tables[first..] {
+            if table.visible {
+                for (index, column) in table.columns.iter().enumerate() {
+                    if !table.hidden[index] && !covered.contains(&(table.base + index)) {
+                        parts.push((column.clone(), Expr::Column(table.base + index), table.base + index));
+                    }
+                }
+            }
+            table.visible = false;
+        }
+        // The name's columns are scattered over the wide row: each is a column of its own of a table without a base.
+        for (index, (column, expr, place)) in parts.into_iter().enumerate() {
+            let name = alias.columns.get(index).map_or(column.name.clone(), |column| fold(&column.name));
+            let ty = column.ty;
+            let scope = self.scope();
+            scope.tables.push(ScopeTable {
+                name: fold(&alias.name),
+                schema: None,
+                base: place,
+                columns: vec![Column { name: name.clone(), ..column }],
+                hidden: vec![false],
+                visible: true,
+                exprs: None,
+                oid: None,
+            });
+            if !matches!(expr, Expr::Column(column) if column == place) {
+                scope.merged.push(Merged { name, expr, ty: ty.ty, parts: vec![place] });
+            }
+        }
+        Ok(())
+    }
+
+    /// A column by name, from the innermost query outwards.
+    pub(super) fn column(
+        &mut self,
+        table: Option<(Option<CompactString>, CompactString)>,
+        ident: &ast::Ident,
+    ) -> Result<Bound> {
+        let name = fold(ident);
+        for depth in (0..self.frames.len()).rev() {
+            let Some(scope) = self.frames[depth].scopes.last() else { continue };
+            let found = self.at(ident.span, scope.find(table.as_ref(), &name))?;
+            if let Some(mut bound) = found {
+                for frame in &mut self.frames[depth + 1..] {
+                    let same = frame.args.iter().position(|arg| super::rewrite::same(arg, &bound.expr));
+                    let slot = same.unwrap_or_else(|| {
+                        frame.args.push(bound.expr.clone());
+                        frame.args.len() - 1
+                    });
+                    bound.expr = Expr::Arg(slot);
+                }
+                return Ok(bound);
+            }
+        }
+        Err(self.place(ident.span, self.no_such_column(table.as_ref(), &name)))
+    }
+
+    fn no_such_column(&self, table: Option<&(Option<CompactString>, CompactString)>, name: &str) -> Error {
+        match table {
+            None => Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")),
+            Some((schema, table)) => {
+                let known = self.frames.iter().flat_map(|frame| frame.scopes.last()).any(|scope| {
+                    scope.tables.iter().any(|known| {
+                        known.visible && known.name == *table && (schema.is_none() || known.schema == *schema)
+                    })
+                });
+                if known {
+                    Error::new(SqlState::NO_SUCH_COLUMN, format!("column {table}.{name} does not exist"))
+                } else {
+                    let message = format!("missing FROM-clause entry for table \"{table}\"");
+                    Error::new(SqlState::NO_SUCH_TABLE, message)
+                }
+            }
+        }
+    }
+}
+
+impl Scope {
+    fn find(&self, table: Option<&(Option<CompactString>, CompactString)>, name: &str) -> Result<Option<Bound>> {
+        let mut covered: &[usize] = &[];
+        let mut found: Option<Bound> = None;
+        if table.is_none() {
+            let mut merged = self.merged.iter().filter(|merged| merged.name == name);
+            if let Some(first) = merged.next() {
+                if merged.next().is_some() {
+                    return Err(ambiguous(name));
+                }
+                covered = &first.parts;
+                found = Some(Bound::new(first.expr.clone(), first.ty));
+            }
+        }
+        for candidate in self.tables.iter().filter(|candidate| candidate.visible) {
+            if let Some((schema, table)) = table {
+                let same_schema = schema.is_none() || *schema == candidate.schema;
+                if candidate.name != *table || !same_schema {
+                    continue;
+                }
+            }
+            let was_found = found.is_some();
+            for (index, column) in candidate.columns.iter().enumerate() {
+                let place = candidate.base + index;
+                if candidate.hidden[index] || column.name != name || covered.contains(&place) {
+                    continue;
+                }
+                if found.is_some() {
+                    return Err(ambiguous(name));
+                }
+                found = Some(Bound { expr: candidate.column(index), ty: column.ty });
+            }
+            // The one system column that there is: which table a row is of.
+            if let ("tableoid", Some(oid), true) = (name, candidate.oid, was_found == found.is_some()) {
+                if was_found {
+                    return Err(ambiguous(name));
+                }
+                found = Some(Bound::new(Expr::Const(Datum::Int(oid.into())), Type::Oid));
+            }
+        }
+        Ok(found)
+    }
+
+    /// All columns in the order of `*`, or of one table.
+    pub(super) fn all(&self, table: Option<&(Option<CompactString>, CompactString)>) -> Option<Vec<(Column, Expr)>> {
+        let mut columns = Vec::new();
+        let mut known = table.is_none();
+        let mut covered = Vec::new();
+        if table.is_none() {
+            for merged in &self.merged {
+                let column = Column { name: merged.name.clone(), ty: merged.ty.into(), origin: None };
+                columns.push((column, merged.expr.clone()));
+                covered.extend_from_slice(&merged.parts);
+            }
+        }
+        for candidate in self.tables.iter().filter(|candidate| candidate.visible) {
+            if let Some((schema, table)) = table
+                && (candidate.name != *table || !(schema.is_none() || *schema == candidate.schema))
+            {
+                continue;
+            }
+            known = true;
+            for (index, column) in candidate.columns.iter().enumerate() {
+                let place = candidate.base + index;
+                if !candidate.hidden[index] && !covered.contains(&place) {
+                    columns.push((column.clone(), candidate.column(index)));
+                }
+            }
+        }
+        known.then_some(columns)
+    }
+}
+
+impl ScopeTable {
+    /// What a column is.
+    fn column(&self, index: usize) -> Expr {
+        match &self.exprs {
+            Some(exprs) => exprs[index].clone(),
+            None => Expr::Column(self.base + index),
+        }
+    }
+}
+
+fn ambiguous(name: &str) -> Error {
+    Error::new(SqlState::AMBIGUOUS_COLUMN, format!("column reference \"{name}\" is ambiguous"))
+}

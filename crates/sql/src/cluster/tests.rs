@@ -1,0 +1,62 @@
+//! Roles, memberships, and what grants come to.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+#[test]
+fn privileges_come_from_grants_to_the_role_to_its_groups_and_to_everybody() {
+    let mut roles = Roles::new("root");
+    let alice = roles.add(Role::new(0, "alice")).unwrap();
+    let staff = roles.add(Role::new(0, "staff")).unwrap();
+    roles.add_member(staff, alice, BOOTSTRAP_ROLE, false).unwrap();
+    let mut acl = Acl::default_of(ObjectKind::Table, BOOTSTRAP_ROLE);
+    acl.grant(staff, BOOTSTRAP_ROLE, Privileges::SELECT, false);
+    acl.grant(PUBLIC_ROLE, BOOTSTRAP_ROLE, Privileges::INSERT, false);
+    acl.grant(alice, BOOTSTRAP_ROLE, Privileges::UPDATE, true);
+    let authority = |roles: &Roles, role| Authority::of(roles, role, BOOTSTRAP_ROLE);
+    let has = |roles: &Roles, role| {
+        let privileges = authority(roles, role).privileges(ObjectKind::Table, BOOTSTRAP_ROLE, Some(&acl));
+        privileges.names().collect::<Vec<_>>()
+    };
+    assert_eq!(has(&roles, alice), ["INSERT", "SELECT", "UPDATE"]);
+    assert_eq!(has(&roles, staff), ["INSERT", "SELECT"]);
+    assert_eq!(has(&roles, BOOTSTRAP_ROLE).len(), 7);
+    assert_eq!(acl.items(&roles), ["root=arwdDxt/root", "staff=r/root", "=a/root", "alice=w*/root"]);
+    roles.expect_mut("alice").unwrap().inherit = false;
+    assert_eq!(has(&roles, alice), ["INSERT", "UPDATE"]);
+    roles.remove("staff").unwrap();
+    assert_eq!(has(&roles, alice), ["INSERT", "UPDATE"]);
+}
+
+#[test]
+fn no_role_is_a_member_of_itself_by_whatever_way() {
+    let mut roles = Roles::new("root");
+    let ids: Vec<_> = ["a", "b", "c"].map(|name| roles.add(Role::new(0, name)).unwrap()).into();
+    roles.add_member(ids[1], ids[0], BOOTSTRAP_ROLE, false).unwrap();
+    roles.add_member(ids[2], ids[1], BOOTSTRAP_ROLE, false).unwrap();
+    assert_eq!(roles.add_member(ids[0], ids[2], BOOTSTRAP_ROLE, false).unwrap_err().state().0, "0LP01");
+    assert_eq!(roles.groups_of(ids[0]).len(), 3);
+}
+
+#[test]
+fn numbers_and_names_of_roles_are_not_given_twice() {
+    let mut roles = Roles::new("root");
+    let first = roles.add(Role::new(0, "a")).unwrap();
+    assert_eq!(roles.add(Role::new(0, "a")).unwrap_err().state().0, "42710");
+    assert_eq!(roles.add(Role::new(0, "pg_x")).unwrap_err().state().0, "42939");
+    roles.remove("a").unwrap();
+    assert_ne!(roles.add(Role::new(0, "a")).unwrap(), first);
+    assert!(roles.remove("root").is_err());
+}
+
+#[test]
+fn who_owned_an_object_before_has_nothing_left() {
+    let mut roles = Roles::new("root");
+    let alice = roles.add(Role::new(0, "alice")).unwrap();
+    let mut acl = Acl::default_of(ObjectKind::Table, BOOTSTRAP_ROLE);
+    acl.change_owner(BOOTSTRAP_ROLE, alice);
+    assert_eq!(acl.items(&roles), ["alice=arwdDxt/alice"]);
+    acl.revoke(alice, ObjectKind::Table.all(), false);
+    assert_eq!(acl.0, []);
+}

@@ -1,0 +1,304 @@
+//! Constraints of tables: keys, CHECK, foreign keys.
+
+use std::sync::Arc;
+
+use compact_str::CompactString;
+use sqlparser::ast::{self, ColumnOption, TableConstraint};
+
+use super::Session;
+use super::create::Draft;
+use crate::bind::{self, fold, unique_on};
+use crate::catalog::{Check, ForeignKey, Index, IndexColumn, PrimaryKey, Table};
+use crate::cluster::{ObjectKind, Privileges};
+use crate::error::{Error, Result, SqlState};
+use crate::plan::ReferenceAction;
+
+/// Columns of a key or an index at most.
+pub(super) const KEY_COLUMNS_MAX: usize = 32;
+
+impl Session {
+    pub(super) fn key_columns(&self, table: &Table, columns: &[ast::IndexColumn]) -> Result<Vec<usize>> {
+        let mut places = Vec::with_capacity(columns.len());
+        for column in columns {
+            let ast::Expr::Identifier(ident) = &column.column.expr else {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "a key consists of columns"));
+            };
+            let name = fold(ident);
+            let place = table.column(&name).ok_or_else(|| {
+                Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" named in key does not exist"))
+            })?;
+            if places.contains(&place) {
+                let message = format!("column \"{name}\" appears twice in a key");
+                return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+            places.push(place);
+        }
+        refuse_unindexable(table, &places)?;
+        if places.len() > KEY_COLUMNS_MAX {
+            let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
+            return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
+        }
+        Ok(places)
+    }
+
+    fn constraint_name(
+        &self,
+        draft: &Draft,
+        given: Option<&ast::Ident>,
+        parts: &[&str],
+        suffix: &str,
+    ) -> Result<CompactString> {
+        match given {
+            None => Ok(self.free_name(&draft.table.schema, parts, suffix, &draft.names)),
+            Some(name) => {
+                let name = fold(name);
+                if has_constraint(&draft.table, &name) {
+                    let message = format!("constraint \"{name}\" for relation \"{}\" already exists", draft.table.name);
+                    return Err(Error::new(SqlState::DUPLICATE_OBJECT, message));
+                }
+                Ok(name)
+            }
+        }
+    }
+
+    /// Adds a constraint. What it needs of existing rows is checked by the caller.
+    pub(super) fn add_constraint_to(&mut self, draft: &mut Draft, constraint: &TableConstraint) -> Result<()> {
+        match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                refuse_deferrable(key.characteristics.as_ref())?;
+                if draft.table.primary_key.is_some() {
+                    let message = format!("multiple primary keys for table \"{}\" are not allowed", draft.table.name);
+                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+                }
+                let columns = self.key_columns(&draft.table, &key.columns)?;
+                let table_name = draft.table.name.clone();
+                let name = self.constraint_name(draft, key.name.as_ref(), &[&table_name], "pkey")?;
+                self.expect_free(&draft.table.schema, &name)?;
+                for &column in &columns {
+                    draft.table.columns[column].not_null = true;
+                }
+                let id = self.new_id()?;
+                draft.names.push(name.clone());
+                draft.table.primary_key = Some(PrimaryKey { id, name, columns });
+            }
+            TableConstraint::Unique(unique) => {
+                refuse_deferrable(unique.characteristics.as_ref())?;
+                if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
+                    return Err(Error::unsupported("NULLS NOT DISTINCT"));
+                }
+                let columns = self.key_columns(&draft.table, &unique.columns)?;
+                let mut parts = vec![draft.table.name.to_string()];
+                parts.extend(columns.iter().map(|&column| draft.table.columns[column].name.to_string()));
+                let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+                // An index is a relation: its name clashes as one.
+                if let Some(name) = &unique.name
+                    && draft.table.indexes.iter().any(|index| index.name == fold(name))
+                {
+                    let message = format!("relation \"{}\" already exists", fold(name));
+                    return Err(Error::new(SqlState::DUPLICATE_TABLE, message));
+                }
+                let name = self.constraint_name(draft, unique.name.as_ref(), &parts, "key")?;
+                self.expect_free(&draft.table.schema, &name)?;
+                let (id, space) = (self.new_id()?, self.new_id()?);
+                draft.names.push(name.clone());
+                let columns =
+                    columns.into_iter().map(|column| IndexColumn { column, descending: false, nulls_first: false });
+                let index = Index { id, name, space, columns: columns.collect(), unique: true, constraint: true };
+                draft.table.indexes.push(Arc::new(index));
+            }
+            TableConstraint::Check(check) => {
+                let text = check.expr.to_string();
+                let columns = self.with_binder("", |binder| {
+                    let bound = binder.check_expr(&text, &draft.table)?;
+                    let mut columns = Vec::new();
+                    bind::rewrite::for_each_column(&bound, &mut |column| {
+                        if !columns.contains(&column) {
+                            columns.push(column);
+                        }
+                    });
+                    Ok(columns)
+                })?;
+                let mut parts = vec![draft.table.name.to_string()];
+                if let [column] = columns[..] {
+                    parts.push(draft.table.columns[column].name.to_string());
+                }
+                let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+                let taken: Vec<CompactString> = draft.table.checks.iter().map(|check| check.name.clone()).collect();
+                draft.names.extend(taken);
+                let name = self.constraint_name(draft, check.name.as_ref(), &parts, "check")?;
+                let id = self.new_id()?;
+                draft.table.checks.push(Check { id, name, condition: text });
+            }
+            TableConstraint::ForeignKey(key) => self.add_foreign_key(draft, key)?,
+            other => return Err(Error::unsupported(format_args!("the constraint {other}"))),
+        }
+        Ok(())
+    }
+
+    fn add_foreign_key(&mut self, draft: &mut Draft, key: &ast::ForeignKeyConstraint) -> Result<()> {
+        refuse_deferrable(key.characteristics.as_ref())?;
+        if matches!(
+            key.match_kind,
+            Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)
+        ) {
+            return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
+        }
+        let mut columns = Vec::with_capacity(key.columns.len());
+        for column in &key.columns {
+            let name = fold(column);
+            columns.push(draft.table.column(&name).ok_or_else(|| {
+                let message = format!("column \"{name}\" referenced in foreign key constraint does not exist");
+                Error::new(SqlState::NO_SUCH_COLUMN, message)
+            })?);
+        }
+        let (schema, target_name) = bind::qualified(&key.foreign_table)?;
+        let is_self = target_name == draft.table.name
+            && schema.as_ref().is_none_or(|schema| *schema == draft.table.schema)
+            && self.catalog().table(draft.table.id).is_none();
+        let target = if is_self {
+            Arc::new(draft.table.clone())
+        } else {
+            let target = self.with_binder("", |binder| binder.table(&key.foreign_table))?;
+            let may =
+                self.authority().may(Privileges::REFERENCES, ObjectKind::Table, target.owner, target.acl.as_ref());
+            if !may {
+                return Err(Error::denied("table", &target.name));
+            }
+            if target.id != draft.table.id {
+                self.lock_table(&target)?;
+            }
+            if target.id == draft.table.id { Arc::new(draft.table.clone()) } else { target }
+        };
+        let target_columns = if key.referred_columns.is_empty() {
+            if target.primary_key.is_none() {
+                let message = format!("there is no primary key for referenced table \"{}\"", target.name);
+                return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
+            }
+            target.key_columns().to_vec()
+        } else {
+            let mut places = Vec::with_capacity(key.referred_columns.len());
+            for column in &key.referred_columns {
+                let name = fold(column);
+                places.push(target.column(&name).ok_or_else(|| {
+                    let message = format!("column \"{name}\" referenced in foreign key constraint does not exist");
+                    Error::new(SqlState::NO_SUCH_COLUMN, message)
+                })?);
+            }
+            places
+        };
+        if columns.len() != target_columns.len() {
+            let message = "number of referencing and referenced columns for foreign key disagree";
+            return Err(Error::new(SqlState::BAD_FOREIGN_KEY, message));
+        }
+        if unique_on(&target, &target_columns).is_empty() {
+            let message =
+                format!("there is no unique constraint matching given keys for referenced table \"{}\"", target.name);
+            return Err(Error::new(SqlState::BAD_FOREIGN_KEY, message));
+        }
+        let mut parts = vec![draft.table.name.to_string()];
+        parts.extend(columns.iter().map(|&column| draft.table.columns[column].name.to_string()));
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let mut taken = draft.names.clone();
+        taken.extend(draft.table.foreign_keys.iter().map(|key| key.name.clone()));
+        let name = match &key.name {
+            Some(_) => self.constraint_name(draft, key.name.as_ref(), &parts, "fkey")?,
+            None => self.free_name(&draft.table.schema, &parts, "fkey", &taken),
+        };
+        for (&column, &target_column) in columns.iter().zip(&target_columns) {
+            let (from, to) = (draft.table.columns[column].ty.ty, target.columns[target_column].ty.ty);
+            if crate::resolve::comparison_type(from, to).is_none() {
+                let message = format!("foreign key constraint \"{name}\" cannot be implemented");
+                let detail = format!(
+                    "Key columns \"{}\" and \"{}\" are of incompatible types: {from} and {to}.",
+                    draft.table.columns[column].name, target.columns[target_column].name
+                );
+                return Err(Error::new(SqlState::TYPE_MISMATCH, message).detail(detail));
+            }
+        }
+        let id = self.new_id()?;
+        draft.table.foreign_keys.push(ForeignKey {
+            id,
+            name,
+            columns,
+            target: target.id,
+            target_columns,
+            on_delete: reference_action(key.on_delete),
+            on_update: reference_action(key.on_update),
+        });
+        Ok(())
+    }
+}
+
+/// A constraint that stands behind a column, as one of the table.
+pub(super) fn column_constraint(
+    column: &ast::ColumnDef,
+    option: &ast::ColumnOptionDef,
+) -> Result<Option<TableConstraint>> {
+    let index_column = || {
+        vec![ast::IndexColumn {
+            column: ast::OrderByExpr {
+                expr: ast::Expr::Identifier(column.name.clone()),
+                options: ast::OrderByOptions { sort: None, nulls_first: None },
+                with_fill: None,
+            },
+            operator_class: None,
+        }]
+    };
+    Ok(Some(match &option.option {
+        ColumnOption::PrimaryKey(key) => TableConstraint::PrimaryKey(ast::PrimaryKeyConstraint {
+            name: option.name.clone().or_else(|| key.name.clone()),
+            columns: index_column(),
+            ..key.clone()
+        }),
+        ColumnOption::Unique(unique) => TableConstraint::Unique(ast::UniqueConstraint {
+            name: option.name.clone().or_else(|| unique.name.clone()),
+            columns: index_column(),
+            ..unique.clone()
+        }),
+        ColumnOption::Check(check) => TableConstraint::Check(ast::CheckConstraint {
+            name: option.name.clone().or_else(|| check.name.clone()),
+            ..check.clone()
+        }),
+        ColumnOption::ForeignKey(key) => TableConstraint::ForeignKey(ast::ForeignKeyConstraint {
+            name: option.name.clone().or_else(|| key.name.clone()),
+            columns: vec![column.name.clone()],
+            ..key.clone()
+        }),
+        _ => return Ok(None),
+    }))
+}
+
+fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
+    match action {
+        None | Some(ast::ReferentialAction::NoAction) => ReferenceAction::NoAction,
+        Some(ast::ReferentialAction::Restrict) => ReferenceAction::Restrict,
+        Some(ast::ReferentialAction::Cascade) => ReferenceAction::Cascade,
+        Some(ast::ReferentialAction::SetNull) => ReferenceAction::SetNull,
+        Some(ast::ReferentialAction::SetDefault) => ReferenceAction::SetDefault,
+    }
+}
+
+fn refuse_deferrable(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<()> {
+    match characteristics {
+        Some(
+            ast::ConstraintCharacteristics { deferrable: Some(true), .. }
+            | ast::ConstraintCharacteristics { initially: Some(ast::DeferrableInitial::Deferred), .. },
+        ) => Err(Error::unsupported("a deferrable constraint")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses columns of types that keys cannot have.
+pub(super) fn refuse_unindexable(table: &Table, places: &[usize]) -> Result<()> {
+    match places.iter().map(|&place| table.columns[place].ty.ty).find(|&ty| !crate::key::is_indexable(ty)) {
+        Some(ty) => Err(Error::unsupported(format_args!("a key or an index on a column of type {ty}"))),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn has_constraint(table: &Table, name: &str) -> bool {
+    table.primary_key.as_ref().is_some_and(|key| key.name == name)
+        || table.indexes.iter().any(|index| index.constraint && index.name == name)
+        || table.checks.iter().any(|check| check.name == name)
+        || table.foreign_keys.iter().any(|key| key.name == name)
+}

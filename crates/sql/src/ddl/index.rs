@@ -1,0 +1,85 @@
+//! CREATE INDEX.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+
+use super::Session;
+use super::constraint::{KEY_COLUMNS_MAX, refuse_unindexable};
+use crate::bind::{self, fold};
+use crate::catalog::{Change, Index, IndexColumn, Table};
+use crate::error::{Error, Result, SqlState};
+use crate::exec::constraints::validate;
+
+impl Session {
+    pub(super) fn create_index(&mut self, create: &ast::CreateIndex) -> Result<()> {
+        // `ON t (a + 1)`: an expression that is no call wants parentheses of its own.
+        if create.columns.iter().any(|column| matches!(column.column.expr, ast::Expr::BinaryOp { .. })) {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: an expression wants parentheses"));
+        }
+        if create.predicate.is_some() {
+            return Err(Error::unsupported("a partial index"));
+        }
+        if create.nulls_distinct == Some(false) {
+            return Err(Error::unsupported("NULLS NOT DISTINCT"));
+        }
+        if let Some(using) = &create.using
+            && !using.to_string().eq_ignore_ascii_case("btree")
+        {
+            let known = ["hash", "gist", "gin", "brin", "spgist"]
+                .iter()
+                .any(|known| using.to_string().eq_ignore_ascii_case(known));
+            if !known {
+                let message = format!("access method \"{}\" does not exist", using.to_string().to_ascii_lowercase());
+                return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
+            }
+            return Err(Error::unsupported(format_args!("an index of type {using}")));
+        }
+        let table = self.find_table(&create.table_name)?;
+        let mut columns = Vec::with_capacity(create.columns.len());
+        let mut names = Vec::new();
+        for column in &create.columns {
+            let ast::Expr::Identifier(ident) = &column.column.expr else {
+                return Err(Error::unsupported("an index on an expression"));
+            };
+            let name = fold(ident);
+            let place = table
+                .column(&name)
+                .ok_or_else(|| Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")))?;
+            let (descending, nulls_first) = bind::sort_key_options(&column.column.options)?;
+            names.push(name.to_string());
+            columns.push(IndexColumn { column: place, descending, nulls_first });
+        }
+        let places: Vec<usize> = columns.iter().map(|part: &IndexColumn| part.column).collect();
+        refuse_unindexable(&table, &places)?;
+        if columns.len() > KEY_COLUMNS_MAX {
+            let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
+            return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
+        }
+        let name = match &create.name {
+            Some(name) => {
+                let (_, name) = bind::qualified(name)?;
+                if create.if_not_exists && self.catalog().relation(&table.schema, &name).is_some() {
+                    return Ok(());
+                }
+                name
+            }
+            None => {
+                let mut parts = vec![table.name.as_str()];
+                parts.extend(names.iter().map(String::as_str));
+                self.free_name(&table.schema, &parts, "idx", &[])
+            }
+        };
+        self.expect_free(&table.schema, &name)?;
+        let (id, space) = (self.new_id()?, self.new_id()?);
+        let index = Index { id, name, space, columns, unique: create.unique, constraint: false };
+        self.build_index(&table, &index)?;
+        let mut changed = (*table).clone();
+        changed.indexes.push(Arc::new(index));
+        self.change(vec![Change::PutTable(changed)])
+    }
+
+    pub(super) fn build_index(&mut self, table: &Table, index: &Index) -> Result<()> {
+        self.with_context(|txn, cx| validate::backfill_index(txn, cx, table, index))
+    }
+}

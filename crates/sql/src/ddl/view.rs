@@ -1,0 +1,93 @@
+//! CREATE VIEW.
+
+use compact_str::CompactString;
+use sqlparser::ast;
+
+use super::Session;
+use super::create::duplicate_column;
+use crate::bind::{fold, logical};
+use crate::catalog::{Change, ObjectId, Relation, View};
+use crate::error::{Error, Result, SqlState};
+
+impl Session {
+    pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {
+        if create.materialized {
+            return Err(Error::unsupported("a materialized view"));
+        }
+        let (schema, name) = self.new_name(&create.name)?;
+        let existing = self.catalog().relation(&schema, &name).cloned();
+        let old = match existing {
+            None => None,
+            Some(Relation::View(view)) if create.or_replace => {
+                self.expect_owner(view.owner, "view", &view.name)?;
+                Some(view)
+            }
+            Some(_) if create.if_not_exists => return Ok(()),
+            Some(_) => {
+                return Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
+            }
+        };
+        if matches!(
+            &*create.query.body,
+            ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_)
+        ) {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a view is a query"));
+        }
+        let (columns, reads) = self.with_binder("", |binder| {
+            let query = binder.query(&create.query)?;
+            Ok((query.columns, std::mem::take(&mut binder.used)))
+        })?;
+        if create.columns.len() > columns.len() {
+            let message = "CREATE VIEW specifies more column names than columns";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        let named = |(index, column): (usize, &logical::Column)| {
+            create.columns.get(index).map_or(column.name.clone(), |given| fold(&given.name))
+        };
+        let names: Vec<CompactString> = columns.iter().enumerate().map(named).collect();
+        for (index, name) in names.iter().enumerate() {
+            if names[..index].contains(name) {
+                return Err(duplicate_column(name));
+            }
+        }
+        if let Some(old) = &old {
+            let before =
+                self.with_binder("", |binder| Ok(binder.query(&crate::statement::parse_query(&old.query)?)?.columns))?;
+            for (old, new) in before.iter().zip(&columns) {
+                if old.ty != new.ty {
+                    let message = format!(
+                        "cannot change data type of view column \"{}\" from {} to {}",
+                        old.name, old.ty, new.ty
+                    );
+                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+                }
+            }
+            for (index, old_name) in old.columns.iter().enumerate() {
+                match names.get(index) {
+                    None => {
+                        return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, "cannot drop columns from view"));
+                    }
+                    Some(new) if new != old_name => {
+                        let message = format!("cannot change name of view column \"{old_name}\" to \"{new}\"");
+                        return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        let id = match &old {
+            Some(view) => view.id,
+            None => self.new_id()?,
+        };
+        let mut reads: Vec<ObjectId> = reads;
+        reads.sort_unstable();
+        reads.dedup();
+        let (owner, acl) = match &old {
+            Some(old) => (old.owner, old.acl.clone()),
+            None => (self.role(), None),
+        };
+        let query = create.query.to_string();
+        let view = View { id, schema, name, columns: names, query, reads, owner, acl };
+        self.change(vec![Change::PutView(view)])
+    }
+}

@@ -1,0 +1,190 @@
+//! Transaction blocks: what a session keeps from BEGIN to the end, and how its transaction begins, commits and is taken back.
+
+use std::sync::Arc;
+
+use colibri_txn::{Begin, CommitTicket, Isolation, Savepoint, SpaceId, Transaction};
+use compact_str::CompactString;
+use smallvec::SmallVec;
+
+use super::activity::Counter;
+use super::{Session, Settings, TransactionState};
+use crate::catalog::Catalog;
+use crate::cluster::RoleId;
+use crate::env;
+use crate::error::{Error, Result, SqlState};
+
+/// What belongs to a transaction block.
+pub(super) struct Block {
+    /// It was begun by the protocol, which ends it as well.
+    pub(super) implicit: bool,
+    pub(super) isolation: Isolation,
+    pub(super) read_only: bool,
+    pub(super) savepoints: Vec<NamedSavepoint>,
+    /// Settings as they were before the block.
+    pub(super) settings_before: Option<Settings>,
+    /// Settings made by SET LOCAL.
+    pub(super) local: Vec<CompactString>,
+    /// The catalogue was changed by the block.
+    pub(super) catalog_changed: bool,
+    /// As whom statements ran before the block changed that, and whether it goes back at its end anyway.
+    pub(super) role_before: Option<(RoleId, bool)>,
+    /// Something was read or written already: the isolation can no more be chosen.
+    pub(super) used: bool,
+    /// Where statements have added to rows that others add to as well.
+    pub(super) added: SmallVec<[(SpaceId, Arc<Counter>); 4]>,
+}
+
+pub(super) struct NamedSavepoint {
+    pub(super) name: CompactString,
+    pub(super) savepoint: Savepoint,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) catalog_changed: bool,
+    pub(super) settings: Settings,
+    /// Cursors that were declared before it.
+    pub(super) cursor_serial: u64,
+}
+
+impl Session {
+    pub(super) fn default_isolation(&self) -> Isolation {
+        isolation_of(self.own.settings.text("default_transaction_isolation"))
+    }
+
+    /// Makes sure that there is a transaction, and that the catalogue is the one it sees.
+    pub(super) fn ensure_txn(&mut self, begin: Begin) -> Result<()> {
+        if self.txn.is_none() {
+            self.env.transaction_us = env::clock_us();
+            let txn = self.own.engine.store.begin_after(begin, self.seen)?;
+            if !begin.read_only {
+                self.own.presence.works_as(Some(txn.id()));
+            }
+            self.txn = Some(txn);
+        }
+        self.see_catalog()
+    }
+
+    pub(super) fn see_catalog(&mut self) -> Result<()> {
+        let Some(txn) = &mut self.txn else { return Ok(()) };
+        if self.block.catalog_changed {
+            return Ok(());
+        }
+        let version = Catalog::version_seen_by(txn)?;
+        if self.own.catalog.version != version {
+            self.own.catalog = match self.own.engine.catalog(version) {
+                Some(catalog) => catalog,
+                None => {
+                    let catalog = Arc::new(Catalog::load(txn)?);
+                    self.own.engine.keep_catalog(&catalog);
+                    catalog
+                }
+            };
+        }
+        Ok(())
+    }
+
+    /// Commits, and tells when it is durable.
+    pub(super) fn commit_txn(&mut self) -> Result<Option<CommitTicket>> {
+        let catalog_changed = self.block.catalog_changed;
+        let Some(txn) = self.txn.take() else { return Ok(None) };
+        match txn.commit() {
+            Ok(ticket) => {
+                self.seen = self.seen.max(ticket.seen());
+                if catalog_changed {
+                    self.own.engine.keep_catalog(&self.own.catalog);
+                }
+                for restarted in std::mem::take(&mut self.own.restarted).into_values() {
+                    restarted.keep(&self.own.engine)?;
+                }
+                Ok(Some(ticket))
+            }
+            Err(error) => {
+                self.forget_catalog();
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes the transaction back. What it saw may have been told: the ticket says when that is durable.
+    pub(super) fn abort_txn(&mut self) -> Option<CommitTicket> {
+        let txn = self.txn.take()?;
+        self.own.engine.activity().roll_back();
+        let ticket = txn.ticket_of_reads();
+        drop(txn);
+        self.forget_catalog();
+        Some(ticket)
+    }
+
+    fn forget_catalog(&mut self) {
+        self.own.restarted.clear();
+        if std::mem::take(&mut self.block.catalog_changed) {
+            // The version's number will be given to somebody else's.
+            self.own.catalog = Arc::default();
+        }
+    }
+
+    /// Ends a block: what was set for it alone is taken back, all if it did not commit.
+    pub(super) fn end_block(&mut self, committed: bool) {
+        if let Some((role, local)) = self.block.role_before.take()
+            && (local || !committed)
+        {
+            self.renew_authority(role);
+        }
+        if let Some(before) = self.block.settings_before.take() {
+            if committed {
+                for name in std::mem::take(&mut self.block.local) {
+                    self.own.settings.restore(&before, &name);
+                }
+            } else {
+                self.own.settings = before;
+            }
+            self.settings_set();
+        }
+        self.block = Block::default();
+        if !self.cursors.is_empty() {
+            self.forget_cursors();
+        }
+        self.repeats = false;
+        self.state = TransactionState::Idle;
+    }
+}
+
+pub(super) fn isolation_of(name: &str) -> Isolation {
+    match name {
+        "read committed" | "read uncommitted" => Isolation::ReadCommitted,
+        _ => Isolation::Serializable,
+    }
+}
+
+pub(super) fn in_failed_block() -> Error {
+    Error::new(
+        SqlState::FAILED_TRANSACTION,
+        "current transaction is aborted, commands ignored until end of transaction block",
+    )
+}
+
+impl Block {
+    pub(super) fn note_added(&mut self, space: SpaceId, counter: &Arc<Counter>) {
+        /// Of a long transaction with many statements, the first ones.
+        const STATEMENTS_MAX: usize = 16;
+        let is_known = self.added.iter().any(|(_, known)| Arc::ptr_eq(known, counter));
+        if !is_known && self.added.len() < STATEMENTS_MAX {
+            self.added.push((space, Arc::clone(counter)));
+        }
+    }
+}
+
+impl Default for Block {
+    fn default() -> Self {
+        Self {
+            implicit: false,
+            isolation: Isolation::Serializable,
+            read_only: false,
+            savepoints: Vec::new(),
+            settings_before: None,
+            local: Vec::new(),
+            catalog_changed: false,
+            role_before: None,
+            used: false,
+            added: SmallVec::new(),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Blocking drivers: statements from a thread that may wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use colibri_txn::LockWait;
+
+use super::{BUDGET_ROWS, Lifting, Prepared, Progress, ResultColumn, Rows, Session, Settings};
+use crate::error::{Error, Result, SqlState};
+use crate::value::Datum;
+
+/// What a statement gave, all of it.
+#[derive(Debug)]
+pub struct Answer {
+    /// Names and types of the columns; empty if it gives no rows.
+    pub columns: Vec<ResultColumn>,
+    /// The rows.
+    pub rows: Rows,
+    /// As PostgreSQL's command tags.
+    pub tag: String,
+}
+
+impl Session {
+    /// Runs a prepared statement to its end, and waits until what it did is durable.
+    ///
+    /// # Errors
+    /// The statement's; `55P03` after `lock_timeout`, `57014` after `statement_timeout`.
+    pub fn execute(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Answer> {
+        let mut rows = Rows::default();
+        let (columns, tag) = self.drive(prepared, params, &mut rows, &mut |_| Ok(()))?;
+        Ok(Answer { columns, rows, tag })
+    }
+
+    /// As [`Session::execute`], handing rows on as they come.
+    ///
+    /// # Errors
+    /// As [`Session::execute`].
+    pub fn drive(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        params: Vec<Datum>,
+        rows: &mut Rows,
+        take: &mut dyn FnMut(&mut Rows) -> Result<()>,
+    ) -> Result<(Vec<ResultColumn>, String)> {
+        let deadline = self.own.settings.duration("statement_timeout").map(|limit| Instant::now() + limit);
+        let mut running = self.start(prepared, params)?;
+        loop {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                self.statement_failed(&mut running);
+                return Err(Error::new(SqlState::CANCELED, "canceling statement due to statement timeout"));
+            }
+            match self.step(&mut running, rows, if deadline.is_some() { BUDGET_ROWS >> 4 } else { BUDGET_ROWS })? {
+                Progress::Rows => take(rows)?,
+                Progress::Yield => {}
+                Progress::Wait(wait) => {
+                    if let Err(error) = wait_now(wait, &self.own.settings, &self.cancel) {
+                        self.statement_failed(&mut running);
+                        return Err(error);
+                    }
+                }
+                Progress::Done(completion) => {
+                    if let Some(ticket) = completion.ticket {
+                        self.seen = self.seen.max(ticket.wait()?);
+                    }
+                    return Ok((running.prepared.columns.clone(), completion.tag));
+                }
+            }
+        }
+    }
+
+    /// For tests: when literals are lifted out of texts.
+    #[doc(hidden)]
+    pub fn set_lifting(&mut self, lifting: Lifting) {
+        self.plans.lifting = lifting;
+    }
+
+    /// Runs all statements of a text, one after the other, each in a transaction of its own unless the text says
+    /// otherwise.
+    ///
+    /// # Errors
+    /// The first that fails; those before it stay.
+    pub fn run(&mut self, text: &str) -> Result<Vec<Answer>> {
+        if let Some((prepared, values)) = self.prepare_lifted(text) {
+            return Ok(vec![self.execute(&prepared, values)?]);
+        }
+        let mut answers = Vec::new();
+        for part in crate::statement::split(text)? {
+            let prepared = self.prepare(part, &[])?;
+            answers.push(self.execute(&prepared, Vec::new())?);
+        }
+        Ok(answers)
+    }
+}
+
+/// Waits for a lock, as long as the settings allow.
+pub(super) fn wait_now(wait: LockWait, settings: &Settings, cancel: &AtomicBool) -> Result<()> {
+    /// How often a waiting thread looks whether it was cancelled.
+    const LOOK_AGAIN: Duration = Duration::from_millis(100);
+    let deadline = settings.duration("lock_timeout").map(|limit| Instant::now() + limit);
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if wait.wait_for(left.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN)) {
+            return Ok(());
+        }
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
+        }
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, "canceling statement due to lock timeout"));
+        }
+    }
+}

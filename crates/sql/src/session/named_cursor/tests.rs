@@ -1,0 +1,229 @@
+//! What cursors give, and what they refuse.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::session::Engine;
+
+fn session(rows: u32) -> (tempfile::TempDir, Arc<Engine>, Session) {
+    let dir = tempfile::tempdir().unwrap();
+    let database = colibri_storage::Database::open(dir.path(), &colibri_storage::Options::new()).unwrap();
+    let engine = Engine::open(database).unwrap();
+    let mut session = Session::new(&engine, "me");
+    session.run("CREATE TABLE t (a int PRIMARY KEY)").unwrap();
+    session.run(&format!("INSERT INTO t SELECT * FROM generate_series(1, {rows})")).unwrap();
+    (dir, engine, session)
+}
+
+/// What a statement gives, as text: its rows and its tag.
+fn said(session: &mut Session, sql: &str) -> String {
+    let answer = match session.run(sql) {
+        Ok(mut answers) => answers.pop().unwrap(),
+        Err(error) => return error.state().0.to_owned(),
+    };
+    let rows = answer.text_rows(session);
+    let mut values: Vec<String> = rows.into_iter().map(|mut row| row.remove(0).unwrap_or_default()).collect();
+    values.push(answer.tag);
+    values.join(" ")
+}
+
+fn check(session: &mut Session, cases: &[(&str, &str)]) {
+    for (sql, expected) in cases {
+        assert_eq!(said(session, sql), *expected, "{sql}");
+    }
+}
+
+#[test]
+fn a_cursor_gives_rows_forward_as_they_are_asked_for() {
+    let (_dir, _engine, mut session) = session(5);
+    check(
+        &mut session,
+        &[
+            ("DECLARE c CURSOR FOR SELECT a FROM t", "25P01"),
+            ("FETCH c", "34000"),
+            ("BEGIN", "BEGIN"),
+            ("DECLARE c NO SCROLL CURSOR FOR SELECT a FROM t ORDER BY a", "DECLARE CURSOR"),
+            ("FETCH c", "1 FETCH 1"),
+            ("FETCH NEXT FROM c", "2 FETCH 1"),
+            (
+                "SELECT name || statement FROM pg_cursors",
+                "cDECLARE c NO SCROLL CURSOR FOR SELECT a FROM t ORDER BY a SELECT 1",
+            ),
+            ("MOVE 1 IN c", "MOVE 1"),
+            ("FETCH FORWARD 1 FROM c", "4 FETCH 1"),
+            ("FETCH ALL FROM c", "5 FETCH 1"),
+            ("FETCH c", "FETCH 0"),
+            ("MOVE FORWARD ALL IN c", "MOVE 0"),
+            ("CLOSE c", "CLOSE CURSOR"),
+            ("DECLARE c CURSOR FOR VALUES (1), (2)", "DECLARE CURSOR"),
+            ("FETCH ABSOLUTE 2 FROM c", "2 FETCH 1"),
+            ("CLOSE ALL", "CLOSE CURSOR ALL"),
+            ("SELECT name FROM pg_cursors", "SELECT 0"),
+            ("DECLARE c CURSOR FOR SELECT 1", "DECLARE CURSOR"),
+            ("COMMIT", "COMMIT"),
+            ("BEGIN", "BEGIN"),
+            ("FETCH c", "34000"),
+            ("ROLLBACK", "ROLLBACK"),
+            ("BEGIN", "BEGIN"),
+            ("DECLARE c CURSOR FOR SELECT a FROM t", "DECLARE CURSOR"),
+            ("DECLARE c CURSOR FOR SELECT a FROM t", "42P03"),
+            ("ROLLBACK", "ROLLBACK"),
+            ("BEGIN", "BEGIN"),
+            ("DECLARE c CURSOR FOR SELECT a FROM t", "DECLARE CURSOR"),
+            ("FETCH BACKWARD 1 FROM c", "55000"),
+            ("ROLLBACK", "ROLLBACK"),
+            ("BEGIN", "BEGIN"),
+            ("DECLARE c CURSOR WITH HOLD FOR SELECT a FROM t", "0A000"),
+            ("ROLLBACK", "ROLLBACK"),
+            ("BEGIN", "BEGIN"),
+            ("DECLARE c CURSOR FOR DELETE FROM t", "42601"),
+            ("ROLLBACK", "ROLLBACK"),
+        ],
+    );
+}
+
+#[test]
+fn a_scrolling_cursor_goes_both_ways() {
+    let (_dir, _engine, mut session) = session(4);
+    check(
+        &mut session,
+        &[
+            ("BEGIN; DECLARE c SCROLL CURSOR FOR SELECT a FROM t ORDER BY a", "DECLARE CURSOR"),
+            ("FETCH PRIOR FROM c", "FETCH 0"),
+            ("FETCH 2 FROM c", "1 2 FETCH 2"),
+            ("FETCH RELATIVE 0 FROM c", "2 FETCH 1"),
+            ("FETCH PRIOR FROM c", "1 FETCH 1"),
+            ("FETCH LAST FROM c", "4 FETCH 1"),
+            ("FETCH c", "FETCH 0"),
+            ("FETCH BACKWARD 2 FROM c", "4 3 FETCH 2"),
+            ("FETCH FIRST FROM c", "1 FETCH 1"),
+            ("FETCH ABSOLUTE -2 FROM c", "3 FETCH 1"),
+            ("FETCH RELATIVE -1 FROM c", "2 FETCH 1"),
+            ("FETCH BACKWARD ALL FROM c", "1 FETCH 1"),
+            ("FETCH ABSOLUTE 9 FROM c", "FETCH 0"),
+            ("FETCH -1 FROM c", "4 FETCH 1"),
+            ("FETCH ABSOLUTE -9 FROM c", "FETCH 0"),
+            ("FETCH NEXT c", "1 FETCH 1"),
+            ("COMMIT", "COMMIT"),
+        ],
+    );
+}
+
+#[test]
+fn a_cursor_reads_no_further_than_it_is_fetched() {
+    let (_dir, _engine, mut session) = session(1);
+    session.run("BEGIN; DECLARE c CURSOR FOR SELECT g FROM generate_series(1, 1000000000000) AS g").unwrap();
+    check(&mut session, &[("FETCH 3 FROM c", "1 2 3 FETCH 3"), ("FETCH c", "4 FETCH 1")]);
+    assert!(session.cursors["c"].rows.len() <= 4_096, "a batch of rows at the most");
+    // Its end would be a long way off.
+    session.run("CLOSE c; COMMIT").unwrap();
+}
+
+#[test]
+fn a_cursor_sees_nothing_that_its_transaction_writes_later() {
+    let (_dir, engine, mut session) = session(3_000);
+    for level in ["SERIALIZABLE", "READ COMMITTED"] {
+        session
+            .run(&format!("BEGIN ISOLATION LEVEL {level}; DECLARE c CURSOR FOR SELECT a FROM t ORDER BY a"))
+            .unwrap();
+        session.run("DECLARE d CURSOR FOR SELECT count(*) FROM t").unwrap();
+        check(&mut session, &[("FETCH 2 FROM c", "1 2 FETCH 2")]);
+        session.run("DELETE FROM t WHERE a > 5; INSERT INTO t VALUES (10000)").unwrap();
+        check(
+            &mut session,
+            &[
+                ("MOVE 2000 IN c", "MOVE 2000"),
+                ("FETCH 1 FROM c", "2003 FETCH 1"),
+                ("MOVE ALL IN c", "MOVE 997"),
+                ("FETCH d", "3000 FETCH 1"),
+                ("SELECT count(*) FROM t", "6 SELECT 1"),
+                ("ROLLBACK", "ROLLBACK"),
+            ],
+        );
+    }
+    let mut other = Session::new(&engine, "other");
+    session.run("BEGIN ISOLATION LEVEL READ COMMITTED; DECLARE c CURSOR FOR SELECT count(*) FROM t; SELECT 1").unwrap();
+    other.run("DELETE FROM t WHERE a = 1").unwrap();
+    check(
+        &mut session,
+        &[("SELECT count(*) FROM t", "2999 SELECT 1"), ("FETCH c", "3000 FETCH 1"), ("ROLLBACK", "ROLLBACK")],
+    );
+}
+
+#[test]
+fn cursors_end_with_the_savepoint_that_they_are_younger_than() {
+    let (_dir, _engine, mut session) = session(3);
+    check(
+        &mut session,
+        &[
+            (
+                "BEGIN; DECLARE old CURSOR FOR SELECT a FROM t; SAVEPOINT s; DECLARE young CURSOR FOR SELECT a FROM t",
+                "DECLARE CURSOR",
+            ),
+            ("INSERT INTO t VALUES (9)", "INSERT 0 1"),
+            ("FETCH young", "1 FETCH 1"),
+            ("SELECT 1/0", "22012"),
+            ("FETCH old", "25P02"),
+            ("ROLLBACK TO s", "ROLLBACK"),
+            ("FETCH ALL FROM old", "1 2 3 FETCH 3"),
+            ("FETCH young", "34000"),
+            ("ROLLBACK", "ROLLBACK"),
+        ],
+    );
+    // A query that fails half way takes back nothing that was done meanwhile.
+    check(
+        &mut session,
+        &[
+            (
+                "BEGIN; INSERT INTO t VALUES (10); DECLARE c CURSOR FOR SELECT 1 / (a - 3) FROM t WHERE a < 4",
+                "DECLARE CURSOR",
+            ),
+            ("SAVEPOINT s", "SAVEPOINT"),
+            ("FETCH ALL FROM c", "22012"),
+            ("ROLLBACK TO s", "ROLLBACK"),
+            ("FETCH c", "55000"),
+            ("ROLLBACK TO s", "ROLLBACK"),
+            ("SELECT count(*) FROM t", "4 SELECT 1"),
+            ("ROLLBACK", "ROLLBACK"),
+        ],
+    );
+}
+
+#[test]
+fn rows_that_have_to_be_kept_have_a_limit() {
+    let (_dir, _engine, mut session) = session(10);
+    session.run("SET work_mem = '1MB'; BEGIN").unwrap();
+    session.run("DECLARE c SCROLL CURSOR FOR SELECT repeat('x', 1000) FROM generate_series(1, 10000)").unwrap();
+    assert_eq!(session.run("MOVE ALL IN c").unwrap_err().state().0, "53200");
+    session.run("ROLLBACK; BEGIN").unwrap();
+    session.run("DECLARE c CURSOR FOR SELECT repeat('x', 1000) FROM generate_series(1, 10000)").unwrap();
+    assert_eq!(session.run("FETCH ALL FROM c").unwrap()[0].rows.len(), 10_000);
+    session.run("CLOSE c; DECLARE c CURSOR FOR SELECT repeat('x', 1000) FROM generate_series(1, 10000)").unwrap();
+    assert_eq!(session.run("DELETE FROM t").unwrap_err().state().0, "53200");
+    session.run("ROLLBACK").unwrap();
+}
+
+#[test]
+fn directions_are_read_as_postgresql_reads_them() {
+    let goal = |text: &str| match parse(text).unwrap() {
+        Some(Parsed::Fetch { goal, name, .. }) => (goal, name.to_string()),
+        other => panic!("{text}: {other:?}"),
+    };
+    let c = || "c".to_owned();
+    assert_eq!(goal("FETCH c"), (Goal::Forward(1), c()));
+    assert_eq!(goal("FETCH next"), (Goal::Forward(1), "next".to_owned()));
+    assert_eq!(goal("FETCH FROM c;"), (Goal::Forward(1), c()));
+    assert_eq!(goal("fetch forward all in \"C d\""), (Goal::Forward(u64::MAX), "C d".to_owned()));
+    assert_eq!(goal("FETCH -3 c"), (Goal::Backward(3), c()));
+    assert_eq!(goal("MOVE BACKWARD -3 FROM c"), (Goal::Forward(3), c()));
+    assert_eq!(goal("FETCH RELATIVE +2 c"), (Goal::Relative(2), c()));
+    for wrong in
+        ["FETCH", "FETCH 1", "FETCH ABSOLUTE c", "CLOSE", "CLOSE a b", "DECLARE c FOR SELECT 1", "FETCH 99999999999 c"]
+    {
+        assert_eq!(parse(wrong).unwrap_err().state().0, "42601", "{wrong}");
+    }
+    assert_eq!(parse("SELECT 1").unwrap(), None);
+    let text = "/* x */ DECLARE c BINARY CURSOR FOR SELECT 'ä'";
+    let Some(Parsed::Declare { query, binary: true, scroll: false, .. }) = parse(text).unwrap() else { panic!() };
+    assert_eq!(&text[query..], "SELECT 'ä'");
+}

@@ -1,0 +1,499 @@
+//! A statement at work: begun, stepped on with, broken off and run again, and what it gives.
+//!
+//! ```text
+//! Begin ─► Running ─► Giving ─► Over          FETCH: Begin ─► Fetch ─► Giving ─► Over
+//!   ▲        │ a lock, a newer catalogue       a conflict at the commit of a statement by itself: back to Begin
+//!   │        ▼
+//!   │     Restart ─► Running
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use colibri_txn::{
+    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, Transaction,
+};
+
+use super::block::{Block, in_failed_block};
+use super::named_cursor::{self, Fetch};
+use super::plans::Command;
+use super::{Prepared, Rows, Session, TransactionState, control};
+use crate::catalog::{Catalog, catalog_space, table_key};
+use crate::env;
+use crate::error::{Error, Pause, Result, SqlState};
+use crate::exec::{Batch, Context, Execution, Step};
+use crate::types::Type;
+use crate::value::Datum;
+
+/// What a step came to.
+pub enum Progress {
+    /// There are rows; take them, and step on.
+    Rows,
+    /// The budget is used up.
+    Yield,
+    /// Wait for this, then step on.
+    Wait(LockWait),
+    /// The statement is done. What it did, and what it gave, may be told outside when the ticket says so.
+    Done(Completion),
+}
+
+/// How a statement ended.
+pub struct Completion {
+    /// As PostgreSQL's command tags: `SELECT 3`, `INSERT 0 1`.
+    pub tag: String,
+    /// For what ended a transaction; `None` within a block.
+    pub ticket: Option<CommitTicket>,
+}
+
+/// A statement at work.
+pub struct Running {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) params: Vec<Datum>,
+    /// Begun outside a transaction block: it commits at its end.
+    pub(super) implicit: bool,
+    pub(super) stage: Stage,
+    /// Its rows are kept until its end.
+    pub(super) keeps: bool,
+    pub(super) kept: Rows,
+    pub(super) rows: u64,
+    /// When it began, if it is timed.
+    pub(super) begun: Option<Instant>,
+    pub(super) batch: Batch,
+    /// The catalogue as the statement found it, and whether the block had changed it: for taking back a statement that
+    /// changes it.
+    pub(super) catalog_before: Option<(Arc<Catalog>, bool)>,
+}
+
+/// What beginning a statement came to.
+enum Begun {
+    /// It was all there was to do.
+    Done(Completion),
+    /// It is to be stepped on with.
+    Runs,
+    /// It waits, and is then to be stepped on with.
+    Waits(LockWait),
+}
+
+pub(super) enum Stage {
+    Begin,
+    Running {
+        execution: Box<Execution>,
+        savepoint: Savepoint,
+    },
+    /// It has broken off: its transaction is to go back to here.
+    Restart(Savepoint),
+    Giving(Option<Completion>),
+    /// It takes rows from a cursor.
+    Fetch(Fetch),
+    Over,
+}
+
+impl Session {
+    /// Prepares a statement; its text holds no more than one. Types of parameters may be given, or left to be found.
+    ///
+    /// # Errors
+    /// Syntax, names, types: whatever can be said of a statement before it runs.
+    pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
+        if self.state == TransactionState::Failed {
+            if crate::admin::parse(text)?.is_some() || named_cursor::parse(text)?.is_some() {
+                return Err(in_failed_block());
+            }
+            let ends = match crate::statement::scan(text)? {
+                scanned if scanned.is_deep() => false,
+                scanned => scanned.parse()?.iter().all(control::ends_block),
+            };
+            if !ends {
+                return Err(in_failed_block());
+            }
+        }
+        let had_txn = self.txn.is_some();
+        if !had_txn {
+            self.ensure_txn(Begin { read_only: true, ..Begin::default() })?;
+        } else {
+            self.see_catalog()?;
+        }
+        let prepared = self.prepare_in_txn(text, types);
+        if !had_txn {
+            self.txn = None;
+        }
+        if prepared.is_err() && self.state == TransactionState::Open {
+            self.state = TransactionState::Failed;
+        }
+        prepared
+    }
+
+    /// Begins to run a statement.
+    ///
+    /// # Errors
+    /// If a failed block has to be ended first, or the parameters do not fit.
+    pub fn start(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Running> {
+        self.cancel.store(false, Ordering::Relaxed);
+        if let Some(cluster) = &self.own.cluster
+            && cluster.version() != self.own.cluster_version
+        {
+            self.renew_authority(self.own.authority.role);
+        }
+        if self.state == TransactionState::Failed && !prepared.ends_block() {
+            return Err(in_failed_block());
+        }
+        if params.is_empty() && !prepared.params.is_empty() {
+            return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
+        }
+        if params.len() != prepared.params.len() {
+            let message = format!(
+                "bind message supplies {} parameters, but prepared statement requires {}",
+                params.len(),
+                prepared.params.len()
+            );
+            return Err(Error::new(SqlState("08P01"), message));
+        }
+        self.env.statement_us = env::clock_us();
+        Ok(self.at_start(prepared, params))
+    }
+
+    pub(super) fn at_start(&self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Running {
+        Running {
+            prepared: Arc::clone(prepared),
+            params,
+            implicit: self.state == TransactionState::Idle,
+            stage: Stage::Begin,
+            keeps: false,
+            kept: Rows::default(),
+            rows: 0,
+            begun: prepared.counter.as_ref().and_then(|counter| counter.begin()),
+            batch: Batch::default(),
+            catalog_before: None,
+        }
+    }
+
+    /// Goes on with a statement, for about as many rows looked at as the budget says. Puts rows into `out`.
+    ///
+    /// # Errors
+    /// The statement's. It is over then, and taken back.
+    pub fn step(&mut self, running: &mut Running, out: &mut Rows, budget_rows: i64) -> Result<Progress> {
+        match self.advance(running, out, budget_rows) {
+            Ok(progress) => Ok(progress),
+            Err(error) if self.runs_again_after(running, &error) => {
+                self.abort_txn();
+                self.end_block(false);
+                running.kept.clear();
+                running.rows = 0;
+                running.stage = Stage::Begin;
+                if let Some(counter) = &running.prepared.counter {
+                    counter.conflicted();
+                }
+                Ok(Progress::Yield)
+            }
+            Err(error) => {
+                self.statement_failed(running);
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a statement that is a transaction by itself has failed for others' sake only, and nobody has seen anything
+    /// of it: then it runs again, unseen.
+    fn runs_again_after(&self, running: &Running, error: &Error) -> bool {
+        let repeats = matches!(running.prepared.command, Command::Plan { .. } | Command::Utility(_));
+        error.is_retryable()
+            && running.implicit
+            && self.state == TransactionState::Idle
+            && repeats
+            && (running.keeps || running.rows == 0)
+            && !self.cancel.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn statement_failed(&mut self, running: &mut Running) {
+        running.stage = Stage::Over;
+        if running.implicit {
+            self.abort_txn();
+            self.end_block(false);
+        } else if self.state != TransactionState::Idle {
+            self.state = TransactionState::Failed;
+        }
+    }
+
+    pub(super) fn advance(&mut self, running: &mut Running, out: &mut Rows, mut budget_rows: i64) -> Result<Progress> {
+        loop {
+            if matches!(running.stage, Stage::Begin)
+                && !self.cursors.is_empty()
+                && self.disturbs_cursors(running)
+                && let Some(progress) = self.settle_cursors(budget_rows)?
+            {
+                return Ok(progress);
+            }
+            match &mut running.stage {
+                Stage::Begin => match self.begin_statement(running)? {
+                    Begun::Done(completion) => {
+                        running.stage = Stage::Over;
+                        return Ok(Progress::Done(completion));
+                    }
+                    Begun::Waits(wait) => return Ok(Progress::Wait(wait)),
+                    Begun::Runs => {}
+                },
+                Stage::Restart(savepoint) => {
+                    let savepoint = *savepoint;
+                    self.take_back(running, savepoint)?;
+                    if let Begun::Waits(wait) = self.begin_again(running, savepoint)? {
+                        return Ok(Progress::Wait(wait));
+                    }
+                }
+                Stage::Running { .. } => match self.run_statement(running, out, &mut budget_rows) {
+                    Ok(Some(progress)) => return Ok(progress),
+                    Ok(None) => {}
+                    Err(error) => {
+                        if let Some(wait) = self.pause(running, error)? {
+                            return Ok(Progress::Wait(wait));
+                        }
+                    }
+                },
+                Stage::Giving(completion) => {
+                    if !running.kept.is_empty() {
+                        out.append(&mut running.kept);
+                        return Ok(Progress::Rows);
+                    }
+                    let completion = completion.take();
+                    running.stage = Stage::Over;
+                    return Ok(Progress::Done(completion.ok_or_else(|| Error::internal("a statement ended twice"))?));
+                }
+                Stage::Fetch(fetch) => match self.fetch_on(fetch, out, budget_rows)? {
+                    Some(progress) => return Ok(progress),
+                    None => running.stage = Stage::Giving(Some(Completion { tag: fetch.tag(), ticket: None })),
+                },
+                Stage::Over => return Err(Error::internal("the statement is over")),
+            }
+        }
+    }
+
+    /// Remembers of statements that added to rows that one of those rows was read in the same transaction.
+    pub(super) fn note_read_back(&mut self) {
+        if self.block.added.is_empty() {
+            return;
+        }
+        let Some(space) = self.txn.as_mut().and_then(LocalTransaction::take_read_back) else { return };
+        for (_, counter) in self.block.added.iter().filter(|(added_to, _)| *added_to == space) {
+            counter.note_read_back();
+        }
+    }
+
+    /// What an error that says to wait or to run again leads to. Others are handed on.
+    pub(super) fn pause(&mut self, running: &mut Running, error: Error) -> Result<Option<LockWait>> {
+        self.note_read_back();
+        let savepoint = match &running.stage {
+            Stage::Running { savepoint, .. } | Stage::Restart(savepoint) => *savepoint,
+            _ => return Err(error),
+        };
+        let pause = match error.pause() {
+            Some(pause) if running.rows == 0 || running.keeps => pause.clone(),
+            // Rows are out already: the statement cannot run again.
+            Some(_) => {
+                return Err(Error::new(
+                    SqlState::SERIALIZATION_FAILURE,
+                    "could not serialize access due to concurrent update",
+                )
+                .hint("The transaction might succeed if retried."));
+            }
+            None => {
+                // What failed is taken back, so that a block can go on behind a savepoint. What wrote nothing (a cursor may
+                // have begun a while ago) takes nothing with it that others did meanwhile.
+                if let (Some(txn), false, true) = (&mut self.txn, running.implicit, running.prepared.writes) {
+                    txn.rollback_to(savepoint)?;
+                }
+                return Err(error);
+            }
+        };
+        running.kept.clear();
+        running.rows = 0;
+        running.stage = Stage::Restart(savepoint);
+        if let Some(counter) = &running.prepared.counter {
+            counter.conflicted();
+        }
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
+        }
+        match pause {
+            Pause::Stale => Ok(None),
+            Pause::Wait(wait) => Ok(wait.lock().take()),
+        }
+    }
+
+    fn take_back(&mut self, running: &Running, savepoint: Savepoint) -> Result<()> {
+        if let Some((catalog, changed)) = &running.catalog_before {
+            self.own.catalog = Arc::clone(catalog);
+            self.block.catalog_changed = *changed;
+        }
+        self.take_back_to(savepoint)
+    }
+
+    pub(super) fn take_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        if let Some(txn) = &mut self.txn {
+            txn.restart(savepoint)?;
+        }
+        self.see_catalog()
+    }
+
+    /// Begins a statement, which may be all there is to do.
+    fn begin_statement(&mut self, running: &mut Running) -> Result<Begun> {
+        let prepared = Arc::clone(&running.prepared);
+        if let Command::Control(statement) = &prepared.command {
+            return self.control(statement).map(Begun::Done);
+        }
+        if let Command::Cursor(_) = &prepared.command {
+            return Ok(self.cursor_statement(running)?.map_or(Begun::Runs, Begun::Done));
+        }
+        let begin = if running.implicit {
+            let writes = prepared.writes || prepared.locks;
+            let read_only = self.own.settings.is_on("default_transaction_read_only");
+            Begin {
+                isolation: self.default_isolation(),
+                // What only reads is serializable as of its snapshot: nothing needs to be remembered.
+                read_only: read_only || !writes,
+                newest: writes,
+            }
+        } else {
+            Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: self.repeats }
+        };
+        self.block.used = true;
+        self.ensure_txn(begin)?;
+        if begin.read_only && prepared.writes {
+            let message = format!("cannot execute {} in a read-only transaction", prepared.tag());
+            return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
+        }
+        let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
+        let savepoint = txn.begin_statement()?;
+        self.see_catalog()?;
+        running.catalog_before = Some((Arc::clone(&self.own.catalog), self.block.catalog_changed));
+        self.begin_again(running, savepoint)
+    }
+
+    fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Begun> {
+        running.stage = Stage::Restart(savepoint);
+        self.surround();
+        running.prepared = self.renewed(&running.prepared)?;
+        let prepared = Arc::clone(&running.prepared);
+        match self.begin_command(running, &prepared, savepoint) {
+            Ok(()) => Ok(Begun::Runs),
+            // A lock that could not be had at the very start, or a newer catalogue.
+            Err(error) => Ok(self.pause(running, error)?.map_or(Begun::Runs, Begun::Waits)),
+        }
+    }
+
+    fn begin_command(&mut self, running: &mut Running, prepared: &Arc<Prepared>, savepoint: Savepoint) -> Result<()> {
+        match &prepared.command {
+            Command::Plan { fragment, .. } => {
+                self.depend(prepared)?;
+                let txn = self.txn.as_ref().ok_or_else(|| Error::internal("a statement has no transaction"))?;
+                running.keeps = prepared.writes || prepared.locks || txn.has_writes();
+                let mut execution = Box::new(Execution::new(Arc::clone(fragment)));
+                if let (Some(space), Some(counter), false) = (prepared.adds_to, &prepared.counter, running.implicit) {
+                    match counter.is_read_back() {
+                        true => execution.add_alone(),
+                        false => self.block.note_added(space, counter),
+                    }
+                }
+                running.stage = Stage::Running { execution, savepoint };
+                Ok(())
+            }
+            Command::Utility(statement) => {
+                let (rows, tag) = self.utility(statement, &running.params)?;
+                running.kept = rows;
+                running.rows = 0;
+                let ticket = self.finish_implicit(running)?;
+                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                Ok(())
+            }
+            Command::Admin(statement) => {
+                self.administer(statement)?;
+                let ticket = self.finish_implicit(running)?;
+                let tag = statement.tag().to_owned();
+                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                Ok(())
+            }
+            Command::Empty => {
+                let ticket = self.finish_implicit(running)?;
+                running.stage = Stage::Giving(Some(Completion { tag: String::new(), ticket }));
+                Ok(())
+            }
+            Command::Control(_) | Command::Cursor(_) => Err(Error::internal("what ends a transaction runs within one")),
+        }
+    }
+
+    /// Makes the transaction depend on the tables of a plan being what the plan takes them for.
+    pub(super) fn depend(&mut self, prepared: &Prepared) -> Result<()> {
+        let Some(txn) = &mut self.txn else { return Ok(()) };
+        if txn.begun().read_only {
+            return Ok(());
+        }
+        let space = catalog_space();
+        // What is read is not validated then, and a foreign key's action may write to any of the tables.
+        let locks_all = prepared.writes && txn.begun().isolation == Isolation::ReadCommitted;
+        for &id in &prepared.used {
+            // Before the lock, which is had only if what was read of the table is as it was.
+            txn.get(&space, &table_key(id), ColumnSet::ALL)?;
+            if locks_all || Some(id) == prepared.target {
+                // Changes of the table wait until this transaction has ended.
+                txn.lock(&space, &table_key(id), LockMode::Add, IfLocked::Wait)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_statement(
+        &mut self,
+        running: &mut Running,
+        out: &mut Rows,
+        budget_rows: &mut i64,
+    ) -> Result<Option<Progress>> {
+        let Stage::Running { execution, .. } = &mut running.stage else { return Ok(None) };
+        let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
+        let memory_bytes_max = self.own.settings.work_bytes();
+        let mut cx = Context {
+            env: &self.env,
+            params: &running.params,
+            session: &mut self.own,
+            cancel: &self.cancel,
+            memory_bytes_max,
+            budget_rows: *budget_rows,
+        };
+        let step = execution.step(txn, &mut cx, &mut running.batch)?;
+        *budget_rows = cx.budget_rows;
+        match step {
+            Step::Rows => {
+                let width = running.prepared.columns.len();
+                let rows = if running.keeps { &mut running.kept } else { out };
+                for index in 0..running.batch.rows() {
+                    let row = running.batch.row_mut(index);
+                    rows.push(row.iter_mut().take(width).map(std::mem::take));
+                }
+                running.rows += running.batch.rows() as u64;
+                Ok(if running.keeps { None } else { Some(Progress::Rows) })
+            }
+            Step::Yield => Ok(Some(Progress::Yield)),
+            Step::Done => {
+                let affected = execution.affected().unwrap_or(running.rows);
+                let tag = running.prepared.completed(affected);
+                if let Some(counter) = &running.prepared.counter {
+                    counter.end(running.begun.take(), affected);
+                }
+                self.note_read_back();
+                if self.own.settings_changed {
+                    self.settings_set();
+                }
+                let ticket = self.finish_implicit(running)?;
+                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Commits what was begun for one statement.
+    fn finish_implicit(&mut self, running: &Running) -> Result<Option<CommitTicket>> {
+        if !running.implicit || self.state != TransactionState::Idle {
+            return Ok(None);
+        }
+        let ticket = self.commit_txn()?;
+        self.block = Block::default();
+        Ok(ticket)
+    }
+}
