@@ -137,7 +137,7 @@ impl Session {
         };
         let implicit = self.state == TransactionState::Idle;
         let begin = if implicit {
-            let read_only = self.own.settings.is_on("default_transaction_read_only");
+            let read_only = self.own.settings.hot().is_read_only;
             Begin { isolation: self.default_isolation(), read_only, newest: true }
         } else {
             Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: false }

@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 
 use colibri_storage::TxnId;
 use colibri_txn::{
-    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, SpaceId,
-    Transaction,
+    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Remains, Savepoint,
+    SpaceId, Transaction,
 };
 use compact_str::CompactString;
 use smallvec::SmallVec;
@@ -81,6 +81,12 @@ pub struct Session {
     own: Own,
     env: Env,
     txn: Option<LocalTransaction>,
+    /// What the last transaction left to the next one, if it only read.
+    remains: Option<Remains>,
+    /// What the last statement's rows were made in.
+    batch: Batch,
+    /// See [`Session::keep_rows`].
+    rows: Rows,
     state: TransactionState,
     /// The transaction's own, while it has one.
     block: Block,
@@ -91,6 +97,8 @@ pub struct Session {
     seen: TxnId,
     notices: Vec<Notice>,
     settings_version: u32,
+    /// The state of the database that was last looked at for the catalogue's version, and that version.
+    looked_at: (TxnId, u64),
     /// The block at hand, or the next one, has conflicted before: it begins with the newest state, durable or not.
     repeats: bool,
     /// Cursors of the block at hand.
@@ -165,7 +173,7 @@ pub struct Running {
     begun: Option<Instant>,
     batch: Batch,
     /// The catalogue as the statement found it, and whether the block had changed it: for taking back a statement that
-    /// changes it.
+    /// may change it.
     catalog_before: Option<(Arc<Catalog>, bool)>,
 }
 
@@ -266,6 +274,9 @@ impl Session {
             env: Env { user: user.into(), database: engine.name().into(), ..Env::default() },
             own,
             txn: None,
+            remains: None,
+            batch: Batch::default(),
+            rows: Rows::default(),
             state: TransactionState::Idle,
             block: Block::default(),
             plans: Plans::default(),
@@ -274,6 +285,7 @@ impl Session {
             seen: TxnId(0),
             notices: Vec::new(),
             settings_version: 0,
+            looked_at: (TxnId(0), 0),
             repeats: false,
             cursors: HashMap::new(),
             cursor_serial: 0,
@@ -367,20 +379,29 @@ impl Session {
     // ---- transactions ----
 
     fn default_isolation(&self) -> Isolation {
-        isolation_of(self.own.settings.text("default_transaction_isolation"))
+        self.own.settings.hot().isolation
     }
 
     /// Makes sure that there is a transaction, and that the catalogue is the one it sees.
     fn ensure_txn(&mut self, begin: Begin) -> Result<()> {
         if self.txn.is_none() {
-            self.env.transaction_us = env::clock_us();
-            let txn = self.own.engine.store.begin_after(begin, self.seen)?;
-            if !begin.read_only {
-                self.own.presence.works_as(Some(txn.id()));
-            }
-            self.txn = Some(txn);
+            self.begin_txn(begin, env::clock_us())?;
         }
         self.see_catalog()
+    }
+
+    /// Begins a transaction, at a time in microseconds since 2000-01-01 00:00 UTC.
+    fn begin_txn(&mut self, begin: Begin, now_us: i64) -> Result<()> {
+        self.env.transaction_us = now_us;
+        let txn = match self.remains.take() {
+            Some(remains) => remains.begin_after(begin, self.seen)?,
+            None => self.own.engine.store.begin_after(begin, self.seen)?,
+        };
+        if !begin.read_only {
+            self.own.presence.works_as(Some(txn.id()));
+        }
+        self.txn = Some(txn);
+        Ok(())
     }
 
     fn see_catalog(&mut self) -> Result<()> {
@@ -388,7 +409,10 @@ impl Session {
         if self.block.catalog_changed {
             return Ok(());
         }
-        let version = Catalog::version_seen_by(txn)?;
+        if self.looked_at.0 != txn.sees() {
+            self.looked_at = (txn.sees(), Catalog::version_seen_by(txn)?);
+        }
+        let version = self.looked_at.1;
         if self.own.catalog.version != version {
             self.own.catalog = match self.own.engine.catalog(version) {
                 Some(catalog) => catalog,
@@ -406,14 +430,16 @@ impl Session {
     fn commit_txn(&mut self) -> Result<Option<CommitTicket>> {
         let catalog_changed = self.block.catalog_changed;
         let Some(txn) = self.txn.take() else { return Ok(None) };
-        match txn.commit() {
+        match txn.commit_leaving(&mut self.remains) {
             Ok(ticket) => {
                 self.seen = self.seen.max(ticket.seen());
                 if catalog_changed {
                     self.own.engine.keep_catalog(&self.own.catalog);
                 }
-                for restarted in std::mem::take(&mut self.own.restarted).into_values() {
-                    restarted.keep(&self.own.engine)?;
+                if !self.own.restarted.is_empty() {
+                    for restarted in std::mem::take(&mut self.own.restarted).into_values() {
+                        restarted.keep(&self.own.engine)?;
+                    }
                 }
                 Ok(Some(ticket))
             }
@@ -574,7 +600,7 @@ impl Session {
         &mut self,
         run: impl FnOnce(&mut dyn Transaction, &mut Context<'_>) -> Result<T>,
     ) -> Result<T> {
-        let memory_bytes_max = self.own.settings.work_bytes();
+        let memory_bytes_max = self.own.settings.hot().work_bytes;
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let mut cx = Context {
             env: &self.env,
@@ -656,7 +682,18 @@ impl Session {
         Ok(self.at_start(prepared, params))
     }
 
-    fn at_start(&self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Running {
+    /// No rows, perhaps with memory for a few: see [`Session::keep_rows`].
+    #[must_use]
+    pub fn spare_rows(&mut self) -> Rows {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// Takes back rows that were told, for the memory of the next ones: not more than a few kilobytes of it is kept.
+    pub fn keep_rows(&mut self, rows: Rows) {
+        self.rows = rows.emptied();
+    }
+
+    fn at_start(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Running {
         Running {
             prepared: Arc::clone(prepared),
             params,
@@ -666,7 +703,7 @@ impl Session {
             kept: Rows::default(),
             rows: 0,
             begun: prepared.counter.as_ref().and_then(|counter| counter.begin()),
-            batch: Batch::default(),
+            batch: std::mem::take(&mut self.batch),
             catalog_before: None,
         }
     }
@@ -848,7 +885,7 @@ impl Session {
         }
         let begin = if running.implicit {
             let writes = prepared.writes || prepared.locks;
-            let read_only = self.own.settings.is_on("default_transaction_read_only");
+            let read_only = self.own.settings.hot().is_read_only;
             Begin {
                 isolation: self.default_isolation(),
                 // What only reads is serializable as of its snapshot: nothing needs to be remembered.
@@ -859,7 +896,9 @@ impl Session {
             Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: self.repeats }
         };
         self.block.used = true;
-        self.ensure_txn(begin)?;
+        if self.txn.is_none() {
+            self.begin_txn(begin, self.env.statement_us)?;
+        }
         if begin.read_only && prepared.writes {
             let message = format!("cannot execute {} in a read-only transaction", prepared.tag());
             return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
@@ -867,14 +906,18 @@ impl Session {
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let savepoint = txn.begin_statement()?;
         self.see_catalog()?;
-        running.catalog_before = Some((Arc::clone(&self.own.catalog), self.block.catalog_changed));
+        if !matches!(prepared.command, Command::Plan { .. }) {
+            running.catalog_before = Some((Arc::clone(&self.own.catalog), self.block.catalog_changed));
+        }
         self.begin_again(running, savepoint)
     }
 
     fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Begun> {
         running.stage = Stage::Restart(savepoint);
         self.surround();
-        running.prepared = self.renewed(&running.prepared)?;
+        if let Some(renewed) = self.renewed(&running.prepared)? {
+            running.prepared = renewed;
+        }
         let prepared = Arc::clone(&running.prepared);
         match self.begin_command(running, &prepared, savepoint) {
             Ok(()) => Ok(Begun::Runs),
@@ -951,7 +994,7 @@ impl Session {
     ) -> Result<Option<Progress>> {
         let Stage::Running { execution, .. } = &mut running.stage else { return Ok(None) };
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
-        let memory_bytes_max = self.own.settings.work_bytes();
+        let memory_bytes_max = self.own.settings.hot().work_bytes;
         let mut cx = Context {
             env: &self.env,
             params: &running.params,
@@ -968,7 +1011,8 @@ impl Session {
                 let rows = if running.keeps { &mut running.kept } else { out };
                 for index in 0..running.batch.rows() {
                     let row = running.batch.row_mut(index);
-                    rows.push(row.iter_mut().take(width).map(std::mem::take));
+                    let width = width.min(row.len());
+                    rows.push_exchanged(&mut row[..width]);
                 }
                 running.rows += running.batch.rows() as u64;
                 Ok(if running.keeps { None } else { Some(Progress::Rows) })
@@ -981,6 +1025,7 @@ impl Session {
                     counter.end(running.begun.take(), affected);
                 }
                 self.note_read_back();
+                self.batch = std::mem::take(&mut running.batch).emptied();
                 if self.own.settings_changed {
                     self.settings_set();
                 }
@@ -1024,7 +1069,7 @@ impl Session {
         rows: &mut Rows,
         take: &mut dyn FnMut(&mut Rows) -> Result<()>,
     ) -> Result<(Vec<ResultColumn>, String)> {
-        let deadline = self.own.settings.duration("statement_timeout").map(|limit| Instant::now() + limit);
+        let deadline = self.own.settings.hot().statement_timeout.map(|limit| Instant::now() + limit);
         let mut running = self.start(prepared, params)?;
         loop {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
