@@ -415,6 +415,29 @@ mod tests {
     }
 
     #[test]
+    fn what_statements_ask_for_follows_every_change() {
+        let mut settings = Settings::default();
+        let first = *settings.hot();
+        assert_eq!((first.isolation, first.is_read_only), (Isolation::Serializable, false));
+        assert_eq!((first.work_bytes, first.statement_timeout), (256 << 20, None));
+        settings.set("default_transaction_isolation", Some("read committed")).unwrap();
+        settings.set("default_transaction_read_only", Some("yes")).unwrap();
+        settings.set("work_mem", Some("1MB")).unwrap();
+        settings.set("statement_timeout", Some("5s")).unwrap();
+        let all = *settings.hot();
+        assert_eq!((all.isolation, all.is_read_only), (Isolation::ReadCommitted, true));
+        assert_eq!((all.work_bytes, all.statement_timeout), (1 << 20, Some(Duration::from_secs(5))));
+        let before = settings.clone();
+        settings.set("work_mem", None).unwrap();
+        assert_eq!(settings.hot().work_bytes, first.work_bytes);
+        settings.restore(&before, "work_mem");
+        assert_eq!(settings.hot().work_bytes, 1 << 20);
+        settings.set_default("work_mem", "2MB").unwrap();
+        settings.reset_all();
+        assert_eq!(*settings.hot(), Hot { work_bytes: 2 << 20, ..first });
+    }
+
+    #[test]
     fn values_take_their_usual_form() {
         let mut settings = Settings::default();
         settings.set("statement_timeout", Some("2min")).unwrap();
