@@ -25,7 +25,7 @@ pub(crate) mod schedule;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use colibri_runtime::{Builder, Pool as TaskPool, PoolCounters, Runtime, sleep_until, timeout};
@@ -82,10 +82,52 @@ pub(crate) struct Run {
     is_over: AtomicBool,
     /// Why the run cannot go on.
     fatal: Mutex<Option<String>>,
-    /// Clients within a transaction.
-    at_work: AtomicU32,
-    /// Transactions that have ended, however; for seeing that the target hangs.
+    progress: Progress,
+}
+
+/// Transactions that were begun and that have ended, however: for seeing that the target hangs, and for waiting for what is
+/// under way. Each thread counts in a place of its own, so that counting costs the same with any number of threads.
+#[derive(Default)]
+struct Progress {
+    parts: [ProgressPart; PROGRESS_PARTS],
+}
+
+/// Threads that count by themselves; more share.
+const PROGRESS_PARTS: usize = 16;
+
+/// As large as the lines that caches fetch together.
+#[derive(Default)]
+#[repr(align(128))]
+struct ProgressPart {
+    begun: AtomicU64,
     ended: AtomicU64,
+}
+
+impl Progress {
+    fn part(&self) -> &ProgressPart {
+        &self.parts[record::thread_number() % PROGRESS_PARTS]
+    }
+
+    fn begin(&self) {
+        self.part().begun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Not always in the thread that has begun.
+    fn end(&self) {
+        // Pairs with the load in `ended`: what the client has recorded is seen by who sees that it has ended.
+        self.part().ended.fetch_add(1, Ordering::Release);
+    }
+
+    fn ended(&self) -> u64 {
+        self.parts.iter().map(|part| part.ended.load(Ordering::Acquire)).sum()
+    }
+
+    /// Clients within a transaction: perhaps more, if one begins at this moment, and never less.
+    fn at_work(&self) -> u64 {
+        let ended = self.ended();
+        let begun: u64 = self.parts.iter().map(|part| part.begun.load(Ordering::Relaxed)).sum();
+        begun - ended
+    }
 }
 
 impl Run {
@@ -164,8 +206,7 @@ pub(crate) fn run(
             started,
             is_over: AtomicBool::new(false),
             fatal: Mutex::new(None),
-            at_work: AtomicU32::new(0),
-            ended: AtomicU64::new(0),
+            progress: Progress::default(),
         });
         let (shard, shards) = plan.shard;
         for number in (shard..plan.clients).step_by(shards as usize) {
@@ -209,15 +250,15 @@ fn pools_since(now: &[PoolCounters], then: &[PoolCounters]) -> Vec<(String, Dura
 
 /// Waits until then, or until the run has ended before.
 async fn watch_until(run: &Run, until: Instant, watch: &mut dyn Watch) {
-    let (mut ended, mut since) = (run.ended.load(Ordering::Relaxed), Instant::now());
+    let (mut ended, mut since) = (run.progress.ended(), Instant::now());
     let patience = run.plan.timeout + Duration::from_secs(5);
     while !run.is_over() {
         let now = Instant::now();
         if now >= until {
             return;
         }
-        let ended_now = run.ended.load(Ordering::Relaxed);
-        if ended_now != ended || run.at_work.load(Ordering::Relaxed) == 0 {
+        let ended_now = run.progress.ended();
+        if ended_now != ended || run.progress.at_work() == 0 {
             (ended, since) = (ended_now, now);
         } else if now - since > patience {
             run.fail(format!("the target hangs: no transaction has ended for {:.0} s", patience.as_secs_f64()));
@@ -232,7 +273,7 @@ async fn watch_until(run: &Run, until: Instant, watch: &mut dyn Watch) {
 /// Waits for what is under way: it has an answer or a limit.
 async fn drain(run: &Run) {
     let until = Instant::now() + run.plan.timeout + Duration::from_secs(1);
-    while run.at_work.load(Ordering::Acquire) > 0 && Instant::now() < until {
+    while run.progress.at_work() > 0 && Instant::now() < until {
         sleep_until(Instant::now() + Duration::from_millis(2)).await;
     }
 }

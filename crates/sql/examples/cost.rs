@@ -1,5 +1,5 @@
 //! What statements cost in process: `cargo run --release -p colibri-sql --example cost -- DIR [PART…]`, with the parts
-//! `point`, `tables`, `scan` (all of them without any), and `versus`, which asks a PostgreSQL the same as `scan`:
+//! `point`, `wide`, `tables`, `scan` (all of them without any), and `versus`, which asks a PostgreSQL the same as `scan`:
 //! the one that `psql` connects to, so set PGHOST, PGUSER, PGDATABASE.
 //!
 //! CPU time is that of the thread, by the system's clock for it, so that flushes and neighbours do not count.
@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use colibri_sql::{Datum, Engine, Session};
+use colibri_sql::{Datum, Engine, Prepared, Progress, Rows, Session};
 use colibri_storage::{Database, Durability, Options};
 
 fn thread_cpu() -> Duration {
@@ -17,9 +17,12 @@ fn thread_cpu() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
+/// Address space: what tools that count instructions can bear.
+const SIZE_MAX: u64 = 8 << 30;
+
 fn open(dir: &std::path::Path, durability: Durability) -> Arc<Engine> {
     std::fs::create_dir_all(dir).unwrap();
-    Engine::open(Database::open(dir, &Options::new().durability(durability)).unwrap()).unwrap()
+    Engine::open(Database::open(dir, &Options::new().durability(durability).size_max(SIZE_MAX)).unwrap()).unwrap()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -87,6 +90,50 @@ fn point(dir: &std::path::Path) {
         session.execute(&count, Vec::new()).unwrap();
     });
     println!("count(*): {:.2} us of CPU", ns / 1e3);
+}
+
+/// Reads of rows of 1 KB by a text, as YCSB has them: stepped as a server does, rows taken into the same memory.
+fn wide(dir: &std::path::Path) {
+    const ROWS: u32 = 100_000;
+    let engine = open(&dir.join("wide"), Durability::Lazy { bytes: 64 << 20, period: Duration::from_secs(10) });
+    let mut session = Session::new(&engine, "bench");
+    let fields = |text: &dyn Fn(u32) -> String| (0..10).map(text).collect::<Vec<_>>().join(", ");
+    let (columns, types) = (fields(&|n| format!("f{n}")), fields(&|n| format!("f{n} varchar(100) NOT NULL")));
+    session.run(&format!("CREATE TABLE IF NOT EXISTS t (k varchar(64) PRIMARY KEY, {types})")).unwrap();
+    let values = fields(&|n| format!("substr(repeat(md5((n * 10 + {n})::text), 4), 1, 100)"));
+    if session.run("SELECT count(*) FROM t").unwrap()[0].rows.row(0)[0] != Datum::Int(i64::from(ROWS)) {
+        let numbers = format!("generate_series(1000000000000, 1000000000000 + {}) AS g(n)", ROWS - 1);
+        session.run(&format!("INSERT INTO t SELECT 'user' || n, {values} FROM {numbers}")).unwrap();
+    }
+    let select = session.prepare(&format!("SELECT {columns} FROM t WHERE k = $1"), &[]).unwrap();
+    let mut rows = Rows::default();
+    for (what, spread) in [("of 100,000", ROWS), ("of 100, from caches", 100)] {
+        let ns = per_run(10_000, |index| {
+            let number = u64::from(index.wrapping_mul(2_654_435_761) % spread) + 1_000_000_000_000;
+            read_wide(&mut session, &select, &format!("user{number}"), &mut rows);
+        });
+        println!("prepared select of a row of ten texts, {what}: {:.2} us of CPU", ns / 1e3);
+    }
+}
+
+/// By itself, for counting instructions: `valgrind --tool=callgrind --toggle-collect='*read_wide*'`.
+#[inline(never)]
+fn read_wide(session: &mut Session, select: &Arc<Prepared>, key: &str, rows: &mut Rows) {
+    let mut running = session.start(select, vec![Datum::text(key)]).unwrap();
+    loop {
+        match session.step(&mut running, rows, 4_096).unwrap() {
+            Progress::Rows => {
+                let Datum::Text(last) = &rows.row(0)[9] else { panic!("a text") };
+                assert_eq!((rows.len(), last.len()), (1, 100));
+                rows.clear();
+            }
+            Progress::Done(completion) => {
+                assert_eq!(completion.tag, "SELECT 1");
+                return;
+            }
+            Progress::Yield | Progress::Wait(_) => panic!("nobody is in the way"),
+        }
+    }
 }
 
 fn tables(dir: &std::path::Path) {
@@ -259,6 +306,9 @@ fn main() {
     let chosen = |part: &str| parts.is_empty() || parts.iter().any(|chosen| chosen == part);
     if chosen("point") {
         point(&dir);
+    }
+    if chosen("wide") {
+        wide(&dir);
     }
     if chosen("tables") {
         tables(&dir);

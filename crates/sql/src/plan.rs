@@ -4,13 +4,14 @@
 //! from an outer row inwards: a query inside an expression finds the outer query's values in its first slots, and a
 //! nested loop puts its outer row's values into slots of its own before it runs its inner side.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use colibri_txn::{ColumnSet, Direction};
 use compact_str::CompactString;
 
 use crate::aggregates::Aggregate;
 use crate::catalog::{Index, Table};
+use crate::exec::Point;
 use crate::expr::Expr;
 use crate::system::SystemTable;
 use crate::types::ColumnType;
@@ -24,6 +25,20 @@ pub(crate) struct Fragment {
     pub(crate) slots: usize,
     /// Names and types of the rows' columns. The root may give more columns than these: they are cut off.
     pub(crate) columns: Vec<OutputColumn>,
+    /// For one row by its whole key, found out with the first run.
+    point: OnceLock<Option<Box<Point>>>,
+}
+
+impl Fragment {
+    pub(crate) fn new(root: Node, slots: usize, columns: Vec<OutputColumn>) -> Self {
+        Self { root, slots, columns, point: OnceLock::new() }
+    }
+
+    /// What running it takes, if it gives one row by its whole key, or none.
+    #[inline]
+    pub(crate) fn point(&self) -> Option<&Point> {
+        self.point.get_or_init(|| Point::new(self).map(Box::new)).as_deref()
+    }
 }
 
 /// A column of a result.

@@ -85,6 +85,9 @@ impl Form {
     }
 }
 
+/// Memory of this size is used again for a text of any length that fits.
+const TEXT_BYTES_REUSED: usize = 256;
+
 /// Where a column is.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -246,7 +249,7 @@ impl RowFormat {
     pub fn read(&self, row: &[u8], columns: &[usize], out: &mut [Datum]) -> Result<()> {
         let parts = self.parts(row)?;
         for (slot, &column) in out.iter_mut().zip(columns) {
-            *slot = self.value(parts, column)?;
+            self.read_into(parts, column, slot)?;
         }
         Ok(())
     }
@@ -277,7 +280,26 @@ impl RowFormat {
         let slot = self.slots[column];
         assert!(slot.form == Form::Text, "a column of text");
         let bytes = self.varying_bytes(parts, slot.place as usize)?;
-        std::str::from_utf8(bytes).map(Some).map_err(|_| malformed("not UTF-8"))
+        utf8(bytes).map(Some)
+    }
+
+    /// Overwrites a value. A text goes into the memory of the one that was there, if that is about as large.
+    #[inline]
+    fn read_into(&self, parts: Parts<'_>, column: usize, out: &mut Datum) -> Result<()> {
+        let slot = self.slots[column];
+        if let (Form::Text, Datum::Text(text)) = (slot.form, &mut *out)
+            && !is_null_at(parts.row, column)
+        {
+            let bytes = self.varying_bytes(parts, slot.place as usize)?;
+            let fits = bytes.len()..=(2 * bytes.len()).max(TEXT_BYTES_REUSED);
+            if fits.contains(&text.capacity()) {
+                text.clear();
+                text.push_str(utf8(bytes)?);
+                return Ok(());
+            }
+        }
+        *out = self.value(parts, column)?;
+        Ok(())
     }
 
     #[inline]
@@ -314,7 +336,7 @@ impl RowFormat {
             }),
             Form::Text => {
                 let bytes = self.varying_bytes(parts, at)?;
-                Datum::Text(CompactString::from_utf8(bytes).map_err(|_| malformed("not UTF-8"))?)
+                Datum::Text(CompactString::new(utf8(bytes)?))
             }
             Form::Bytes => Datum::Bytes(self.varying_bytes(parts, at)?.into()),
             Form::Array => Datum::Array(std::sync::Arc::new(Array::read(self.varying_bytes(parts, at)?)?)),
@@ -418,6 +440,11 @@ impl RowFormat {
 #[inline]
 fn fixed<const N: usize>(row: &[u8], at: usize) -> Result<[u8; N]> {
     row.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or_else(|| malformed("too short"))
+}
+
+#[inline]
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| malformed("not UTF-8"))
 }
 
 #[inline]

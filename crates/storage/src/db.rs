@@ -194,6 +194,25 @@ impl Database {
         Snapshot::weak(Arc::clone(&self.0))
     }
 
+    /// As [`Database::read_owned`], with this handle itself, which [`Snapshot::into_database`] gives back. The count of
+    /// handles is a word that all threads share: who reads often and shortly leaves it alone so.
+    pub fn into_read(self) -> Result<Snapshot<'static>> {
+        Snapshot::owned(self.0)
+    }
+
+    /// As [`Database::read_newest_owned`], with this handle itself.
+    pub fn into_read_newest(self) -> Result<Snapshot<'static>> {
+        Snapshot::weak(self.0)
+    }
+
+    /// The transaction whose state [`Database::read`] gives at this moment.
+    #[inline]
+    #[must_use]
+    pub fn readable_txn(&self) -> TxnId {
+        let core = &self.0.core;
+        if core.weak_reads { core.shared.newest() } else { core.shared.visible() }
+    }
+
     /// The newest committed transaction, be it durable or not.
     #[inline]
     #[must_use]

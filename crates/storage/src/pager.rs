@@ -19,6 +19,9 @@ use crate::options::{Checksums, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::{Error, Result};
 
+/// Lines of a large value that are loaded at once; beyond that the processor has noticed that they follow each other.
+const LARGE_LINES_AHEAD: usize = 18;
+
 /// What a snapshot may touch, and which of it is sealed by checksums.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
@@ -195,6 +198,8 @@ impl Pager {
 
     /// The content of a large value.
     pub(crate) fn large(&self, id: PageId, len: u32, bounds: Bounds) -> Result<&[u8]> {
+        // Whoever asks for a value is about to read it: its lines come together instead of one after the other.
+        self.prefetch_lines(id, bounds, (page::HEADER_BYTES + len as usize).div_ceil(64).min(LARGE_LINES_AHEAD));
         let head = self.page(id, Expected::Large, bounds)?;
         if page::run_bytes_of(head) != len {
             return Err(Error::Corrupted { page: id, reason: "it is not the large value that a leaf refers to" });

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::catalog::{Description, Table};
-use crate::db::{Core, Handle};
+use crate::db::{Core, Database, Handle};
 use crate::meta::Meta;
 use crate::page::TxnId;
 use crate::pager::Bounds;
@@ -44,6 +44,19 @@ impl Place {
 enum Owner<'db> {
     Borrowed(&'db Handle),
     Owned(Arc<Handle>),
+    /// It went on to whoever ended the snapshot: see [`Snapshot::into_database`].
+    Gone,
+}
+
+impl Owner<'_> {
+    #[inline]
+    fn handle(&self) -> &Handle {
+        match self {
+            Owner::Borrowed(handle) => handle,
+            Owner::Owned(handle) => handle,
+            Owner::Gone => unreachable!("a snapshot that was ended is not used"),
+        }
+    }
 }
 
 /// A snapshot that nobody looks at for a while. It keeps its pages, unless a writer that needs them evicts it.
@@ -76,7 +89,7 @@ impl ParkedSnapshot {
             reader: self.reader,
             root: self.root,
             bounds: self.bounds,
-            parked: false,
+            holds_slot: true,
         })
     }
 }
@@ -118,8 +131,8 @@ pub struct Snapshot<'db> {
     reader: ReaderId,
     root: Root,
     bounds: Bounds,
-    /// The slot went over to a [`ParkedSnapshot`].
-    parked: bool,
+    /// The slot did not go over to a [`ParkedSnapshot`], nor back with the handle.
+    holds_slot: bool,
 }
 
 impl<'db> Snapshot<'db> {
@@ -168,10 +181,7 @@ impl<'db> Snapshot<'db> {
 
     #[inline]
     fn take(owner: Owner<'db>, pin: impl FnOnce(&Core, Place) -> Result<(ReaderId, Root)>) -> Result<Self> {
-        let core = match &owner {
-            Owner::Borrowed(handle) => &handle.core,
-            Owner::Owned(handle) => &handle.core,
-        };
+        let core = &owner.handle().core;
         let place = Place::of_this_thread();
         let (reader, root) = pin(core, place)?;
         if Shared::hint(reader) != place.hint {
@@ -184,29 +194,37 @@ impl<'db> Snapshot<'db> {
             return Err(e);
         }
         let bounds = Bounds { page_count: root.page_count, newest: root.txn, steady };
-        Ok(Self { bounds, owner, reader, root, parked: false })
+        Ok(Self { bounds, owner, reader, root, holds_slot: true })
     }
 
     #[inline]
     pub(crate) fn core(&self) -> &Core {
-        match &self.owner {
-            Owner::Borrowed(handle) => &handle.core,
-            Owner::Owned(handle) => &handle.core,
-        }
+        &self.owner.handle().core
+    }
+
+    /// Ends the snapshot, and gives back the handle that it was taken with: for the next one, by [`Database::into_read`].
+    #[must_use]
+    pub fn into_database(mut self) -> Database {
+        let database = match std::mem::replace(&mut self.owner, Owner::Gone) {
+            Owner::Borrowed(handle) => Database(handle.to_arc()),
+            Owner::Owned(handle) => Database(handle),
+            Owner::Gone => unreachable!("a snapshot is ended once"),
+        };
+        database.0.core.shared.unpin(self.reader);
+        // Its slot is somebody else's now.
+        self.holds_slot = false;
+        database
     }
 
     /// Leaves the snapshot to itself for a while: a writer that needs its pages may evict it, if the database's
     /// [`crate::SlowReaders`] say so.
     #[must_use]
     pub fn park(mut self) -> ParkedSnapshot {
-        let handle = match &self.owner {
-            Owner::Borrowed(handle) => handle.to_arc(),
-            Owner::Owned(handle) => Arc::clone(handle),
-        };
+        let handle = self.owner.handle().to_arc();
         let (reader, root, bounds) = (self.reader, self.root, self.bounds);
         handle.core.shared.park(reader);
         // Its slot is the parked one's now.
-        self.parked = true;
+        self.holds_slot = false;
         ParkedSnapshot { handle: Some(handle), reader, root, bounds }
     }
 
@@ -268,6 +286,14 @@ impl<'db> Snapshot<'db> {
         Ok(OpenTable { table: table.clone(), opening: self.core().opening, txn: self.txn(), tree: self.tree(table)? })
     }
 
+    /// Finds a table in this state that was found in another one before; `open` stays as it was if that fails.
+    #[inline]
+    pub fn reopen(&self, open: &mut OpenTable) -> Result<()> {
+        open.tree = self.tree(&open.table)?;
+        (open.opening, open.txn) = (self.core().opening, self.txn());
+        Ok(())
+    }
+
     /// A table found by [`Snapshot::open`], for reading.
     ///
     /// # Panics
@@ -307,7 +333,7 @@ impl<'db> Snapshot<'db> {
 impl Drop for Snapshot<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.parked {
+        if self.holds_slot {
             self.core().shared.unpin(self.reader);
         }
     }

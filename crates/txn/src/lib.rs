@@ -55,4 +55,4 @@ pub use store::{
     Savepoint, Space, SpaceId, Store, Transaction, Visit,
 };
 pub use ticket::{CommitTicket, Committed};
-pub use transaction::LocalTransaction;
+pub use transaction::{LocalTransaction, Remains};

@@ -189,15 +189,21 @@ impl Shared {
         self.tables.write().remove(&space);
     }
 
-    /// The newest durable state, or, if asked for or if that is older than what was seen before, the newest of all. Whether
-    /// it is the latter.
+    /// As [`snapshot`], with another handle of the database.
     pub(crate) fn snapshot(&self, newest: bool, seen: TxnId) -> Result<(Snapshot<'static>, bool)> {
-        if !newest {
-            let durable = self.database.read_owned()?;
-            if durable.txn() >= seen {
-                return Ok((durable, false));
-            }
-        }
-        Ok((self.database.read_newest_owned()?, true))
+        snapshot(self.database.clone(), newest, seen)
     }
+}
+
+/// The newest durable state, or, if asked for or if that is older than what was seen before, the newest of all. Whether
+/// it is the latter. The snapshot has the handle.
+pub(crate) fn snapshot(database: Database, newest: bool, seen: TxnId) -> Result<(Snapshot<'static>, bool)> {
+    if newest {
+        return Ok((database.into_read_newest()?, true));
+    }
+    let durable = database.into_read()?;
+    if durable.txn() >= seen {
+        return Ok((durable, false));
+    }
+    Ok((durable.into_database().into_read_newest()?, true))
 }

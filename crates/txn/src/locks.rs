@@ -21,6 +21,7 @@
 //! waits for itself, over any number of others. All other changes only take waiting away or turn waiting for one who
 //! waits into waiting for one who holds. So every circle is found by the one who closes it, and what is found was one.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
@@ -375,7 +376,8 @@ pub(crate) struct Taken {
 /// The locks of one transaction. Dropping them lets go of all.
 pub(crate) struct Locks {
     table: Arc<LockTable>,
-    owner: OwnerId,
+    /// Numbered when somebody asks: the numbers come from a word that all threads share, and who only reads needs none.
+    owner: OnceCell<OwnerId>,
     held: ByName<Held>,
     waiting: Option<Waiting>,
     has_waited: bool,
@@ -389,12 +391,19 @@ struct Waiting {
 
 impl Locks {
     pub(crate) fn new(table: &Arc<LockTable>) -> Self {
-        let owner = OwnerId(table.next_owner.fetch_add(1, Ordering::Relaxed));
-        Self { table: Arc::clone(table), owner, held: ByName::default(), waiting: None, has_waited: false }
+        let table = Arc::clone(table);
+        Self { table, owner: OnceCell::new(), held: ByName::default(), waiting: None, has_waited: false }
     }
 
     pub(crate) fn owner(&self) -> OwnerId {
-        self.owner
+        *self.owner.get_or_init(|| OwnerId(self.table.next_owner.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Those of the next transaction, which are none.
+    pub(crate) fn renew(&mut self) {
+        self.release();
+        self.owner = OnceCell::new();
+        self.held = ByName::default();
     }
 
     /// Takes a lock.
@@ -428,7 +437,7 @@ impl Locks {
                 return Ok(Taken { name, mode: held.mode, verified: held.verified });
             }
         }
-        match self.table.ask(self.owner, name, space, mode, holds, if_locked) {
+        match self.table.ask(self.owner(), name, space, mode, holds, if_locked) {
             Asked::Held => {
                 self.held.insert(name, Held { mode, verified: false });
                 Ok(Taken { name, mode, verified: false })
@@ -476,11 +485,13 @@ impl Locks {
             self.table.cancel(&waiting.waiter);
             self.keep_granted(&waiting.waiter);
         }
+        // Without a number it has asked for none.
+        let Some(&owner) = self.owner.get() else { return };
         for (name, _) in self.held.drain() {
-            self.table.release(self.owner, name);
+            self.table.release(owner, name);
         }
         if std::mem::take(&mut self.has_waited) {
-            self.table.waits.lock().remove(&self.owner);
+            self.table.waits.lock().remove(&owner);
         }
     }
 }

@@ -14,12 +14,12 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_storage::{Error as StorageError, OpenTable, Snapshot, Table, TxnId, View};
+use colibri_storage::{Database, Error as StorageError, OpenTable, Snapshot, Table, TxnId, View};
 use smallvec::SmallVec;
 
 use crate::columns::ColumnSet;
 use crate::error::{Error, Result};
-use crate::local::{Shared, count, table_name};
+use crate::local::{Shared, count, snapshot, table_name};
 use crate::locks::{Locks, OwnerId};
 use crate::merge::{self, Loaded, Stored, slice_of};
 use crate::queue::{Request, check_value, patch_all, patch_one};
@@ -44,7 +44,7 @@ pub struct LocalTransaction {
     /// The snapshot may not be durable yet.
     weak: bool,
     /// Spaces as they were last found, in this snapshot or an earlier one.
-    open: SmallVec<[(SpaceId, OpenTable); 4]>,
+    open: OpenSpaces,
     reads: ReadSet,
     blind: Option<SpaceId>,
     writes: WriteSet,
@@ -52,21 +52,69 @@ pub struct LocalTransaction {
     read_back: Option<SpaceId>,
 }
 
-impl LocalTransaction {
-    pub(crate) fn begin(shared: &Arc<Shared>, begun: Begin, seen: TxnId) -> Result<Self> {
-        let (snapshot, weak) = shared.snapshot(begun.newest, seen)?;
-        Ok(Self {
+type OpenSpaces = SmallVec<[(SpaceId, OpenTable); 4]>;
+
+/// Spaces that a transaction leaves found to the next one; with more, none.
+const SPACES_LEFT_MAX: usize = 16;
+
+/// What a transaction leaves to the next one of its session: see [`LocalTransaction::commit_leaving`].
+///
+/// Nothing of it keeps a page from being used again. It is a handle of the store as any other.
+pub struct Remains {
+    shared: Arc<Shared>,
+    database: Database,
+    open: OpenSpaces,
+    locks: Locks,
+}
+
+impl Remains {
+    /// As [`crate::LocalStore::begin_after`], on the store of the transaction that has left this.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn begin_after(self, how: Begin, seen: TxnId) -> Result<LocalTransaction> {
+        let Self { shared, database, open, locks } = self;
+        let (snapshot, weak) = snapshot(database, how.newest, seen)?;
+        Ok(LocalTransaction {
+            shared,
+            begun: how,
             snapshot,
             weak,
-            begun,
-            open: SmallVec::new(),
+            open,
             reads: ReadSet::default(),
             blind: None,
             writes: WriteSet::default(),
-            locks: Locks::new(&shared.locks),
+            locks,
             read_back: None,
-            shared: Arc::clone(shared),
         })
+    }
+}
+
+impl LocalTransaction {
+    pub(crate) fn begin(shared: &Arc<Shared>, begun: Begin, seen: TxnId) -> Result<Self> {
+        let (shared, database, locks) = (Arc::clone(shared), shared.database.clone(), Locks::new(&shared.locks));
+        Remains { shared, database, open: OpenSpaces::new(), locks }.begin_after(begun, seen)
+    }
+
+    /// As [`Transaction::commit`]. A transaction that has written nothing leaves what the next one can begin with
+    /// ([`Remains::begin_after`]): the store, the database and the tables it has found are counted references that all
+    /// threads share, and short reads on several CPUs would hand the counters' cache lines back and forth.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit_leaving(mut self, remains: &mut Option<Remains>) -> Result<CommitTicket> {
+        if self.has_writes() {
+            return self.commit();
+        }
+        // In this order: whoever gets a lock of this transaction need not wait for its ticket.
+        let ticket = self.ticket_of_reads();
+        self.locks.renew();
+        let Self { shared, snapshot, mut open, locks, .. } = self;
+        if open.len() > SPACES_LEFT_MAX {
+            open = OpenSpaces::new();
+        }
+        *remains = Some(Remains { shared, database: snapshot.into_database(), open, locks });
+        Ok(ticket)
     }
 
     /// Its number among those who hold locks.
@@ -114,14 +162,14 @@ impl LocalTransaction {
 
     /// Makes sure that a stored space is found in this snapshot.
     fn open(&mut self, space: SpaceId) -> Result<()> {
-        if self.find_open(space).is_some() {
+        if let Some((_, open)) = self.open.iter_mut().find(|(id, _)| *id == space) {
+            if open.txn() != self.snapshot.txn() {
+                self.snapshot.reopen(open)?;
+            }
             return Ok(());
         }
         let found = self.find_table(space)?;
-        match self.open.iter_mut().find(|(id, _)| *id == space) {
-            Some((_, open)) => *open = found,
-            None => self.open.push((space, found)),
-        }
+        self.open.push((space, found));
         Ok(())
     }
 
@@ -608,7 +656,11 @@ impl Transaction for LocalTransaction {
         }
         // Nothing depends on the snapshot, so a newer one is better: the client may have idled since it began.
         let depends = !self.reads.reads().is_empty() || self.blind.is_some();
-        if !depends && self.shared.database.newest_txn() != self.snapshot.txn() {
+        let newest = match self.begun.newest || self.weak {
+            true => self.shared.database.newest_txn(),
+            false => self.shared.database.readable_txn(),
+        };
+        if !depends && newest != self.snapshot.txn() {
             let (snapshot, weak) = self.shared.snapshot(self.begun.newest, self.snapshot.txn())?;
             if snapshot.txn() != self.snapshot.txn() {
                 self.move_to(snapshot, weak)?;

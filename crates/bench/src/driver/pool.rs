@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
+use super::record::thread_number;
 use crate::target::{self, Failure, Session, Target};
 
 /// The sessions of a run.
@@ -25,7 +26,8 @@ pub(crate) struct SessionPool {
 }
 
 struct State {
-    idle: Vec<Session>,
+    /// With the thread that had each last, whose caches know it: it takes that one again before all others.
+    idle: Vec<(usize, Session)>,
     /// Sessions there may yet be.
     room: u32,
     connections: u32,
@@ -51,12 +53,26 @@ pub(crate) enum Given {
     Closed,
 }
 
+/// Idle sessions among which a thread looks for its own.
+const LOOKED_AT_MAX: usize = 16;
+
+impl State {
+    /// The session that this thread had last, or else the one that was given back last.
+    fn take_idle(&mut self) -> Option<Session> {
+        let thread = thread_number();
+        let last = self.idle.len().checked_sub(1)?;
+        let own = (last.saturating_sub(LOOKED_AT_MAX)..=last).rev().find(|&place| self.idle[place].0 == thread);
+        let place = own.unwrap_or(last);
+        Some(self.idle.swap_remove(place).1)
+    }
+}
+
 impl SessionPool {
     pub(crate) fn new(target: &Arc<dyn Target>, statements: &Arc<[String]>, limit: u32, mut first: Session) -> Self {
         let writes = target::writes(statements);
         first.count_writes(&writes);
         let state = State {
-            idle: vec![first],
+            idle: vec![(thread_number(), first)],
             room: limit.max(1) - 1,
             connections: 1,
             waiting: VecDeque::new(),
@@ -94,7 +110,7 @@ impl SessionPool {
             let mut state = self.state.lock();
             let Some(next) = state.waiting.pop_front() else {
                 match given {
-                    Given::Session(session) => state.idle.push(session),
+                    Given::Session(session) => state.idle.push((thread_number(), session)),
                     Given::Room => state.room += 1,
                     Given::Closed => {}
                 }
@@ -154,7 +170,7 @@ impl Future for Take<'_> {
         if state.is_closed {
             return Poll::Ready(Given::Closed);
         }
-        if let Some(session) = state.idle.pop() {
+        if let Some(session) = state.take_idle() {
             return Poll::Ready(Given::Session(session));
         }
         if state.room > 0 {

@@ -185,7 +185,7 @@ pub(crate) struct Recorder {
 }
 
 /// A number for each thread that records.
-fn thread_number() -> usize {
+pub(super) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static NUMBER: ThreadCell<usize> = const { ThreadCell::new(usize::MAX) };

@@ -368,3 +368,20 @@ fn a_waiting_client_is_small() {
     let _unused = Random::new(0, 0);
     assert_eq!(Failure::connection(true, "").kind(), Kind::Unknown);
 }
+
+#[test]
+fn progress_is_that_of_all_threads_wherever_a_transaction_ends() {
+    let progress = Progress::default();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..100).for_each(|_| progress.begin()));
+        }
+    });
+    assert_eq!((progress.ended(), progress.at_work()), (0, 400));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..133).for_each(|_| progress.end()));
+        }
+    });
+    assert_eq!((progress.ended(), progress.at_work()), (399, 1));
+}

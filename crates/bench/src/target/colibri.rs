@@ -136,47 +136,57 @@ impl InProcess {
     /// Goes on with the call that was started, to its end.
     fn poll_step(&mut self, cx: &mut Context<'_>, out: &mut AnswerWriter<'_>) -> Poll<Result<(), Failure>> {
         loop {
-            match mem::replace(&mut self.step, Step::Idle) {
+            match &mut self.step {
                 Step::Idle => return Poll::Ready(Ok(())),
-                Step::Waiting(running, mut wait) => {
-                    if Pin::new(&mut wait).poll(cx).is_pending() {
-                        self.step = Step::Waiting(running, wait);
-                        return Poll::Pending;
-                    }
+                Step::Running(_) => ready!(self.poll_running(cx, out))?,
+                Step::Waiting(_, wait) => {
+                    ready!(Pin::new(wait).poll(cx));
+                    let Step::Waiting(running, _) = mem::replace(&mut self.step, Step::Idle) else { continue };
                     self.step = Step::Running(running);
                 }
-                Step::Telling(tag, mut ticket) => {
-                    let Poll::Ready(told) = Pin::new(&mut ticket).poll(cx) else {
-                        self.step = Step::Telling(tag, ticket);
-                        return Poll::Pending;
-                    };
+                Step::Telling(_, ticket) => {
+                    let told = ready!(Pin::new(ticket).poll(cx));
+                    let Step::Telling(tag, ticket) = mem::replace(&mut self.step, Step::Idle) else { continue };
                     told.map_err(|e| failure(&e.into()))?;
                     self.connection.session().wait_durable(ticket).map_err(|e| failure(&e))?;
                     out.affected(rows_of_tag(&tag));
                 }
-                Step::Running(mut running) => {
-                    let progress = self.connection.session().step(&mut running, &mut self.rows, BUDGET_ROWS);
-                    for row in self.rows.iter() {
-                        row.iter().for_each(|datum| write(datum, out));
-                        out.end_row(row.len());
-                    }
-                    self.rows.clear();
-                    match progress.map_err(|e| failure(&e))? {
-                        Progress::Rows => self.step = Step::Running(running),
-                        Progress::Wait(wait) => self.step = Step::Waiting(running, wait),
-                        Progress::Yield => {
-                            self.step = Step::Running(running);
-                            cx.waker().wake_by_ref();
-                            return Poll::Pending;
-                        }
-                        Progress::Done(Completion { tag, ticket: None }) => out.affected(rows_of_tag(&tag)),
-                        Progress::Done(Completion { tag, ticket: Some(ticket) }) => {
-                            self.step = Step::Telling(tag, ticket)
-                        }
-                    }
+            }
+        }
+    }
+
+    /// Goes on with a statement that runs, until it runs no more.
+    fn poll_running(&mut self, cx: &mut Context<'_>, out: &mut AnswerWriter<'_>) -> Poll<Result<(), Failure>> {
+        // In its place: moving a statement would cost more than a step of a short one.
+        while let Step::Running(running) = &mut self.step {
+            let progress = self.connection.session().step(running, &mut self.rows, BUDGET_ROWS);
+            for row in self.rows.iter() {
+                row.iter().for_each(|datum| write(datum, out));
+                out.end_row(row.len());
+            }
+            self.rows.clear();
+            match progress {
+                Ok(Progress::Rows) => {}
+                Ok(Progress::Wait(wait)) => {
+                    let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
+                    self.step = Step::Waiting(running, wait);
+                }
+                Ok(Progress::Yield) => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Ok(Progress::Done(Completion { tag, ticket: None })) => {
+                    self.step = Step::Idle;
+                    out.affected(rows_of_tag(&tag));
+                }
+                Ok(Progress::Done(Completion { tag, ticket: Some(ticket) })) => self.step = Step::Telling(tag, ticket),
+                Err(error) => {
+                    self.step = Step::Idle;
+                    return Poll::Ready(Err(failure(&error)));
                 }
             }
         }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_batch(&mut self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<Result<(), Failure>> {

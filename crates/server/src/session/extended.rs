@@ -305,7 +305,8 @@ impl Client {
                 let running = self.session().start(prepared, params)?;
                 self.heed_cancel();
                 let turn = self.turn(began);
-                Box::new(Suspended { running: Some(running), rows: Rows::default(), next: 0, tag: None, turn })
+                let rows = self.session().spare_rows();
+                Box::new(Suspended { running: Some(running), rows, next: 0, tag: None, turn })
             }
             (Stage::Over, _) => {
                 let message = format!("portal \"{name}\" cannot be run");
@@ -317,6 +318,7 @@ impl Client {
         };
         if self.give(&mut work, &prepared, &portal.formats, rows_max).await? {
             self.complete(&prepared, work.tag.as_deref());
+            self.session().keep_rows(work.rows);
             self.note_done();
         } else {
             // What has been given so far has to go on as it began.

@@ -127,12 +127,13 @@ impl Client {
             backend::row_description(&mut self.link.out, columns, &formats);
         }
         let mut turn = self.turn(began);
-        let mut rows = Rows::default();
+        let mut rows = self.session().spare_rows();
         loop {
             let tag = self.advance(&mut running, &mut rows, &mut turn).await?;
             self.send_rows(&rows, prepared, &formats).await?;
             rows.clear();
             if let Some(tag) = tag {
+                self.session().keep_rows(rows);
                 return self.finish(&tag, is_last);
             }
         }

@@ -75,6 +75,15 @@ impl Batch {
         self.rows >= self.rows_max
     }
 
+    /// Without rows, for another statement: with the memory of a few small values.
+    pub(crate) fn emptied(mut self) -> Self {
+        if self.cells.capacity() > LEFTOVER_CELLS_MAX {
+            return Self::new();
+        }
+        trim_leftover(&mut self.cells);
+        Self { cells: self.cells, ..Self::new() }
+    }
+
     /// A row.
     #[inline]
     pub(crate) fn row(&self, index: usize) -> &[Datum] {
@@ -172,6 +181,22 @@ impl Batch {
             }
         }
         self.width = width;
+    }
+}
+
+/// Values that are kept to be overwritten, after rows of one statement and before those of the next.
+pub(crate) const LEFTOVER_CELLS_MAX: usize = 64;
+/// Bytes of a text among them.
+const LEFTOVER_TEXT_BYTES_MAX: usize = 256;
+
+/// Lets go of values that nobody needs any more, except for the memory of a few small ones: at most 16 KiB.
+pub(crate) fn trim_leftover(cells: &mut Vec<Datum>) {
+    cells.truncate(LEFTOVER_CELLS_MAX);
+    for cell in cells {
+        match cell {
+            Datum::Text(text) if text.capacity() <= LEFTOVER_TEXT_BYTES_MAX => {}
+            cell => *cell = Datum::Null,
+        }
     }
 }
 

@@ -57,10 +57,11 @@ mod tests;
 mod update;
 mod writing;
 
-pub(crate) use batch::Batch;
+pub(crate) use batch::{Batch, LEFTOVER_CELLS_MAX, trim_leftover};
 pub(crate) use constraints::validate::{check_table, with_exec};
 pub(crate) use eval::Scope;
 pub(crate) use insert::RowWriter;
+pub(crate) use point::Point;
 
 /// What the session does for expressions.
 pub(crate) trait SessionCalls {
@@ -410,7 +411,7 @@ impl Execution {
     /// At the start of a plan. Its slots are NULL.
     pub(crate) fn new(fragment: Arc<Fragment>) -> Self {
         let body =
-            if point::is_point(&fragment) { Body::Point { done: false } } else { Body::Tree(Run::new(&fragment.root)) };
+            if fragment.point().is_some() { Body::Point { done: false } } else { Body::Tree(Run::new(&fragment.root)) };
         let slots = vec![Datum::Null; fragment.slots];
         Self { fragment, body, slots, statement: Statement::default(), lists: RefCell::default() }
     }

@@ -3,9 +3,9 @@
 //! Nothing is remembered between steps and no operator is made: the key is encoded, the row fetched, its columns decoded
 //! into the result.
 //!
-//! Invariants: what [`is_point`] lets through has no query, no session function and no slot in it.
+//! Invariants: what [`Point::new`] lets through has no query, no session function and no slot in it.
 
-use colibri_txn::Transaction;
+use colibri_txn::{Space, Transaction};
 
 use super::ranges::{Ranges, key_ranges};
 use super::scan::is_point as is_point_access;
@@ -27,13 +27,31 @@ fn parts(fragment: &Fragment) -> Option<(&Scan, Option<&[Expr]>)> {
     }
 }
 
-/// Whether a fragment gives one row by its whole key, or none.
-pub(super) fn is_point(fragment: &Fragment) -> bool {
-    let Some((scan, exprs)) = parts(fragment) else { return false };
-    let Access::Key { ranges } = &scan.access else { return false };
-    fragment.slots == 0
-        && is_point_access(&scan.table, ranges)
-        && exprs.is_none_or(|exprs| exprs.iter().all(|expr| matches!(expr, Expr::Column(_)) || expr.is_pure()))
+/// What is the same in all runs of such a fragment.
+#[derive(Debug)]
+pub(crate) struct Point {
+    space: Space,
+    reader: RowReader,
+    /// The row's first columns are the result: expressions do not change them.
+    is_as_read: bool,
+}
+
+impl Point {
+    /// `None` if a fragment gives anything but one row by its whole key, or none.
+    pub(crate) fn new(fragment: &Fragment) -> Option<Self> {
+        let (scan, exprs) = parts(fragment)?;
+        let Access::Key { ranges } = &scan.access else { return None };
+        let is_point = fragment.slots == 0
+            && is_point_access(&scan.table, ranges)
+            && exprs.is_none_or(|exprs| exprs.iter().all(|expr| matches!(expr, Expr::Column(_)) || expr.is_pure()));
+        let unchanged = |(place, expr): (usize, &Expr)| matches!(expr, Expr::Column(column) if *column == place);
+        let width = fragment.columns.len();
+        is_point.then(|| Self {
+            space: scan.table.space(),
+            reader: RowReader::new(&scan.table, &scan.columns),
+            is_as_read: exprs.is_none_or(|exprs| exprs.iter().take(width).enumerate().all(unchanged)),
+        })
+    }
 }
 
 /// Runs it, in one step.
@@ -46,7 +64,7 @@ pub(super) fn run(
     if cx.cancel.load(std::sync::atomic::Ordering::Relaxed) {
         return Err(canceled());
     }
-    let Some((scan, exprs)) = parts(fragment) else {
+    let (Some((scan, exprs)), Some(point)) = (parts(fragment), fragment.point()) else {
         return Err(Error::internal("a plan that is not for one row"));
     };
     cx.budget_rows -= 1;
@@ -55,26 +73,20 @@ pub(super) fn run(
         return Err(Error::internal("a plan for one row without a whole key"));
     };
     let Some(key) = keys.first() else { return Ok(Step::Done) };
-    let Some(value) = txn.get(&scan.table.space(), key, scan.depends)? else { return Ok(Step::Done) };
-    let reader = RowReader::new(&scan.table, &scan.columns);
+    let Some(value) = txn.get(&point.space, key, scan.depends)? else { return Ok(Step::Done) };
     out.reset(scan.columns.len());
-    reader.read(key, value, out.push())?;
+    point.reader.read(key, value, out.push())?;
     if let Some(filter) = &scan.filter
         && !filter.eval_condition(&mut scope, out.row(0))?
     {
         out.pop();
         return Ok(Step::Done);
     }
-    let Some(exprs) = exprs else {
-        out.cut(fragment.columns.len());
-        return Ok(Step::Rows);
-    };
-    let width = exprs.len().min(fragment.columns.len());
-    let unchanged = |(place, expr): (usize, &Expr)| matches!(expr, Expr::Column(column) if *column == place);
-    if exprs[..width].iter().enumerate().all(unchanged) {
+    let width = exprs.map_or(usize::MAX, <[Expr]>::len).min(fragment.columns.len());
+    let (false, Some(exprs)) = (point.is_as_read, exprs) else {
         out.cut(width);
         return Ok(Step::Rows);
-    }
+    };
     let row: smallvec::SmallVec<[crate::value::Datum; 8]> = out.row_mut(0).iter_mut().map(std::mem::take).collect();
     out.reset(width);
     for (value, expr) in out.push().iter_mut().zip(exprs) {

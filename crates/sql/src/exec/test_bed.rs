@@ -291,7 +291,7 @@ pub(super) fn values(rows: &[&[i64]]) -> Node {
 
 pub(super) fn fragment(root: Node, width: usize, slots: usize) -> Arc<Fragment> {
     let column = |place: usize| OutputColumn { name: format!("c{place}").into(), ty: Type::Int8.into(), origin: None };
-    Arc::new(Fragment { root, slots, columns: (0..width).map(column).collect() })
+    Arc::new(Fragment::new(root, slots, (0..width).map(column).collect()))
 }
 
 /// How a plan is run.

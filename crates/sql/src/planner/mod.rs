@@ -34,7 +34,7 @@ pub(crate) trait Sizes {
 pub(crate) fn plan_query(query: &Query, args: usize, sizes: &dyn Sizes) -> Result<Fragment> {
     let mut planner = Planner { sizes, slots: args };
     let node = planner.query(query)?;
-    Ok(Fragment { root: node, slots: planner.slots, columns: output_columns(&query.columns) })
+    Ok(Fragment::new(node, planner.slots, output_columns(&query.columns)))
 }
 
 pub(crate) fn output_columns(columns: &[crate::bind::logical::Column]) -> Vec<OutputColumn> {

@@ -15,7 +15,7 @@ use crate::types::{Category, Type};
 use crate::value::Datum;
 
 fn fragment(root: Node, slots: usize, returning: Option<Vec<logical::Column>>) -> Fragment {
-    Fragment { root, slots, columns: super::output_columns(&returning.unwrap_or_default()) }
+    Fragment::new(root, slots, super::output_columns(&returning.unwrap_or_default()))
 }
 
 /// Plans INSERT.

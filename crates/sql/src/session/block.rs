@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use colibri_txn::{Begin, CommitTicket, Isolation, Savepoint, SpaceId, Transaction};
+use colibri_txn::{Begin, CommitTicket, Isolation, Savepoint, SpaceId};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
@@ -32,6 +32,8 @@ pub(super) struct Block {
     pub(super) used: bool,
     /// Where statements have added to rows that others add to as well.
     pub(super) added: SmallVec<[(SpaceId, Arc<Counter>); 4]>,
+    /// Tables that the transaction depends on, and whether it has locked them: see [`Session::depend`].
+    pub(super) depends: SmallVec<[(u32, bool); 8]>,
 }
 
 pub(super) struct NamedSavepoint {
@@ -46,20 +48,30 @@ pub(super) struct NamedSavepoint {
 
 impl Session {
     pub(super) fn default_isolation(&self) -> Isolation {
-        isolation_of(self.own.settings.text("default_transaction_isolation"))
+        self.own.settings.hot().isolation
     }
 
     /// Makes sure that there is a transaction, and that the catalogue is the one it sees.
     pub(super) fn ensure_txn(&mut self, begin: Begin) -> Result<()> {
         if self.txn.is_none() {
-            self.env.transaction_us = env::clock_us();
-            let txn = self.own.engine.store.begin_after(begin, self.seen)?;
-            if !begin.read_only {
-                self.own.presence.works_as(Some(txn.id()));
-            }
-            self.txn = Some(txn);
+            self.begin_txn(begin, env::clock_us())?;
         }
         self.see_catalog()
+    }
+
+    /// Begins a transaction, at a time in microseconds since 2000-01-01 00:00 UTC.
+    pub(super) fn begin_txn(&mut self, begin: Begin, now_us: i64) -> Result<()> {
+        self.env.transaction_us = now_us;
+        self.block.depends.clear();
+        let txn = match self.remains.take() {
+            Some(remains) => remains.begin_after(begin, self.seen)?,
+            None => self.own.engine.store.begin_after(begin, self.seen)?,
+        };
+        if !begin.read_only {
+            self.own.presence.works_as(Some(txn.id()));
+        }
+        self.txn = Some(txn);
+        Ok(())
     }
 
     pub(super) fn see_catalog(&mut self) -> Result<()> {
@@ -67,7 +79,10 @@ impl Session {
         if self.block.catalog_changed {
             return Ok(());
         }
-        let version = Catalog::version_seen_by(txn)?;
+        if self.looked_at.0 != txn.sees() {
+            self.looked_at = (txn.sees(), Catalog::version_seen_by(txn)?);
+        }
+        let version = self.looked_at.1;
         if self.own.catalog.version != version {
             self.own.catalog = match self.own.engine.catalog(version) {
                 Some(catalog) => catalog,
@@ -85,14 +100,16 @@ impl Session {
     pub(super) fn commit_txn(&mut self) -> Result<Option<CommitTicket>> {
         let catalog_changed = self.block.catalog_changed;
         let Some(txn) = self.txn.take() else { return Ok(None) };
-        match txn.commit() {
+        match txn.commit_leaving(&mut self.remains) {
             Ok(ticket) => {
                 self.seen = self.seen.max(ticket.seen());
                 if catalog_changed {
                     self.own.engine.keep_catalog(&self.own.catalog);
                 }
-                for restarted in std::mem::take(&mut self.own.restarted).into_values() {
-                    restarted.keep(&self.own.engine)?;
+                if !self.own.restarted.is_empty() {
+                    for restarted in std::mem::take(&mut self.own.restarted).into_values() {
+                        restarted.keep(&self.own.engine)?;
+                    }
                 }
                 Ok(Some(ticket))
             }
@@ -185,6 +202,7 @@ impl Default for Block {
             role_before: None,
             used: false,
             added: SmallVec::new(),
+            depends: SmallVec::new(),
         }
     }
 }

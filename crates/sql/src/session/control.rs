@@ -226,7 +226,7 @@ impl Session {
             self.notice(Severity::Warning, SqlState::ACTIVE_TRANSACTION, message);
             return Ok(());
         }
-        let read_only = self.own.settings.is_on("default_transaction_read_only");
+        let read_only = self.own.settings.hot().is_read_only;
         self.open_block(self.default_isolation(), read_only);
         self.modes(modes)
     }
@@ -533,7 +533,7 @@ impl Session {
             })?;
             params.push(self.evaluate(bound)?);
         }
-        let prepared = self.renewed(prepared)?;
+        let prepared = self.renewed(prepared)?.unwrap_or_else(|| Arc::clone(prepared));
         match &prepared.command {
             super::plans::Command::Plan { fragment, .. } => {
                 self.depend(&prepared)?;
@@ -549,11 +549,9 @@ impl Session {
 
     /// Evaluates an expression that takes nothing from a row.
     pub(crate) fn evaluate(&mut self, expr: crate::expr::Expr) -> Result<Datum> {
-        let fragment = crate::plan::Fragment {
-            root: crate::plan::Node::Values { rows: vec![vec![expr]] },
-            slots: 0,
-            columns: vec![crate::plan::OutputColumn { name: "value".into(), ty: Type::Text.into(), origin: None }],
-        };
+        let root = crate::plan::Node::Values { rows: vec![vec![expr]] };
+        let column = crate::plan::OutputColumn { name: "value".into(), ty: Type::Text.into(), origin: None };
+        let fragment = crate::plan::Fragment::new(root, 0, vec![column]);
         let mut execution = Execution::new(Arc::new(fragment));
         let (rows, _) = self.run_to_end(&mut execution, &[])?;
         Ok(rows.iter().next().and_then(|row| row.first().cloned()).unwrap_or_default())
@@ -565,7 +563,7 @@ impl Session {
         let mut count = 0;
         let mut batch = crate::exec::Batch::default();
         loop {
-            let memory_bytes_max = self.own.settings.work_bytes();
+            let memory_bytes_max = self.own.settings.hot().work_bytes;
             let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
             let mut cx = Context {
                 env: &self.env,

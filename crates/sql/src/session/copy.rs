@@ -139,7 +139,7 @@ impl Session {
         };
         let implicit = self.state == TransactionState::Idle;
         let begin = if implicit {
-            let read_only = self.own.settings.is_on("default_transaction_read_only");
+            let read_only = self.own.settings.hot().is_read_only;
             Begin { isolation: self.default_isolation(), read_only, newest: true }
         } else {
             Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: false }
@@ -313,6 +313,7 @@ impl Session {
                     let wait = pause_of(error)?;
                     let txn = self.txn.as_mut().ok_or_else(|| Error::internal("COPY has no transaction"))?;
                     txn.restart(savepoint)?;
+                    self.block.depends.clear();
                     if wait.is_some() {
                         return Ok(wait);
                     }

@@ -23,7 +23,7 @@ impl Session {
     /// # Errors
     /// As [`Session::start`].
     pub fn open_cursor(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Cursor> {
-        let deadline = self.own.settings.duration("statement_timeout").map(|limit| Instant::now() + limit);
+        let deadline = self.own.settings.hot().statement_timeout.map(|limit| Instant::now() + limit);
         Ok(Cursor { running: self.start(prepared, params)?, deadline })
     }
 

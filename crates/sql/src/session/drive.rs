@@ -43,7 +43,7 @@ impl Session {
         rows: &mut Rows,
         take: &mut dyn FnMut(&mut Rows) -> Result<()>,
     ) -> Result<(Vec<ResultColumn>, String)> {
-        let deadline = self.own.settings.duration("statement_timeout").map(|limit| Instant::now() + limit);
+        let deadline = self.own.settings.hot().statement_timeout.map(|limit| Instant::now() + limit);
         let mut running = self.start(prepared, params)?;
         loop {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {

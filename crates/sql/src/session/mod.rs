@@ -43,14 +43,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use colibri_storage::TxnId;
-use colibri_txn::{LocalTransaction, Transaction};
+use colibri_txn::{LocalTransaction, Remains, Transaction};
 use compact_str::CompactString;
 
 use crate::catalog::{self, Catalog};
 use crate::cluster::{self, Authority};
 use crate::env::{self, Env};
 use crate::error::{Error, Result};
-use crate::exec::Context;
+use crate::exec::{Batch, Context};
 
 use block::Block;
 use calls::Own;
@@ -90,6 +90,12 @@ pub struct Session {
     own: Own,
     env: Env,
     txn: Option<LocalTransaction>,
+    /// What the last transaction left to the next one, if it only read.
+    remains: Option<Remains>,
+    /// What the last statement's rows were made in.
+    batch: Batch,
+    /// See [`Session::keep_rows`].
+    rows: Rows,
     state: TransactionState,
     /// The transaction's own, while it has one.
     block: Block,
@@ -100,6 +106,8 @@ pub struct Session {
     seen: TxnId,
     notices: Vec<Notice>,
     settings_version: u32,
+    /// The state of the database that was last looked at for the catalogue's version, and that version.
+    looked_at: (TxnId, u64),
     /// The block at hand, or the next one, has conflicted before: it begins with the newest state, durable or not.
     repeats: bool,
     /// Cursors of the block at hand.
@@ -141,6 +149,9 @@ impl Session {
             env: Env { user: user.into(), database: engine.name().into(), ..Env::default() },
             own,
             txn: None,
+            remains: None,
+            batch: Batch::default(),
+            rows: Rows::default(),
             state: TransactionState::Idle,
             block: Block::default(),
             plans: Plans::default(),
@@ -149,6 +160,7 @@ impl Session {
             seen: TxnId(0),
             notices: Vec::new(),
             settings_version: 0,
+            looked_at: (TxnId(0), 0),
             repeats: false,
             cursors: HashMap::new(),
             cursor_serial: 0,
@@ -277,7 +289,7 @@ impl Session {
         &mut self,
         run: impl FnOnce(&mut dyn Transaction, &mut Context<'_>) -> Result<T>,
     ) -> Result<T> {
-        let memory_bytes_max = self.own.settings.work_bytes();
+        let memory_bytes_max = self.own.settings.hot().work_bytes;
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let mut cx = Context {
             env: &self.env,

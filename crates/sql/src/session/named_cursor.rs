@@ -287,7 +287,7 @@ impl Session {
     }
 
     fn check_kept(&self, cursor: &OpenCursor) -> Result<()> {
-        let bytes_max = self.own.settings.work_bytes();
+        let bytes_max = self.own.settings.hot().work_bytes;
         if cursor.kept_bytes <= bytes_max {
             return Ok(());
         }

@@ -264,11 +264,24 @@ impl Prepared {
     /// The command tag for so many rows.
     pub(super) fn completed(&self, rows: u64) -> String {
         match &self.command {
-            Command::Plan { kind: Kind::Insert, .. } => format!("INSERT 0 {rows}"),
-            Command::Plan { .. } => format!("{} {rows}", self.tag()),
+            Command::Plan { kind: Kind::Insert, .. } => numbered("INSERT 0 ", rows),
+            Command::Plan { kind: Kind::Select, .. } => numbered("SELECT ", rows),
+            Command::Plan { kind: Kind::Update, .. } => numbered("UPDATE ", rows),
+            Command::Plan { kind: Kind::Delete, .. } => numbered("DELETE ", rows),
             _ => self.tag().to_owned(),
         }
     }
+}
+
+/// Without the machinery of formatting for the number that most statements give.
+fn numbered(tag: &str, rows: u64) -> String {
+    let mut text = String::with_capacity(tag.len() + 8);
+    text.push_str(tag);
+    match rows {
+        0..=9 => text.push(char::from(b'0' + rows as u8)),
+        _ => text.push_str(&rows.to_string()),
+    }
+    text
 }
 
 fn locks_rows(node: &Node) -> bool {
@@ -436,23 +449,23 @@ impl Session {
             && Arc::ptr_eq(&prepared.authority, &self.own.authority)
     }
 
-    /// A plan that is right for the catalogue that the transaction sees, and for the sizes of tables.
-    pub(super) fn renewed(&mut self, prepared: &Arc<Prepared>) -> Result<Arc<Prepared>> {
+    /// Another plan, if a statement's is not right for the catalogue that the transaction sees, or for the sizes of tables.
+    pub(super) fn renewed(&mut self, prepared: &Prepared) -> Result<Option<Arc<Prepared>>> {
         if !matches!(prepared.command, Command::Plan { .. }) {
-            return Ok(Arc::clone(prepared));
+            return Ok(None);
         }
         let current = self.is_current(prepared);
         if current {
             let runs = prepared.runs.fetch_add(1, Ordering::Relaxed);
             let look = prepared.sizes.len() > 1 || runs.is_multiple_of(RUNS_BETWEEN_LOOKS);
-            let (true, Some(txn)) = (look, &self.txn) else { return Ok(Arc::clone(prepared)) };
+            let (true, Some(txn)) = (look, &self.txn) else { return Ok(None) };
             let outgrown = prepared.sizes.iter().any(|(table, before)| {
                 let now = rows_of(txn, table);
                 let (small, large) = (now.min(*before), now.max(*before));
                 large > ROWS_SMALL && large > small.max(1.0) * SIZE_FACTOR
             });
             if !outgrown {
-                return Ok(Arc::clone(prepared));
+                return Ok(None);
             }
         }
         let (text, hints) = (prepared.text.clone(), prepared.param_hints.clone());
@@ -463,7 +476,7 @@ impl Session {
         if !same_columns || renewed.params != prepared.params {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
         }
-        Ok(renewed)
+        Ok(Some(renewed))
     }
 
     pub(super) fn prepare_statement(

@@ -67,7 +67,7 @@ impl Session {
     /// transaction, unless one of them begins or ends a block by itself. Does nothing within a block.
     pub fn begin_implicit_block(&mut self) {
         if self.state == TransactionState::Idle {
-            let read_only = self.own.settings.is_on("default_transaction_read_only");
+            let read_only = self.own.settings.hot().is_read_only;
             self.open_block(self.default_isolation(), read_only);
             self.block.implicit = true;
         }

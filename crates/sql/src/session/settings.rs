@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use colibri_txn::Isolation;
 use compact_str::CompactString;
 
 use crate::error::{Error, Result, SqlState};
@@ -100,11 +101,35 @@ const KNOWN: &[Known] = &[
 ];
 
 /// The values of all settings that are not at their defaults.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+///
+/// Invariant: `hot` says what the values say.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     values: BTreeMap<CompactString, String>,
     /// Defaults of this session: what RESET goes back to.
     defaults: Option<Arc<BTreeMap<CompactString, String>>>,
+    hot: Hot,
+}
+
+/// What every statement asks for, read once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Hot {
+    /// `default_transaction_isolation`
+    pub(crate) isolation: Isolation,
+    /// `default_transaction_read_only`
+    pub(crate) is_read_only: bool,
+    /// `work_mem`: bytes that a statement may keep in memory.
+    pub(crate) work_bytes: usize,
+    /// `statement_timeout`
+    pub(crate) statement_timeout: Option<Duration>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut settings = Self { values: BTreeMap::new(), defaults: None, hot: Hot::default() };
+        settings.read_hot();
+        settings
+    }
 }
 
 fn known(name: &str) -> Option<&'static Known> {
@@ -225,6 +250,19 @@ fn usual(name: &str, value: &str) -> Result<String> {
 }
 
 impl Settings {
+    pub(crate) fn hot(&self) -> &Hot {
+        &self.hot
+    }
+
+    fn read_hot(&mut self) {
+        self.hot = Hot {
+            isolation: super::block::isolation_of(self.text("default_transaction_isolation")),
+            is_read_only: self.raw("default_transaction_read_only") == Some("on"),
+            work_bytes: self.raw("work_mem").and_then(|raw| raw.parse::<usize>().ok()).unwrap_or(262_144) << 10,
+            statement_timeout: self.duration("statement_timeout"),
+        };
+    }
+
     fn raw(&self, name: &str) -> Option<&str> {
         let given = self.values.get(name).or_else(|| self.defaults.as_ref()?.get(name));
         match given {
@@ -264,6 +302,7 @@ impl Settings {
             None if known(&name).is_none() && !name.contains('.') => return Err(no_such(&name)),
             None => _ = self.values.remove(name.as_str()),
         }
+        self.read_hot();
         Ok(())
     }
 
@@ -272,12 +311,14 @@ impl Settings {
         let name = name.to_ascii_lowercase();
         let usual = usual(&name, value)?;
         Arc::make_mut(self.defaults.get_or_insert_default()).insert(name.into(), usual);
+        self.read_hot();
         Ok(())
     }
 
     /// Sets all to their defaults.
     pub(crate) fn reset_all(&mut self) {
         self.values.clear();
+        self.read_hot();
     }
 
     /// Takes one setting's value from elsewhere.
@@ -286,10 +327,7 @@ impl Settings {
             Some(value) => _ = self.values.insert(name.into(), value.clone()),
             None => _ = self.values.remove(name),
         }
-    }
-
-    pub(crate) fn is_on(&self, name: &str) -> bool {
-        self.raw(name) == Some("on")
+        self.read_hot();
     }
 
     pub(crate) fn text(&self, name: &str) -> &str {
@@ -302,11 +340,6 @@ impl Settings {
             None | Some(0) => None,
             Some(ms) => Some(Duration::from_millis(ms)),
         }
-    }
-
-    /// Bytes that a statement may keep in memory.
-    pub(crate) fn work_bytes(&self) -> usize {
-        self.raw("work_mem").and_then(|raw| raw.parse::<usize>().ok()).unwrap_or(262_144) << 10
     }
 
     /// The schemas looked through, for a user.
@@ -379,6 +412,29 @@ mod tests {
     #[test]
     fn settings_are_listed_in_order() {
         assert!(KNOWN.is_sorted_by_key(|known| known.name));
+    }
+
+    #[test]
+    fn what_statements_ask_for_follows_every_change() {
+        let mut settings = Settings::default();
+        let first = *settings.hot();
+        assert_eq!((first.isolation, first.is_read_only), (Isolation::Serializable, false));
+        assert_eq!((first.work_bytes, first.statement_timeout), (256 << 20, None));
+        settings.set("default_transaction_isolation", Some("read committed")).unwrap();
+        settings.set("default_transaction_read_only", Some("yes")).unwrap();
+        settings.set("work_mem", Some("1MB")).unwrap();
+        settings.set("statement_timeout", Some("5s")).unwrap();
+        let all = *settings.hot();
+        assert_eq!((all.isolation, all.is_read_only), (Isolation::ReadCommitted, true));
+        assert_eq!((all.work_bytes, all.statement_timeout), (1 << 20, Some(Duration::from_secs(5))));
+        let before = settings.clone();
+        settings.set("work_mem", None).unwrap();
+        assert_eq!(settings.hot().work_bytes, first.work_bytes);
+        settings.restore(&before, "work_mem");
+        assert_eq!(settings.hot().work_bytes, 1 << 20);
+        settings.set_default("work_mem", "2MB").unwrap();
+        settings.reset_all();
+        assert_eq!(*settings.hot(), Hot { work_bytes: 2 << 20, ..first });
     }
 
     #[test]

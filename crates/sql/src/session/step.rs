@@ -61,7 +61,7 @@ pub struct Running {
     pub(super) begun: Option<Instant>,
     pub(super) batch: Batch,
     /// The catalogue as the statement found it, and whether the block had changed it: for taking back a statement that
-    /// changes it.
+    /// may change it.
     pub(super) catalog_before: Option<(Arc<Catalog>, bool)>,
 }
 
@@ -152,7 +152,18 @@ impl Session {
         Ok(self.at_start(prepared, params))
     }
 
-    pub(super) fn at_start(&self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Running {
+    /// No rows, perhaps with memory for a few: see [`Session::keep_rows`].
+    #[must_use]
+    pub fn spare_rows(&mut self) -> Rows {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// Takes back rows that were told, for the memory of the next ones: not more than a few kilobytes of it is kept.
+    pub fn keep_rows(&mut self, rows: Rows) {
+        self.rows = rows.emptied();
+    }
+
+    pub(super) fn at_start(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Running {
         Running {
             prepared: Arc::clone(prepared),
             params,
@@ -162,7 +173,7 @@ impl Session {
             kept: Rows::default(),
             rows: 0,
             begun: prepared.counter.as_ref().and_then(|counter| counter.begin()),
-            batch: Batch::default(),
+            batch: std::mem::take(&mut self.batch),
             catalog_before: None,
         }
     }
@@ -327,6 +338,7 @@ impl Session {
     }
 
     pub(super) fn take_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.block.depends.clear();
         if let Some(txn) = &mut self.txn {
             txn.restart(savepoint)?;
         }
@@ -344,7 +356,7 @@ impl Session {
         }
         let begin = if running.implicit {
             let writes = prepared.writes || prepared.locks;
-            let read_only = self.own.settings.is_on("default_transaction_read_only");
+            let read_only = self.own.settings.hot().is_read_only;
             Begin {
                 isolation: self.default_isolation(),
                 // What only reads is serializable as of its snapshot: nothing needs to be remembered.
@@ -355,7 +367,9 @@ impl Session {
             Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: self.repeats }
         };
         self.block.used = true;
-        self.ensure_txn(begin)?;
+        if self.txn.is_none() {
+            self.begin_txn(begin, self.env.statement_us)?;
+        }
         if begin.read_only && prepared.writes {
             let message = format!("cannot execute {} in a read-only transaction", prepared.tag());
             return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
@@ -363,14 +377,18 @@ impl Session {
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let savepoint = txn.begin_statement()?;
         self.see_catalog()?;
-        running.catalog_before = Some((Arc::clone(&self.own.catalog), self.block.catalog_changed));
+        if !matches!(prepared.command, Command::Plan { .. }) {
+            running.catalog_before = Some((Arc::clone(&self.own.catalog), self.block.catalog_changed));
+        }
         self.begin_again(running, savepoint)
     }
 
     fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Begun> {
         running.stage = Stage::Restart(savepoint);
         self.surround();
-        running.prepared = self.renewed(&running.prepared)?;
+        if let Some(renewed) = self.renewed(&running.prepared)? {
+            running.prepared = renewed;
+        }
         let prepared = Arc::clone(&running.prepared);
         match self.begin_command(running, &prepared, savepoint) {
             Ok(()) => Ok(Begun::Runs),
@@ -419,7 +437,8 @@ impl Session {
         }
     }
 
-    /// Makes the transaction depend on the tables of a plan being what the plan takes them for.
+    /// Makes the transaction depend on the tables of a plan being what the plan takes them for. Once is enough, until a part of
+    /// what it has read is forgotten: a restart does that, a savepoint does not.
     pub(super) fn depend(&mut self, prepared: &Prepared) -> Result<()> {
         let Some(txn) = &mut self.txn else { return Ok(()) };
         if txn.begun().read_only {
@@ -428,13 +447,19 @@ impl Session {
         let space = catalog_space();
         // What is read is not validated then, and a foreign key's action may write to any of the tables.
         let locks_all = prepared.writes && txn.begun().isolation == Isolation::ReadCommitted;
+        let is_validated = txn.begun().isolation != Isolation::ReadCommitted;
         for &id in &prepared.used {
+            let locks = locks_all || Some(id) == prepared.target;
+            if is_validated && self.block.depends.iter().any(|&(other, locked)| other == id && (locked || !locks)) {
+                continue;
+            }
             // Before the lock, which is had only if what was read of the table is as it was.
             txn.get(&space, &table_key(id), ColumnSet::ALL)?;
-            if locks_all || Some(id) == prepared.target {
+            if locks {
                 // Changes of the table wait until this transaction has ended.
                 txn.lock(&space, &table_key(id), LockMode::Add, IfLocked::Wait)?;
             }
+            self.block.depends.push((id, locks));
         }
         Ok(())
     }
@@ -447,7 +472,7 @@ impl Session {
     ) -> Result<Option<Progress>> {
         let Stage::Running { execution, .. } = &mut running.stage else { return Ok(None) };
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
-        let memory_bytes_max = self.own.settings.work_bytes();
+        let memory_bytes_max = self.own.settings.hot().work_bytes;
         let mut cx = Context {
             env: &self.env,
             params: &running.params,
@@ -464,7 +489,8 @@ impl Session {
                 let rows = if running.keeps { &mut running.kept } else { out };
                 for index in 0..running.batch.rows() {
                     let row = running.batch.row_mut(index);
-                    rows.push(row.iter_mut().take(width).map(std::mem::take));
+                    let width = width.min(row.len());
+                    rows.push_exchanged(&mut row[..width]);
                 }
                 running.rows += running.batch.rows() as u64;
                 Ok(if running.keeps { None } else { Some(Progress::Rows) })
@@ -477,6 +503,7 @@ impl Session {
                     counter.end(running.begun.take(), affected);
                 }
                 self.note_read_back();
+                self.batch = std::mem::take(&mut running.batch).emptied();
                 if self.own.settings_changed {
                     self.settings_set();
                 }

@@ -100,7 +100,7 @@ impl Db {
             _ => 0,
         };
         let column = OutputColumn { name: "x".into(), ty: Type::Int8.into(), origin: None };
-        let fragment = Arc::new(Fragment { root, slots: 4, columns: vec![column; width] });
+        let fragment = Arc::new(Fragment::new(root, 4, vec![column; width]));
         let savepoint = self.txn.begin_statement().unwrap();
         let mut execution = Execution::new(fragment);
         let mut rows = Vec::new();
