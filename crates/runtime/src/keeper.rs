@@ -7,7 +7,9 @@
 //! ```
 //!
 //! A thread of the runtime that arms timers sets the alarm at its next task boundary: a million timers armed and cancelled in
-//! one task cost no system call. Cancelling never does: the alarm may ring for nothing, once.
+//! one task cost no system call. Nor does cancelling. A thread that falls asleep puts off an alarm that would ring for nothing,
+//! if that was not done a moment ago: a server at rest is not woken by the limits of what has long been done, and one that sets
+//! and lifts a limit for each request does not pay for it.
 //!
 //! Invariants
 //! - While nobody is between arming and its task boundary, the alarm is set to the next deadline or earlier.
@@ -24,9 +26,13 @@ use crate::sync::{AtomicU64, Mutex};
 use crate::timers::{TimerKey, Timers};
 
 /// No instant.
-const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER: u64 = u64::MAX;
 /// Timers fired with the lock held once.
 const FIRED_AT_ONCE: usize = 64;
+/// An alarm is put off if it rings so much too early...
+const EARLY_NS: u64 = 1_000_000_000;
+/// ... and not more often than this.
+const PUT_OFF_EVERY_NS: u64 = 10_000_000;
 
 /// All timers, and what the alarm is set to.
 #[derive(Debug)]
@@ -34,11 +40,18 @@ pub(crate) struct Keeper {
     timers: Mutex<Timers>,
     next_ns: AtomicU64,
     alarm_ns: AtomicU64,
+    /// From when on the alarm may be put off again.
+    put_off_from_ns: AtomicU64,
 }
 
 impl Keeper {
     pub(crate) fn new() -> Self {
-        Self { timers: Mutex::default(), next_ns: AtomicU64::new(NEVER), alarm_ns: AtomicU64::new(NEVER) }
+        Self {
+            timers: Mutex::default(),
+            next_ns: AtomicU64::new(NEVER),
+            alarm_ns: AtomicU64::new(NEVER),
+            put_off_from_ns: AtomicU64::new(0),
+        }
     }
 
     /// After this, `settle` has to be called before the thread sleeps.
@@ -102,6 +115,24 @@ impl Keeper {
         if next < self.alarm_ns.load(Relaxed) {
             self.alarm_ns.store(next, Relaxed);
             set_alarm(next);
+        }
+    }
+
+    /// Before a thread sleeps: sets the alarm to the next deadline if it would ring much earlier; to [`NEVER`] if there is none.
+    pub(crate) fn put_off(&self, now_ns: u64, set_alarm: impl FnOnce(u64)) {
+        let is_early = |next_ns: u64| {
+            let alarm_ns = self.alarm_ns.load(Relaxed);
+            alarm_ns != NEVER && next_ns.saturating_sub(alarm_ns) >= EARLY_NS
+        };
+        if !is_early(self.next_ns.load(Relaxed)) || now_ns < self.put_off_from_ns.load(Relaxed) {
+            return;
+        }
+        let timers = self.timers.lock();
+        let next_ns = timers.next().unwrap_or(NEVER);
+        if is_early(next_ns) {
+            self.put_off_from_ns.store(now_ns.saturating_add(PUT_OFF_EVERY_NS), Relaxed);
+            self.alarm_ns.store(next_ns, Relaxed);
+            set_alarm(next_ns);
         }
     }
 

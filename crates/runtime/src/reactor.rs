@@ -201,9 +201,10 @@ impl Reactor {
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
-    /// Rings once at `at`, by the monotonic clock, instead of when it was set to.
-    pub(crate) fn set_alarm(&self, at: Timespec) {
-        let spec = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: at };
+    /// Rings once at `at`, by the monotonic clock, or never, instead of when it was set to.
+    pub(crate) fn set_alarm(&self, at: Option<Timespec>) {
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let spec = Itimerspec { it_interval: zero, it_value: at.unwrap_or(zero) };
         timerfd_settime(&self.alarm, TimerfdTimerFlags::ABSTIME, &spec).expect("an instant after the clock's origin");
     }
 

@@ -16,7 +16,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use crate::blocking::BlockingThreads;
 use crate::counters::{Counters, SharedCounts, ThreadCounts};
 use crate::idle::Idle;
-use crate::keeper::Keeper;
+use crate::keeper::{self, Keeper};
 use crate::lanes::{Lanes, OwnLanes};
 use crate::pool::{Pool, PoolSet};
 use crate::reactor::Reactor;
@@ -173,9 +173,14 @@ impl Shared {
         self.keeper.fire(self.clock.now_ns(), |at_ns| self.set_alarm(at_ns));
     }
 
+    /// Before a thread sleeps: the alarm is not to wake it for timers that are no more.
+    pub(crate) fn put_off_alarm(&self, now_ns: u64) {
+        self.keeper.put_off(now_ns, |at_ns| self.set_alarm(at_ns));
+    }
+
     fn set_alarm(&self, at_ns: u64) {
         self.counts.alarms_set.add_shared(1);
-        self.reactor.set_alarm(self.clock.to_timespec(at_ns));
+        self.reactor.set_alarm((at_ns != keeper::NEVER).then(|| self.clock.to_timespec(at_ns)));
     }
 
     pub(crate) fn cancelled(&self) -> PoolSet {

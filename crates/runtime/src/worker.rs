@@ -589,6 +589,7 @@ impl Worker {
         if self.tasks > 0 {
             self.read_clock();
         }
+        self.shared().put_off_alarm(self.now_ns);
         self.shared().idle.enter();
         if self.for_sleepers().is_empty() && !self.shared().is_leaving() {
             match self.shared().idle.rest(self.apiece_ns <= LONG_NS) {

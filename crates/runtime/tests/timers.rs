@@ -77,6 +77,40 @@ fn a_million_timers_are_armed_and_cancelled_without_a_system_call_each() {
 }
 
 #[test]
+fn a_limit_that_was_lifted_wakes_nobody() {
+    let runtime = runtime(1);
+    let lifted = |after: Duration| {
+        let task = runtime.spawn(Pool::User, async move {
+            let mut limit = Box::pin(sleep(after));
+            // Waits, so that the alarm is set.
+            let first = std::future::poll_fn(|cx| std::task::Poll::Ready(limit.as_mut().poll(cx).is_pending())).await;
+            sleep(Duration::from_micros(100)).await;
+            first
+        });
+        assert!(runtime.block_on(task).unwrap());
+    };
+    lifted(Duration::from_millis(1_500));
+    std::thread::sleep(Duration::from_millis(100));
+    let before = runtime.counters();
+    assert_eq!(before.timers, 0);
+    std::thread::sleep(Duration::from_millis(2_000));
+    assert_eq!(runtime.counters().wake_ups, before.wake_ups, "nobody waits for anything");
+
+    // Many in a moment put the alarm off a few times only; and one that stays is heard.
+    let before = runtime.counters().alarms_set;
+    let begun = Instant::now();
+    for _ in 0..1_000 {
+        lifted(Duration::from_secs(60));
+    }
+    let (set, moments) = (runtime.counters().alarms_set - before, begun.elapsed().as_millis() as u64 / 10 + 1);
+    // For each the short one, and then the long one.
+    assert!(set <= 2 * 1_000 + 2 * moments + 2, "the alarm was set {set} times in {moments} times 10 ms");
+    let begun = Instant::now();
+    runtime.block_on(runtime.spawn(Pool::User, sleep(Duration::from_millis(1_200)))).unwrap();
+    assert!(begun.elapsed() >= Duration::from_millis(1_200));
+}
+
+#[test]
 fn timers_with_slack_share_their_wake_ups() {
     let runtime = runtime(1);
     let before = runtime.counters().wake_ups;

@@ -394,9 +394,6 @@ fn place(node: &Node) -> usize {
 pub(crate) struct Execution {
     fragment: Arc<Fragment>,
     body: Body,
-    slots: Vec<Datum>,
-    statement: Statement,
-    lists: RefCell<eval::Lists>,
 }
 
 enum Body {
@@ -404,28 +401,45 @@ enum Body {
     Point {
         done: bool,
     },
-    Tree(Run),
+    Tree(Box<Tree>),
+}
+
+/// What operators remember from step to step.
+struct Tree {
+    run: Run,
+    slots: Vec<Datum>,
+    statement: Statement,
+    lists: RefCell<eval::Lists>,
+}
+
+impl Tree {
+    fn new(fragment: &Fragment, statement: Statement) -> Box<Self> {
+        let slots = vec![Datum::Null; fragment.slots];
+        Box::new(Self { run: Run::new(&fragment.root), slots, statement, lists: RefCell::default() })
+    }
 }
 
 impl Execution {
     /// At the start of a plan. Its slots are NULL.
     pub(crate) fn new(fragment: Arc<Fragment>) -> Self {
-        let body =
-            if fragment.point().is_some() { Body::Point { done: false } } else { Body::Tree(Run::new(&fragment.root)) };
-        let slots = vec![Datum::Null; fragment.slots];
-        Self { fragment, body, slots, statement: Statement::default(), lists: RefCell::default() }
+        let body = match fragment.point() {
+            Some(_) => Body::Point { done: false },
+            None => Body::Tree(Tree::new(&fragment, Statement::default())),
+        };
+        Self { fragment, body }
     }
 
     /// At the start of a plan whose operators are to be watched, for EXPLAIN ANALYZE.
     pub(crate) fn new_watched(fragment: Arc<Fragment>) -> Self {
-        let slots = vec![Datum::Null; fragment.slots];
         let statement = Statement { actuals: Some(HashMap::new()), ..Statement::default() };
-        Self { body: Body::Tree(Run::new(&fragment.root)), fragment, slots, statement, lists: RefCell::default() }
+        Self { body: Body::Tree(Tree::new(&fragment, statement)), fragment }
     }
 
     /// Has rows that are only added to taken exclusively.
     pub(crate) fn add_alone(&mut self) {
-        self.statement.adds_alone = true;
+        if let Body::Tree(tree) = &mut self.body {
+            tree.statement.adds_alone = true;
+        }
     }
 
     /// Goes on: fills `out` with new rows in place of those in it.
@@ -441,9 +455,9 @@ impl Execution {
                 }
                 point::run(&self.fragment, txn, cx, out)
             }
-            Body::Tree(run) => {
-                let (slots, statement) = (&mut self.slots[..], &mut self.statement);
-                let mut ex = Exec { txn, cx, slots, statement, lists: &self.lists };
+            Body::Tree(tree) => {
+                let Tree { run, slots, statement, lists } = &mut **tree;
+                let mut ex = Exec { txn, cx, slots, statement, lists };
                 let step = run.step(&self.fragment.root, &mut ex, out)?;
                 out.cut(self.fragment.columns.len());
                 Ok(step)
@@ -453,17 +467,19 @@ impl Execution {
 
     /// How many rows an INSERT, UPDATE or DELETE changed so far; `None` for others.
     pub(crate) fn affected(&self) -> Option<u64> {
-        match &self.body {
-            Body::Tree(Run::Insert(run)) => Some(run.affected()),
-            Body::Tree(Run::Update(run)) => Some(run.affected()),
-            Body::Tree(Run::Delete(run)) => Some(run.affected()),
+        let Body::Tree(tree) = &self.body else { return None };
+        match &tree.run {
+            Run::Insert(run) => Some(run.affected()),
+            Run::Update(run) => Some(run.affected()),
+            Run::Delete(run) => Some(run.affected()),
             _ => None,
         }
     }
 
     /// What an operator of the plan did so far, if the execution is watched and the operator has run.
     pub(crate) fn actual(&self, node: &Node) -> Option<Actual> {
-        self.statement.actuals.as_ref()?.get(&place(node)).copied()
+        let Body::Tree(tree) = &self.body else { return None };
+        tree.statement.actuals.as_ref()?.get(&place(node)).copied()
     }
 }
 

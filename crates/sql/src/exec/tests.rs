@@ -281,7 +281,7 @@ fn a_row_by_its_key_is_read_on_the_straight_line() {
     let node = scan(&birds, ranges, Some(compare(CompareOp::Lt, Expr::Column(2), int(50))));
     let exprs = vec![add(Expr::Column(2), int(1)), Expr::Column(1)];
     let plan = fragment(Node::Project { input: Box::new(node), exprs }, 2, 0);
-    assert!(super::point::Point::new(&plan).is_some());
+    assert!(plan.point().is_some());
     for (param, expected) in [(3, vec![vec![38, 7]]), (5, vec![]), (30, vec![])] {
         let params = [Datum::Int(param)];
         let how = How { params: &params, ..How::default() };

@@ -78,7 +78,7 @@ enum Begun {
 pub(super) enum Stage {
     Begin,
     Running {
-        execution: Box<Execution>,
+        execution: Execution,
         savepoint: Savepoint,
     },
     /// It has broken off: its transaction is to go back to here.
@@ -403,7 +403,7 @@ impl Session {
                 self.depend(prepared)?;
                 let txn = self.txn.as_ref().ok_or_else(|| Error::internal("a statement has no transaction"))?;
                 running.keeps = prepared.writes || prepared.locks || txn.has_writes();
-                let mut execution = Box::new(Execution::new(Arc::clone(fragment)));
+                let mut execution = Execution::new(Arc::clone(fragment));
                 if let (Some(space), Some(counter), false) = (prepared.adds_to, &prepared.counter, running.implicit) {
                     match counter.is_read_back() {
                         true => execution.add_alone(),
