@@ -10,7 +10,8 @@ const PLACE: &str = "crates/cli/";
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-env-changed=COLIBRI_COMMIT");
-    if std::env::var_os("COLIBRI_COMMIT").is_some() || git(&["rev-parse", "--show-prefix"]).as_deref() != Some(PLACE) {
+    let is_told = std::env::var_os("COLIBRI_COMMIT").is_some_and(|commit| !commit.is_empty());
+    if is_told || git(&["rev-parse", "--show-prefix"]).as_deref() != Some(PLACE) {
         return;
     }
     // A commit or a checkout, wherever git keeps what it knows of this work tree; with or without a log of it.
