@@ -35,7 +35,8 @@ fn the_version_names_the_commit_where_it_is_known() {
 fn results_name_the_same_commit() {
     let dir = tempfile::tempdir().unwrap();
     let results = dir.path().join("results.json");
-    let words = ["bench", "kv", "--targets", "null", "--workloads", "set", "--n", "100", "--json", results.to_str().unwrap()];
+    let words =
+        ["bench", "kv", "--targets", "null", "--workloads", "set", "--n", "100", "--json", results.to_str().unwrap()];
     text(Command::new(env!("CARGO_BIN_EXE_colibri")).args(words).current_dir(dir.path()).output().unwrap());
     let rows: serde_json::Value = serde_json::from_str(&fs::read_to_string(&results).unwrap()).unwrap();
     assert_eq!(rows[0]["env"]["commit"], commit().as_deref().unwrap_or("unknown"), "{rows}");
