@@ -1,5 +1,9 @@
 //! Figures of the experiment that have to come out, and the model behind those that are not measured.
 
+use colibri::{WriteKind, WriteTrace};
+
+use super::extrapolation::lifo_misses;
+use super::sink::Place;
 use super::*;
 use crate::parse;
 
