@@ -10,7 +10,7 @@ use crate::pool::Pool;
 use crate::worker::{self, Context as Thread};
 
 /// A batch task runs so long while nobody listens to events: all other threads are at work, or have lost their CPU.
-const UNHEARD_NS: u64 = 100_000;
+const UNHEARD_NS: u64 = 50_000;
 
 /// Whether the running task should let others run: its slice of time is over, or a task of a higher pool waits and no thread is
 /// free for it. The slice begins with the first question after the task has waited. Outside of tasks it is never over.

@@ -62,7 +62,7 @@ const CPU_EVERY_NS: u64 = 10_000_000;
 /// and what a task's own wake-ups cost is in its time.
 const LONG_NS: u64 = 100_000;
 /// A long task gives way to other threads so often, if not less.
-const GIVE_WAY_EVERY_NS: u64 = 100_000;
+const GIVE_WAY_EVERY_NS: u64 = 50_000;
 /// No task counts for more among those lately: one that has lost its CPU for a while says nothing of the next.
 const LONGEST_NS: u64 = 2 * LONG_NS;
 /// Tasks from outside come before a thread's own so often: own ones that follow each other may have no end.

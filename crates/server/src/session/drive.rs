@@ -24,7 +24,7 @@ const BUDGET_ROWS: i64 = 1_024;
 const BUDGET_ROWS_MIN: i64 = 128;
 const BUDGET_ROWS_MAX: i64 = 8_192;
 /// What a step of a long statement should take. Nobody else has its thread meanwhile.
-const STEP: Duration = Duration::from_micros(100);
+const STEP: Duration = Duration::from_micros(50);
 /// As much as this of what a client sends ahead is taken in while a statement runs, so as to notice if it goes away.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
 
