@@ -265,6 +265,10 @@ impl LockTable {
             waits.remove(&owner);
             drop(waits);
             self.cancel(&waiter);
+            if waiter.granted.load(Ordering::Acquire) {
+                // Somebody else of the circle gave up in the last moment.
+                return Asked::Held;
+            }
             self.deadlocks_count.fetch_add(1, Ordering::Relaxed);
             return Asked::Deadlock;
         }
@@ -416,10 +420,10 @@ impl Locks {
         {
             return Ok(Taken { name, mode: held.mode, verified: held.verified });
         }
-        let (mode, holds) = (held.map_or(mode, |held| join(held.mode, mode)), held.is_some());
+        let joined = |held: Option<&Held>| held.map_or(mode, |held| join(held.mode, mode));
         if let Some(waiting) = self.waiting.take() {
             if waiting.waiter.name == name
-                && waiting.waiter.mode == mode
+                && waiting.waiter.mode == joined(held)
                 && let Some(given) = waiting.given.upgrade()
             {
                 self.waiting = Some(waiting);
@@ -437,6 +441,8 @@ impl Locks {
                 return Ok(Taken { name, mode: held.mode, verified: held.verified });
             }
         }
+        let held = self.held.get(&name);
+        let (mode, holds) = (joined(held), held.is_some());
         match self.table.ask(self.owner(), name, space, mode, holds, if_locked) {
             Asked::Held => {
                 self.held.insert(name, Held { mode, verified: false });
