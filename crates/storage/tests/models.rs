@@ -201,7 +201,9 @@ fn parking_model(broken: Option<&'static str>) {
     for thread in threads {
         thread.join().unwrap();
     }
-    assert!(table.slots.iter().all(|slot| slot.load(Ordering::SeqCst) == IDLE), "a slot is lost");
+    // What is broken on purpose may show here first, and is to be found by what it does to pages.
+    let is_lost = table.slots.iter().any(|slot| slot.load(Ordering::SeqCst) != IDLE);
+    assert!(broken.is_some() || !is_lost, "a slot is lost");
 }
 
 #[test]
