@@ -313,11 +313,21 @@ class Run:
                     rated.append(pgbench(server, "-S", "-M", "prepared", "-c", 8, "-j", 2, "-R", rate, seconds=self.arguments.seconds))
             finally:
                 move(server, group.parent)
-                group.rmdir()
+                remove(group)
             self.results[f"{server.name} on half a core"] = {"free": free, "full": full, "half load": rated}
             print(f"{server.name} on half a core: {median(full, 'tps'):,.0f}/s of {free['tps']:,.0f} on all, server's CPU "
                   f"{median(full, 'server_us'):.1f} and {free['server_us']:.1f} us; p99 {median(full, 'p99'):.2f} ms; at half "
                   f"of that p50 {median(rated, 'p50'):.2f}, p99 {median(rated, 'p99'):.2f} ms", flush=True)
+
+
+def remove(group):
+    """Removes a group of cgroups, which may still hold a process that is about to end."""
+    for _ in range(100):
+        try:
+            return group.rmdir()
+        except OSError:
+            time.sleep(0.1)
+    group.rmdir()
 
 
 def move(server, group):
