@@ -37,9 +37,9 @@ use crate::{Error, FORMAT_VERSION, Result};
 const DATA_FILE: &str = "data";
 /// The file with the shared state.
 const LOCK_FILE: &str = "lock";
-/// The log is long when it holds a quarter as many bytes as the data, within these bounds. A longer one means fewer steady points,
-/// in which a page that changes often is written once; and two files on disk, and a recovery of up to two seconds.
-const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=256 << 20;
+/// The log is long when it holds half as many bytes as the data, within these bounds. A longer one means fewer steady points,
+/// in which a page that changes often is written once; and two files on disk, and a recovery of up to four seconds.
+const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=512 << 20;
 /// At so many times what makes a steady point due, commits make it themselves.
 const OVERDUE: u64 = 4;
 /// How many times this process has opened a database, and one more.
@@ -551,7 +551,7 @@ impl Core {
 
     fn log_bytes(&self, root: &Root) -> u64 {
         let data = u64::from(root.page_count) * self.pager.page_size() as u64;
-        self.log_bytes.unwrap_or((data / 4).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()))
+        self.log_bytes.unwrap_or((data / 2).clamp(*LOG_BYTES.start(), *LOG_BYTES.end()))
     }
 
     /// Waits until a committed transaction is durable, flushing the log if nobody else does.

@@ -38,6 +38,7 @@ impl LogFlusher {
             let (signal, core) = (Arc::clone(&signal), Arc::clone(core));
             move || {
                 run_log(&signal, || {
+                    core.log.gather_tasks();
                     // Those who wait learn of a failure from the log.
                     let _ = core.wait_durable(core.shared.root().txn);
                     // If another process had made it durable, nothing was flushed here that would have woken them.

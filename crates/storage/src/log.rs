@@ -26,7 +26,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -48,6 +48,14 @@ const AHEAD_PART: u64 = 8;
 
 /// The leader of a group waits for others for one in so many parts of the time that a flush takes.
 const GATHER_PART: u32 = 2;
+/// How often the thread that flushes for tasks lets others run first.
+const YIELDS_MAX: u32 = 3;
+/// Who comes back from yielding so soon was the only one who wanted the CPU.
+const YIELD_IDLE: Duration = Duration::from_micros(10);
+/// So many times in a row it may bring nobody; after that it is tried again after a number of flushes that doubles, up to
+/// two to this power.
+const YIELDS_VAIN: u32 = 4;
+const YIELD_PAUSE_BITS: u32 = 10;
 
 /// A file of the log, or what a test puts in its place.
 pub(crate) trait LogFile: Send + Sync {
@@ -265,6 +273,37 @@ struct Group {
     /// How long the leader waits for so many.
     gather_until: Option<Instant>,
     wakers: Vec<std::task::Waker>,
+    yielding: Yielding,
+}
+
+/// Whether it is worth while to let others run before a flush.
+#[derive(Default)]
+struct Yielding {
+    /// How often in a row it brought nobody.
+    vain: u32,
+    /// For how many flushes it is not tried.
+    pause: u32,
+}
+
+impl Yielding {
+    /// Whether to leave it out this time.
+    fn is_paused(&mut self) -> bool {
+        let is_paused = self.pause > 0;
+        self.pause = self.pause.saturating_sub(1);
+        is_paused
+    }
+
+    /// It brought somebody, or not, and took time, or was over at once.
+    fn tried(&mut self, came: bool, took_time: bool) {
+        if came {
+            self.vain = 0;
+        } else if took_time {
+            self.vain += 1;
+            if self.vain > YIELDS_VAIN {
+                self.pause = 1 << self.vain.min(YIELD_PAUSE_BITS);
+            }
+        }
+    }
 }
 
 impl Log {
@@ -372,6 +411,34 @@ impl Log {
                 return;
             }
         }
+    }
+
+    /// Lets other threads run before a flush, for more tasks to wait for it.
+    ///
+    /// While the CPUs are busy, tasks are on their way to their commits, and each flush costs as much as some statements:
+    /// on a machine of two cores the thread that flushes would come between them for every other commit. While a CPU is
+    /// idle, yielding returns at once. Where it takes time and brings nobody, because tasks wait for something else or
+    /// the CPU is another program's, it is tried more and more rarely.
+    pub(crate) fn gather_tasks(&self) {
+        let mut group = self.group.lock();
+        if group.yielding.is_paused() {
+            return;
+        }
+        let before = group.wakers.len();
+        drop(group);
+        let begun = Instant::now();
+        let mut at = begun;
+        for _ in 0..YIELDS_MAX {
+            std::thread::yield_now();
+            let now = Instant::now();
+            if now - at < YIELD_IDLE {
+                break;
+            }
+            at = now;
+        }
+        group = self.group.lock();
+        let came = group.wakers.len() > before;
+        group.yielding.tried(came, at > begun);
     }
 
     fn wake(&self, group: &mut Group) {
@@ -550,6 +617,24 @@ mod tests {
         assert_eq!(growth(fill, 2 * fill + 1, u64::MAX).1, full);
         assert_eq!(growth(fill, 2 * fill + 1, 3 * fill * AHEAD_PART).1, full);
         assert_eq!(growth(fill, 2 * fill + 1, 3 * fill * AHEAD_PART - 1).1, 3 * fill);
+    }
+
+    #[test]
+    fn yielding_that_brings_nobody_becomes_rare_and_what_costs_nothing_does_not() {
+        let mut yielding = Yielding::default();
+        let mut tried_after = |came, took_time| {
+            let skipped = std::iter::repeat_with(|| yielding.is_paused()).take_while(|&is_paused| is_paused).count();
+            yielding.tried(came, took_time);
+            skipped
+        };
+        assert!((0..100).all(|_| tried_after(false, false) == 0), "nobody else wants the CPU");
+        assert!((0..=YIELDS_VAIN).all(|_| tried_after(false, true) == 0));
+        let skipped: Vec<_> = (0..8).map(|_| tried_after(false, true)).collect();
+        assert_eq!(skipped, [32, 64, 128, 256, 512, 1024, 1024, 1024]);
+        assert_eq!(tried_after(true, true), 1024);
+        assert!((0..=YIELDS_VAIN).all(|_| tried_after(false, true) == 0), "it was worth while");
+        assert_eq!(tried_after(true, true), 32);
+        assert_eq!(tried_after(true, true), 0);
     }
 
     /// Bug: see `Core::wait_durable`. Here one handle waits for what another wrote.
