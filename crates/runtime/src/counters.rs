@@ -141,6 +141,7 @@ pub(crate) struct ThreadCounts {
     pub(crate) wake_ups: Count,
     pub(crate) called: Count,
     pub(crate) gave_way: Count,
+    pub(crate) watched: Count,
 }
 
 /// What is counted by whoever comes along.
@@ -190,6 +191,8 @@ pub struct Counters {
     pub wake_ups: u64,
     /// Of these, because another thread had work for it.
     pub called: u64,
+    /// Of these, because events came so soon that it had not slept.
+    pub watched: u64,
     /// Times a long task offered its CPU to whoever else wanted it, of all processes.
     pub gave_way: u64,
     /// Times the alarm of timers was set.
@@ -223,6 +226,7 @@ impl Counters {
         self.parked += Duration::from_nanos(thread.parked_ns.get());
         self.wake_ups += thread.wake_ups.get();
         self.called += thread.called.get();
+        self.watched += thread.watched.get();
         self.gave_way += thread.gave_way.get();
     }
 
@@ -280,6 +284,7 @@ impl Counters {
             ("parked_seconds_total", "counter", "Time that threads slept.", seconds(&self.parked)),
             ("wake_ups_total", "counter", "Times a thread woke up.", self.wake_ups as f64),
             ("called_total", "counter", "Times a thread was woken by another.", self.called as f64),
+            ("watched_total", "counter", "Times events came before a thread slept.", self.watched as f64),
             (
                 "gave_way_total",
                 "counter",

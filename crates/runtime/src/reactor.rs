@@ -159,6 +159,11 @@ impl Events {
     pub(crate) fn new() -> Self {
         Self { raw: Vec::with_capacity(EVENTS_MAX), ready: Vec::with_capacity(EVENTS_MAX) }
     }
+
+    /// Whether the last wait brought none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
 }
 
 /// What woke a thread, beside the tasks that it has to run now.

@@ -17,6 +17,11 @@
 //! lane and without waking anybody: most of the time the running one is about to wait for it. At most so many times in a row, so
 //! that two tasks that wake each other do not keep out others of their pool.
 //!
+//! **Watching.** A client that asks again as soon as it is answered does so some tens of microseconds later. If a thread slept meanwhile, the
+//! client would wait twice as long as it takes to answer, since waking a thread on another CPU is most of a round trip. So who has
+//! nothing to do goes on looking for a while, if the last wait was as short, and offers its CPU to others with each look. To all
+//! others it sleeps: what they do to wake it is an event.
+//!
 //! **Clock.** Reading it costs as much as running a small task, so it is read when the pool changes and after so many tasks as
 //! about 20 µs take; the time between two readings goes to the pool that ran. What the thread did not get of the CPU is left out:
 //! the thread's CPU clock is asked every 10 ms for the part it got.
@@ -65,6 +70,13 @@ const LONG_NS: u64 = 100_000;
 const GIVE_WAY_EVERY_NS: u64 = 50_000;
 /// No task counts for more among those lately: one that has lost its CPU for a while says nothing of the next.
 const LONGEST_NS: u64 = 2 * LONG_NS;
+/// Who has nothing to do watches for events for so long before it sleeps, if the last ones came as soon. To sleep and be woken
+/// takes about as long, on two CPUs.
+const WATCH_NS: u64 = 80_000;
+/// If a look for events takes longer, with an offer of the CPU to others, then these wanted it.
+const WATCH_ALONE_NS: u64 = 10_000;
+/// After that many times it goes to sleep at once, and twice as many each time, up to two to this power.
+const WATCH_PAUSE_BITS: u32 = 10;
 /// Tasks from outside come before a thread's own so often: own ones that follow each other may have no end.
 const OUTSIDE_EVERY_NS: u64 = 100_000;
 
@@ -317,6 +329,9 @@ struct Worker {
     /// What a task took lately.
     apiece_ns: u64,
     cpu: CpuClock,
+    /// For how long this thread last waited for events.
+    waited_ns: u64,
+    watch_pause: Pause,
     owes: bool,
     next_in_a_row: u32,
     /// When tasks from outside were last first, and whether they are now.
@@ -343,6 +358,8 @@ impl Worker {
             events_ns: now_ns,
             apiece_ns: 0,
             cpu: CpuClock::new(),
+            waited_ns: u64::MAX,
+            watch_pause: Pause::default(),
             owes: false,
             next_in_a_row: 0,
             outside_ns: now_ns,
@@ -570,8 +587,11 @@ impl Worker {
     /// Takes events, and does what they ask for but for running tasks. To `sleep` until there are some, one has to have entered
     /// for that, and has left afterwards.
     fn listen(&mut self, sleep: bool) {
+        let watched = sleep && self.watch();
         let shared = &self.local.shared;
-        shared.reactor.wait(&mut self.events, sleep);
+        if !watched {
+            shared.reactor.wait(&mut self.events, sleep);
+        }
         if sleep {
             shared.idle.has_listened();
         }
@@ -585,6 +605,34 @@ impl Worker {
         }
     }
 
+    /// Looks for events until there are some; whether there are. Gives up if the last ones did not come soon either, when it has
+    /// taken as long as sleeping would, and when somebody else wants the CPU.
+    fn watch(&mut self) -> bool {
+        if self.waited_ns > WATCH_NS || self.shared().settings.threads == 1 || self.watch_pause.skip() {
+            return false;
+        }
+        let begun_ns = self.shared().clock.now_ns();
+        let mut looked_ns = begun_ns;
+        loop {
+            self.local.shared.reactor.wait(&mut self.events, false);
+            if !self.events.is_empty() {
+                self.watch_pause.end();
+                self.local.counts().watched.add(1);
+                return true;
+            }
+            std::thread::yield_now();
+            let now_ns = self.shared().clock.now_ns();
+            if now_ns - looked_ns > WATCH_ALONE_NS {
+                self.watch_pause.lengthen();
+                return false;
+            }
+            if now_ns - begun_ns > WATCH_NS {
+                return false;
+            }
+            looked_ns = now_ns;
+        }
+    }
+
     fn sleep(&mut self) {
         if self.tasks > 0 {
             self.read_clock();
@@ -592,13 +640,18 @@ impl Worker {
         self.shared().put_off_alarm(self.now_ns);
         self.shared().idle.enter();
         if self.for_sleepers().is_empty() && !self.shared().is_leaving() {
-            match self.shared().idle.rest(self.apiece_ns <= LONG_NS) {
+            let rest = self.shared().idle.rest(self.apiece_ns <= LONG_NS);
+            match rest {
                 Rest::Listen => self.listen(true),
                 Rest::Called => self.local.counts().called.add(1),
             }
             let counts = self.local.counts();
             let now_ns = self.shared().clock.now_ns();
-            counts.parked_ns.add(now_ns.saturating_sub(self.now_ns));
+            let rested_ns = now_ns.saturating_sub(self.now_ns);
+            counts.parked_ns.add(rested_ns);
+            if rest == Rest::Listen {
+                self.waited_ns = rested_ns;
+            }
             counts.wake_ups.add(1);
             self.now_ns = now_ns;
             self.events_ns = now_ns;
@@ -606,6 +659,33 @@ impl Worker {
             self.shared().idle.leave();
         }
         self.tasks_left = self.tasks_left.max(1);
+    }
+}
+
+/// How often something is left out that was of no use.
+#[derive(Debug, Default)]
+struct Pause {
+    left: u32,
+    bits: u32,
+}
+
+impl Pause {
+    /// Whether to leave it out this time.
+    fn skip(&mut self) -> bool {
+        let skip = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        skip
+    }
+
+    /// It was of no use.
+    fn lengthen(&mut self) {
+        self.bits = (self.bits + 1).min(WATCH_PAUSE_BITS);
+        self.left = 1 << self.bits;
+    }
+
+    /// It was of use.
+    fn end(&mut self) {
+        self.bits = 0;
     }
 }
 

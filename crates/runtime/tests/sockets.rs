@@ -199,6 +199,51 @@ fn an_event_found_on_the_way_to_sleep_is_not_slept_through() {
     }
 }
 
+#[test]
+fn who_is_asked_again_at_once_watches_and_sleeps_afterwards() {
+    for threads in [1, 2] {
+        let runtime = runtime(threads);
+        let (mut peer, ours) = std::os::unix::net::UnixStream::pair().unwrap();
+        let echo = runtime.block_on(async { UnixStream::from_std(ours).unwrap() });
+        drop(runtime.spawn(Pool::User, async move {
+            let mut byte = [0];
+            while echo.read(&mut byte).await.unwrap() > 0 {
+                echo.write_all(&byte).await.unwrap();
+            }
+        }));
+        let begun = Instant::now();
+        let mut rounds = 0_u32;
+        let mut ask = || {
+            peer.write_all(&[rounds as u8]).unwrap();
+            let mut byte = [0];
+            peer.read_exact(&mut byte).unwrap();
+            assert_eq!(byte, [rounds as u8]);
+            rounds += 1;
+        };
+        // One thread may be on the client's CPU, or have but a part of one: it does not watch.
+        if threads == 1 {
+            (0..2_000).for_each(|_| ask());
+            assert_eq!(runtime.counters().watched, 0);
+            continue;
+        }
+        // Where other programs want all CPUs, it may take a while until it is worth it.
+        while runtime.counters().watched < 100 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it always sleeps");
+            ask();
+        }
+        // The last watch is in vain, and after a slow question there is none.
+        std::thread::sleep(Duration::from_millis(20));
+        ask();
+        std::thread::sleep(Duration::from_millis(20));
+        let watched = runtime.counters().watched;
+        for _ in 0..20 {
+            ask();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(runtime.counters().watched, watched, "it watched for what came long after");
+    }
+}
+
 /// Bug: a write of all the buffers that the kernel looks at counted as less than what was asked for. Consequence: the next one waited for
 /// room that was there. Fix: no more than those count.
 #[test]
