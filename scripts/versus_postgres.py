@@ -158,7 +158,7 @@ def pgbench(server, *options, seconds=None):
     command = ["pgbench", "-n", *map(str, options)]
     if seconds:
         # A tenth of the transactions is enough for percentiles, and costs pgbench little.
-        command += ["-T", str(seconds), "-l", "--sampling-rate=0.1", f"--log-prefix={directory}/log"]
+        command += ["-T", str(seconds), "-l", "--sampling-rate=0.1", f"--log-prefix={directory}/log", "--verbose-errors"]
     before, own = cpu_seconds(server.pid), os.times()
     done = subprocess.run([*command, server.url()], capture_output=True, text=True)
     after, own_after = cpu_seconds(server.pid), os.times()
@@ -170,7 +170,8 @@ def pgbench(server, *options, seconds=None):
         latencies = []
         for log in pathlib.Path(directory).glob("log*"):
             with open(log) as rows:
-                latencies += [int(row.split()[2]) for row in rows]
+                # Of a transaction that failed it says so instead.
+                latencies += [int(took) for row in rows if (took := row.split()[2]).isdigit()]
         latencies.sort()
         count = max(int(lines["number of transactions actually processed"].split(":")[1].split("/")[0]), 1)
         rank = lambda share: latencies[min(int(len(latencies) * share), len(latencies) - 1)] / 1000 if latencies else 0.0
@@ -183,6 +184,8 @@ def pgbench(server, *options, seconds=None):
             "client_us": (own_after.children_user + own_after.children_system - own.children_user - own.children_system)
             * 1e6 / count,
         }
+        if result["failed"] > 0:
+            print(f"{server.name}, why transactions failed:\n{done.stderr}", file=sys.stderr, flush=True)
     shutil.rmtree(directory)
     return result
 
