@@ -326,10 +326,13 @@ impl<'a> Bench<'a> {
         if let (Some(target), Some(generator)) = (cost.cpu_us_per_txn, cost.generator_cpu_us_per_txn)
             && generator > target / 4.0
         {
-            notes.push(format!(
-                "the generator's CPU is {} % of the target's",
-                significant(generator / target.max(1e-9) * 100.0)
-            ));
+            notes.push(if target > 0.0 {
+                format!("the generator's CPU is {} % of the target's", significant(generator / target * 100.0))
+            } else {
+                // The machine was slower, or shared, when it was measured.
+                "against null the generator took more CPU than generator and target together: the target's is unknown"
+                    .to_owned()
+            });
         }
         let unknown: u64 = measured.acknowledged.unknown.iter().sum();
         if unknown > 0 {

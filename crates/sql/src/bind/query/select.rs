@@ -1,0 +1,367 @@
+//! Binding a SELECT: its list, WHERE, GROUP BY, HAVING, DISTINCT and ORDER BY; the list of RETURNING.
+
+use std::borrow::Cow;
+
+use compact_str::CompactString;
+use sqlparser::ast;
+use sqlparser::ast::Spanned;
+use sqlparser::tokenizer::Span;
+
+use super::names::name_of;
+use super::{OUTPUT_MAX, at_ordinal, ordinal, plain, sort_key_options, too_many_columns};
+use crate::bind::expr::{Bound, as_tuple, known};
+use crate::bind::logical::{Body, Column, Distinct, Extra, Group, Query, Relation, Select, Source};
+use crate::bind::{AGGREGATES, Binder, Scope, fold, qualified, rewrite};
+use crate::cast::CastContext;
+use crate::error::{Error, Result, SqlState};
+use crate::expr::Expr;
+use crate::plan::SortKey;
+use crate::types::Type;
+
+/// An item of a SELECT list.
+struct Item {
+    bound: Bound,
+    name: CompactString,
+    origin: Option<(u32, i16)>,
+    span: Span,
+}
+
+impl Binder<'_> {
+    pub(super) fn select(&mut self, select: &ast::Select, order: &[ast::OrderByExpr]) -> Result<Query> {
+        if select.into.is_some() || select.top.is_some() || select.qualify.is_some() || !select.named_window.is_empty()
+        {
+            return Err(Error::unsupported("this clause of SELECT"));
+        }
+        self.frame().scopes.push(Scope { no_calls: "FROM", ..Scope::default() });
+        let bound = self.select_in_scope(select, order);
+        self.frame().scopes.pop();
+        bound
+    }
+
+    /// Columns of a table whose primary key is among the keys depend on it: they become keys too, which changes no group.
+    fn add_dependent_keys(&self, keys: &mut Vec<Expr>, relations: &[Relation], exprs: &[&Expr]) {
+        for relation in relations {
+            let Source::Table(table) = &relation.source else { continue };
+            let is_key = |keys: &[Expr], place: usize| {
+                keys.iter().any(|key| matches!(key, Expr::Column(other) if *other == place))
+            };
+            let columns = table.key_columns();
+            if table.primary_key.is_none() || !columns.iter().all(|&column| is_key(keys, relation.base + column)) {
+                continue;
+            }
+            for expr in exprs {
+                rewrite::for_each_column(expr, &mut |place| {
+                    let inside = (relation.base..relation.base + relation.width).contains(&place);
+                    if inside && !is_key(keys, place) {
+                        keys.push(Expr::Column(place));
+                    }
+                });
+            }
+        }
+    }
+
+    fn select_in_scope(&mut self, select: &ast::Select, order: &[ast::OrderByExpr]) -> Result<Query> {
+        let mut relations = Vec::new();
+        let from = self.from(&select.from, &mut relations)?;
+        self.scope().no_calls = "WHERE";
+        let filter = match &select.selection {
+            Some(condition) => rewrite::conjuncts(self.condition(condition, "WHERE")?),
+            None => Vec::new(),
+        };
+        self.scope().calls = Some(Vec::new());
+        self.scope().extras = Some(Vec::new());
+        let mut items = self.items(&select.projection)?;
+        let width = items.len();
+        if width > OUTPUT_MAX {
+            return Err(too_many_columns());
+        }
+        let keys = self.group_keys(&select.group_by, &items)?;
+        let having = match &select.having {
+            Some(condition) => Some(self.condition(condition, "HAVING")?),
+            None => None,
+        };
+        let on = match &select.distinct {
+            Some(ast::Distinct::On(exprs)) if exprs.is_empty() => {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \")\""));
+            }
+            Some(ast::Distinct::On(exprs)) => self.distinct_on(exprs, &mut items, width)?,
+            _ => Vec::new(),
+        };
+        let all_distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
+        let mut order = self.order(order, &mut items, width, all_distinct)?;
+        if !on.is_empty() {
+            order = order_for_distinct_on(order, &on)?;
+        }
+        let calls = self.scope().calls.take().unwrap_or_default();
+        let mut extras = self.scope().extras.take().unwrap_or_default();
+        let mut output = Vec::with_capacity(items.len());
+        let mut columns = Vec::with_capacity(width);
+        for (index, item) in items.into_iter().enumerate() {
+            if index < width {
+                columns.push(Column { name: item.name, ty: item.bound.ty, origin: item.origin });
+            }
+            output.push(item.bound.expr);
+        }
+        let grouped = !calls.is_empty() || having.is_some() || keys.is_some();
+        let group = if grouped {
+            let mut keys = keys.unwrap_or_default();
+            if !keys.is_empty() {
+                let of_extras = extras.iter().flat_map(Extra::exprs);
+                let exprs: Vec<&Expr> = output.iter().chain(&having).chain(of_extras).collect();
+                self.add_dependent_keys(&mut keys, &relations, &exprs);
+            }
+            let rewriter = rewrite::Grouping { keys: &keys, binder: self };
+            for expr in output.iter_mut().chain(extras.iter_mut().flat_map(Extra::exprs_mut)) {
+                rewriter.rewrite(expr)?;
+            }
+            let mut having = having;
+            if let Some(having) = &mut having {
+                rewriter.rewrite(having)?;
+            }
+            Some(Group { keys, calls, having })
+        } else {
+            None
+        };
+        let distinct = match &select.distinct {
+            Some(ast::Distinct::Distinct) => Distinct::All(width),
+            Some(ast::Distinct::On(_)) => Distinct::On(on),
+            _ => Distinct::No,
+        };
+        let select = Select { relations, from, filter, group, extras, output, distinct };
+        let mut query = plain(Body::Select(Box::new(select)), columns);
+        query.order = order;
+        Ok(query)
+    }
+
+    /// A list of expressions, with their names and places.
+    pub(in crate::bind) fn plain_items(
+        &mut self,
+        list: &[ast::SelectItem],
+    ) -> Result<Vec<(CompactString, Bound, Span)>> {
+        let items = self.items(list)?;
+        Ok(items.into_iter().map(|item| (item.name, item.bound, item.span)).collect())
+    }
+
+    fn items(&mut self, projection: &[ast::SelectItem]) -> Result<Vec<Item>> {
+        let mut items = Vec::with_capacity(projection.len());
+        for item in projection {
+            match item {
+                ast::SelectItem::UnnamedExpr(expr) => items.push(self.item(expr, name_of(expr))?),
+                ast::SelectItem::ExprWithAlias { expr, alias } => items.push(self.item(expr, fold(alias))?),
+                ast::SelectItem::Wildcard(_) => {
+                    if self.scope().tables.is_empty() {
+                        let error =
+                            Error::new(SqlState::SYNTAX_ERROR, "SELECT * with no tables specified is not valid");
+                        return Err(self.place(item.span(), error));
+                    }
+                    let all = self.scope().all(None).unwrap_or_default();
+                    items.extend(all.into_iter().map(|column| from_column(column, item.span())));
+                }
+                ast::SelectItem::QualifiedWildcard(kind, _) => {
+                    let ast::SelectItemQualifiedWildcardKind::ObjectName(name) = kind else {
+                        return Err(self.place(item.span(), Error::unsupported("* of an expression")));
+                    };
+                    let table = qualified(name)?;
+                    let Some(all) = self.scope().all(Some(&table)) else {
+                        let message = format!("missing FROM-clause entry for table \"{}\"", table.1);
+                        return Err(self.place(item.span(), Error::new(SqlState::NO_SUCH_TABLE, message)));
+                    };
+                    items.extend(all.into_iter().map(|column| from_column(column, item.span())));
+                }
+                other => return Err(self.place(other.span(), Error::unsupported(format_args!("{other}")))),
+            }
+        }
+        Ok(items)
+    }
+
+    fn item(&mut self, expr: &ast::Expr, name: CompactString) -> Result<Item> {
+        let bound = self.expr(expr)?;
+        let origin = match bound.expr {
+            Expr::Column(place) if place < AGGREGATES => {
+                let scope = self.scope();
+                scope.tables.iter().find_map(|table| table.columns.get(place.checked_sub(table.base)?)?.origin)
+            }
+            _ => None,
+        };
+        Ok(Item { bound, name, origin, span: expr.span() })
+    }
+
+    fn group_keys(&mut self, group_by: &ast::GroupByExpr, items: &[Item]) -> Result<Option<Vec<Expr>>> {
+        let ast::GroupByExpr::Expressions(exprs, modifiers) = group_by else {
+            return Err(Error::unsupported("GROUP BY ALL"));
+        };
+        if !modifiers.is_empty() {
+            return Err(Error::unsupported("GROUP BY with a modifier"));
+        }
+        if exprs.is_empty() {
+            return Ok(None);
+        }
+        let calls = self.scope().calls.take();
+        let extras = self.scope().extras.take();
+        self.scope().no_calls = "GROUP BY";
+        let keys = self.group_keys_inner(exprs, items);
+        self.scope().calls = calls;
+        self.scope().extras = extras;
+        keys.map(Some)
+    }
+
+    fn group_keys_inner(&mut self, exprs: &[ast::Expr], items: &[Item]) -> Result<Vec<Expr>> {
+        let mut keys: Vec<Expr> = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            if let ast::Expr::Tuple(inner) = expr {
+                keys.extend(self.group_keys_inner(inner, items)?);
+                continue;
+            }
+            let span = expr.span();
+            if is_useless_key(expr) {
+                let error = Error::new(SqlState::SYNTAX_ERROR, "non-integer constant in GROUP BY");
+                return Err(self.place(span, error));
+            }
+            let chosen = if let Some(number) = ordinal(expr) {
+                Some(self.at(span, at_ordinal(number, items.len(), "GROUP BY"))?)
+            } else if let ast::Expr::Identifier(ident) = expr {
+                // A column of the input goes before a name of the output.
+                let name = fold(ident);
+                let is_column = self.scope().has_column(&name);
+                if is_column { None } else { items.iter().position(|item| item.name == name) }
+            } else {
+                None
+            };
+            let key = match chosen {
+                Some(item) => {
+                    let key = items[item].bound.clone();
+                    if rewrite::has_aggregates(&key.expr) {
+                        let error =
+                            Error::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY");
+                        return Err(self.place(items[item].span, error));
+                    }
+                    key
+                }
+                None => self.expr(expr)?,
+            };
+            let ty = known(key.ty.ty);
+            let key = self.coerce(key, ty.into(), CastContext::Implicit, span)?;
+            if !keys.iter().any(|other| rewrite::same(other, &key)) {
+                keys.push(key);
+            }
+        }
+        Ok(keys)
+    }
+
+    fn distinct_on(&mut self, exprs: &[ast::Expr], items: &mut Vec<Item>, width: usize) -> Result<Vec<usize>> {
+        exprs.iter().map(|expr| self.item_for(expr, items, width, "SELECT DISTINCT ON")).collect()
+    }
+
+    fn order(
+        &mut self,
+        order: &[ast::OrderByExpr],
+        items: &mut Vec<Item>,
+        width: usize,
+        all_distinct: bool,
+    ) -> Result<Vec<SortKey>> {
+        let mut keys = Vec::with_capacity(order.len());
+        let mut flat: Vec<(Cow<'_, ast::Expr>, &ast::OrderByOptions)> = Vec::with_capacity(order.len());
+        for key in order {
+            // A row orders by its parts, NULLs being the greatest values in it.
+            match as_tuple(&key.expr) {
+                Some(parts) if key.options.nulls_first.is_none() => {
+                    flat.extend(parts.iter().map(|part| (Cow::Owned(part.clone()), &key.options)));
+                }
+                _ => flat.push((Cow::Borrowed(&key.expr), &key.options)),
+            }
+        }
+        for (expr, options) in flat {
+            let (descending, nulls_first) = self.at(expr.span(), sort_key_options(options))?;
+            let place = self.item_for(&expr, items, width, "ORDER BY")?;
+            if all_distinct && place >= width {
+                let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+                return Err(self.place(expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
+            }
+            keys.push(SortKey { expr: Expr::Column(place), descending, nulls_first });
+        }
+        Ok(keys)
+    }
+
+    /// The item that a key of ORDER BY means: one of the list by name, number or expression, or one added for it.
+    fn item_for(&mut self, expr: &ast::Expr, items: &mut Vec<Item>, width: usize, clause: &str) -> Result<usize> {
+        if let ast::Expr::Identifier(ident) = expr {
+            let name = fold(ident);
+            let mut named = (0..width).filter(|&index| items[index].name == name);
+            if let Some(first) = named.next() {
+                if named.any(|other| !rewrite::same(&items[other].bound.expr, &items[first].bound.expr)) {
+                    let message = format!("{clause} \"{name}\" is ambiguous");
+                    return Err(self.place(ident.span, Error::new(SqlState::AMBIGUOUS_COLUMN, message)));
+                }
+                return Ok(first);
+            }
+        }
+        if let Some(number) = ordinal(expr) {
+            return self.at(expr.span(), at_ordinal(number, width, clause));
+        }
+        if is_useless_key(expr) {
+            let error = Error::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}"));
+            return Err(self.place(expr.span(), error));
+        }
+        let bound = self.expr(expr)?;
+        if let Some(same) = items.iter().position(|item| rewrite::same(&item.bound.expr, &bound.expr)) {
+            return Ok(same);
+        }
+        let ty = known(bound.ty.ty);
+        let expr_bound = self.coerce(bound, ty.into(), CastContext::Implicit, expr.span())?;
+        let bound = Bound::new(expr_bound, ty);
+        items.push(Item { bound, name: CompactString::default(), origin: None, span: expr.span() });
+        Ok(items.len() - 1)
+    }
+
+    /// RETURNING: items over the scope at hand.
+    pub(in crate::bind) fn returning(&mut self, projection: &[ast::SelectItem]) -> Result<(Vec<Expr>, Vec<Column>)> {
+        self.scope().no_calls = "RETURNING";
+        let mut exprs = Vec::new();
+        let mut columns = Vec::new();
+        for item in self.items(projection)? {
+            let ty = if item.bound.ty.ty == Type::Unknown { Type::Text.into() } else { item.bound.ty };
+            exprs.push(self.coerce(item.bound, ty, CastContext::Implicit, item.span)?);
+            columns.push(Column { name: item.name, ty, origin: item.origin });
+        }
+        Ok((exprs, columns))
+    }
+}
+
+impl Scope {
+    fn has_column(&self, name: &str) -> bool {
+        self.merged.iter().any(|merged| merged.name == name)
+            || self.tables.iter().filter(|table| table.visible).any(|table| {
+                table.columns.iter().zip(&table.hidden).any(|(column, hidden)| !hidden && column.name == name)
+            })
+    }
+}
+
+fn from_column((column, expr): (Column, Expr), span: Span) -> Item {
+    Item { bound: Bound { expr, ty: column.ty }, name: column.name, origin: column.origin, span }
+}
+
+/// DISTINCT ON's columns come first in the order, in whichever order ORDER BY names them.
+fn order_for_distinct_on(order: Vec<SortKey>, on: &[usize]) -> Result<Vec<SortKey>> {
+    let is_on = |key: &SortKey| matches!(key.expr, Expr::Column(place) if on.contains(&place));
+    let leading = order.iter().take_while(|key| is_on(key)).count();
+    let named = on
+        .iter()
+        .filter(|&&place| order[..leading].iter().any(|key| matches!(key.expr, Expr::Column(other) if other == place)));
+    if named.count() < on.len() && leading < order.len() {
+        let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+        return Err(Error::new(SqlState::BAD_COLUMN_REFERENCE, message));
+    }
+    let mut keys = order;
+    for &place in on.iter().rev() {
+        if !keys.iter().any(|key| matches!(key.expr, Expr::Column(other) if other == place)) {
+            keys.insert(0, SortKey { expr: Expr::Column(place), descending: false, nulls_first: false });
+        }
+    }
+    Ok(keys)
+}
+
+/// Whether a key of ORDER BY or GROUP BY is a constant that is no number of a column.
+fn is_useless_key(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(value) if !matches!(value.value, ast::Value::Placeholder(_)))
+        && ordinal(expr).is_none()
+}
