@@ -363,8 +363,12 @@ fn a_snapshot_that_knows_of_more_pages_keeps_the_file_as_long_as_it_is() {
     assert_holds(&db, 4, 1000);
 }
 
+/// Bug: of this test, which took it that records written after a `sync` go to the start of the file. Consequence: when the
+/// background had made the steady point first, they were written before it gave back any space, went by age to the file's
+/// end, and kept it there. Fix: they are written again until they lie at the start; each time the database falls idle.
 #[test]
 fn a_database_that_falls_idle_makes_its_file_shorter() {
+    const TIMES: u32 = 5;
     for policy in [FreeSpace::Lifo, FreeSpace::Fifo, FreeSpace::Lowest] {
         let dir = tempfile::tempdir().unwrap();
         let durability = Durability::Lazy { bytes: 4 << 20, period: Duration::from_millis(20) };
@@ -374,13 +378,18 @@ fn a_database_that_falls_idle_makes_its_file_shorter() {
         let full = file_bytes(dir.path());
         delete(&db, 1000);
         db.sync().unwrap();
-        // What is still in use goes to the start of the file.
-        write(&db, 1, 0..1000);
-        let started = Instant::now();
-        while file_bytes(dir.path()) > full / 3 {
-            assert!(started.elapsed() < Duration::from_secs(20), "{policy:?}: {:#?}", db.stat().unwrap());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let becomes_short = |within: Duration| {
+            let started = Instant::now();
+            while file_bytes(dir.path()) > full / 3 && started.elapsed() < within {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            file_bytes(dir.path()) <= full / 3
+        };
+        let short = (0..TIMES).any(|_| {
+            write(&db, 1, 0..1000);
+            becomes_short(Duration::from_secs(4))
+        });
+        assert!(short, "{policy:?}: {:#?}", db.stat().unwrap());
         assert_holds(&db, 1, 1000);
         db.close().unwrap();
         assert_holds(&open(dir.path(), durability), 1, 1000);
