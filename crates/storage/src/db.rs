@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::disk::{FileDisk, MadeDirs};
-use crate::flusher::{Flusher, LogFlusher};
+use crate::flusher::{Flusher, LogFlusher, Pace};
 use crate::log::{FileLog, Log, LogFile};
 use crate::meta::{META_BYTES, Meta, MetaFault};
 use crate::options::{Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
@@ -42,6 +42,8 @@ const LOCK_FILE: &str = "lock";
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=512 << 20;
 /// At so many times what makes a steady point due, commits make it themselves.
 const OVERDUE: u64 = 4;
+/// In `Sync` mode a steady point comes when nothing was committed for this fraction of the longest time, or for twice that.
+const QUIET_DIVISOR: u32 = 6;
 /// How many times this process has opened a database, and one more.
 static OPENINGS: AtomicU64 = AtomicU64::new(1);
 
@@ -148,14 +150,17 @@ impl Database {
                 let _ = db.0.recovery.set(recovery);
             }
         }
-        let period = match db.0.core.durability {
+        let pace = match db.0.core.durability {
             _ if db.0.core.read_only => None,
-            Durability::Lazy { period, .. } => Some(period),
-            Durability::Sync => Some(db.0.core.log_period),
+            Durability::Lazy { period, .. } => Some(Pace { longest: period, quiet: period }),
+            Durability::Sync => {
+                let longest = db.0.core.log_period;
+                Some(Pace { longest, quiet: longest / QUIET_DIVISOR })
+            }
             Durability::SyncNoLog | Durability::NoSync => None,
         };
-        if let Some(period) = period {
-            let flusher = Flusher::start(&db.0.core, period)?;
+        if let Some(pace) = pace {
+            let flusher = Flusher::start(&db.0.core, pace)?;
             if db.0.core.shared.root().txn > db.0.core.shared.steady() {
                 // What a dead process left gets its steady point in time, too.
                 flusher.committed(false);

@@ -1,8 +1,9 @@
 //! The background threads. One makes the steady points of the modes whose commits are none; another, started by need,
 //! flushes the log for those who wait for a commit without a thread. Both sleep while there is nothing to do.
 //!
-//! The first sleeps without a time limit while nothing is unsteady. The first unsteady commit gives it a deadline; passing
-//! the mode's bound in bytes wakes it at once. After a steady point with nothing committed since, it sleeps for ever again.
+//! The first sleeps without a time limit while nothing is unsteady. The first unsteady commit gives it a deadline, an
+//! earlier one if nothing follows; passing the mode's bound in bytes wakes it at once. After a steady point with nothing
+//! committed since, it sleeps for ever again.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -80,12 +81,62 @@ fn run_log(signal: &(Mutex<Asked>, Condvar), flush: impl Fn()) {
     }
 }
 
+/// When a steady point is due.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    /// So long after the first commit since the last one.
+    pub(crate) longest: Duration,
+    /// So long, or twice that, after the last commit. A page that changes again and again is copied and written once a
+    /// steady point, so who goes on committing is better served by few.
+    pub(crate) quiet: Duration,
+}
+
 #[derive(Default)]
 struct State {
     /// When the first commit since the last steady point came.
     dirty_since: Option<Instant>,
+    /// How long after that it was last looked whether there were others.
+    looked: Duration,
+    /// Whether there were.
+    again: bool,
     over_bound: bool,
     stop: bool,
+}
+
+enum Due {
+    Now,
+    At(Instant),
+    /// Not before something happens.
+    Unknown,
+}
+
+impl State {
+    /// A transaction has committed. Whether the flusher is to know at once.
+    fn committed(&mut self, over: bool, now: impl FnOnce() -> Instant) -> bool {
+        let passed = over && !self.over_bound;
+        self.over_bound |= over;
+        let first = self.dirty_since.is_none();
+        self.again |= !first;
+        self.dirty_since.get_or_insert_with(now);
+        first || passed
+    }
+
+    /// When the next steady point is due, as seen at a moment; looks whether there were other commits if it is time to.
+    fn due(&mut self, pace: Pace, now: Instant) -> Due {
+        let Some(since) = self.dirty_since else { return Due::Unknown };
+        let waited = now.saturating_duration_since(since);
+        if self.over_bound || waited >= pace.longest {
+            return Due::Now;
+        }
+        if waited >= self.looked.saturating_add(pace.quiet) {
+            if !std::mem::take(&mut self.again) {
+                return Due::Now;
+            }
+            self.looked = waited;
+        }
+        // A time that never comes: by bytes alone.
+        since.checked_add(self.looked.saturating_add(pace.quiet).min(pace.longest)).map_or(Due::Unknown, Due::At)
+    }
 }
 
 #[derive(Default)]
@@ -96,13 +147,7 @@ struct Signal {
 
 impl Signal {
     fn committed(&self, over: bool) {
-        let mut state = self.state.lock();
-        let over = over && !state.over_bound;
-        state.over_bound |= over;
-        if state.dirty_since.is_none() {
-            state.dirty_since = Some(Instant::now());
-            self.changed.notify_one();
-        } else if over {
+        if self.state.lock().committed(over, Instant::now) {
             self.changed.notify_one();
         }
     }
@@ -120,11 +165,11 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    pub(crate) fn start(core: &Arc<Core>, period: Duration) -> Result<Self> {
+    pub(crate) fn start(core: &Arc<Core>, pace: Pace) -> Result<Self> {
         let signal: Arc<Signal> = Arc::default();
         let thread = spawn("colibri-steady", core, {
             let (signal, core) = (Arc::clone(&signal), Arc::clone(core));
-            move || run(&signal, period, || core.sync())
+            move || run(&signal, pace, || core.sync())
         })?;
         Ok(Self { signal, thread })
     }
@@ -141,21 +186,14 @@ impl Flusher {
     }
 }
 
-fn run(signal: &Signal, period: Duration, sync: impl Fn() -> Result<()>) {
+fn run(signal: &Signal, pace: Pace, sync: impl Fn() -> Result<()>) {
     let mut state = signal.state.lock();
     while !state.stop {
-        match state.dirty_since {
-            None => signal.changed.wait(&mut state),
-            Some(since) if !state.over_bound && since.elapsed() < period => {
-                match since.checked_add(period) {
-                    Some(deadline) => _ = signal.changed.wait_until(&mut state, deadline),
-                    // A period that never ends: by bytes alone.
-                    None => signal.changed.wait(&mut state),
-                }
-            }
-            Some(_) => {
-                state.dirty_since = None;
-                state.over_bound = false;
+        match state.due(pace, Instant::now()) {
+            Due::Unknown => signal.changed.wait(&mut state),
+            Due::At(deadline) => _ = signal.changed.wait_until(&mut state, deadline),
+            Due::Now => {
+                *state = State { stop: state.stop, ..State::default() };
                 drop(state);
                 let result = sync();
                 state = signal.state.lock();
@@ -163,13 +201,73 @@ fn run(signal: &Signal, period: Duration, sync: impl Fn() -> Result<()>) {
                     Ok(()) => {}
                     // Nothing more to do here: commits say so to whoever asks.
                     Err(Error::Poisoned) => return,
-                    // No room for the free map, say: try again after a period, if nothing else happens.
+                    // No room for the free map, say: try again after a while, if nothing else happens.
                     Err(_) => {
                         state.dirty_since.get_or_insert_with(Instant::now);
                     }
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: Pace = Pace { longest: Duration::from_secs(30), quiet: Duration::from_secs(5) };
+
+    /// The seconds at which a flusher that is never late makes steady points, if commits come at others.
+    fn points(commits: &[u64], over_at: Option<u64>) -> Vec<u64> {
+        let start = Instant::now();
+        let mut state = State::default();
+        let mut points = Vec::new();
+        for second in 0..200 {
+            let now = start + Duration::from_secs(second);
+            if commits.contains(&second) {
+                state.committed(over_at == Some(second), || now);
+            }
+            if let Due::Now = state.due(PACE, now) {
+                points.push(second);
+                state = State::default();
+            }
+        }
+        points
+    }
+
+    #[test]
+    fn steady_points_are_few_while_commits_go_on_and_come_soon_when_they_end() {
+        assert_eq!(points(&[], None), []);
+        assert_eq!(points(&[7], None), [12]);
+        // The commit of second 9 was seen at 12, when there might have been more to come.
+        assert_eq!(points(&[7, 9], None), [17]);
+        assert_eq!(points(&[7, 9, 12, 16], None), [22]);
+        let busy: Vec<u64> = (0..100).collect();
+        assert_eq!(points(&busy, None), [30, 61, 92, 108]);
+        assert_eq!(points(&busy, Some(40)), [30, 40, 71, 102]);
+        // Less often than it is looked: each is the first.
+        assert_eq!(points(&[0, 8, 16, 24], None), [5, 13, 21, 29]);
+    }
+
+    #[test]
+    fn what_is_lazy_is_never_steady_later_than_its_period() {
+        let pace = Pace { quiet: PACE.longest, ..PACE };
+        let start = Instant::now();
+        let mut state = State::default();
+        state.committed(false, || start);
+        state.committed(false, || unreachable!());
+        assert!(matches!(state.due(pace, start + Duration::from_secs(29)), Due::At(at) if at == start + PACE.longest));
+        assert!(matches!(state.due(pace, start + PACE.longest), Due::Now));
+    }
+
+    #[test]
+    fn a_time_that_never_comes_is_not_waited_for() {
+        let pace = Pace { longest: Duration::MAX, quiet: Duration::MAX };
+        let mut state = State::default();
+        state.committed(false, Instant::now);
+        assert!(matches!(state.due(pace, Instant::now()), Due::Unknown));
+        state.committed(true, Instant::now);
+        assert!(matches!(state.due(pace, Instant::now()), Due::Now));
     }
 }
 
@@ -206,7 +304,8 @@ mod models {
             let (signal, steady) = (Arc::clone(&signal), Arc::clone(&steady));
             let (current, points) = (Arc::clone(&current), Arc::clone(&points));
             move || {
-                run(&signal, if over { Duration::MAX } else { Duration::ZERO }, || {
+                let longest = if over { Duration::MAX } else { Duration::ZERO };
+                run(&signal, Pace { longest, quiet: longest }, || {
                     if points.fetch_add(1, Ordering::SeqCst) < failures {
                         return Err(Error::DiskFull { path: "model".into(), bytes_wanted: 1 });
                     }

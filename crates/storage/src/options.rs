@@ -110,7 +110,7 @@ impl Default for Options {
             create: true,
             readers_max: 1024,
             log_bytes: None,
-            log_period: Duration::from_secs(10),
+            log_period: Duration::from_secs(30),
             weak_reads: false,
             tracer: None,
             slow_readers: SlowReaders::Grow,
@@ -192,15 +192,16 @@ impl Options {
         self
     }
 
-    /// How long the log may become in `Sync` mode before a steady point is made, in bytes, from 64 KiB on. By default an
-    /// eighth of the size of the data, but at least 4 MiB and at most 64 MiB.
+    /// How long the log may become in `Sync` mode before a steady point is made, in bytes, from 64 KiB on. By default
+    /// half of the size of the data, but at least 4 MiB and at most 512 MiB.
     #[must_use]
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.log_bytes = Some(bytes);
         self
     }
 
-    /// How long in `Sync` mode the log alone may hold a commit before a steady point is made. Ten seconds by default.
+    /// How long in `Sync` mode the log alone may hold a commit before a steady point is made. Thirty seconds by default.
+    /// When nothing is committed any more, it comes within a third of that.
     #[must_use]
     pub fn log_period(mut self, period: Duration) -> Self {
         self.log_period = period;
