@@ -11,7 +11,7 @@ use compact_str::CompactString;
 
 use crate::aggregates::Aggregate;
 use crate::catalog::{Index, Table};
-use crate::exec::Point;
+use crate::exec::{Point, Reader, UpdateWay};
 use crate::expr::Expr;
 use crate::system::SystemTable;
 use crate::types::ColumnType;
@@ -158,6 +158,8 @@ pub(crate) struct Scan {
     pub(crate) depends: ColumnSet,
     /// About how many rows it gives, for explaining.
     pub(crate) rows: f64,
+    /// Found out with the first run.
+    pub(crate) reader: OnceLock<Reader>,
 }
 
 /// The way to a table's rows.
@@ -337,6 +339,8 @@ pub(crate) struct Update {
     /// Over the source's row with the new values in place of the old. Without queries.
     pub(crate) returning: Option<Vec<Expr>>,
     pub(crate) rules: Arc<TableRules>,
+    /// Found out with the first run.
+    pub(crate) way: OnceLock<UpdateWay>,
 }
 
 /// `DELETE`

@@ -62,6 +62,8 @@ pub(crate) use constraints::validate::{check_table, with_exec};
 pub(crate) use eval::Scope;
 pub(crate) use insert::RowWriter;
 pub(crate) use point::Point;
+pub(crate) use scan::Reader;
+pub(crate) use update::UpdateWay;
 
 /// What the session does for expressions.
 pub(crate) trait SessionCalls {
@@ -248,7 +250,7 @@ impl Run {
             Node::System { .. } => Self::System(series::SystemRun::default()),
             Node::Expand { input, .. } => Self::Expand(Box::new(series::ExpandRun::new(input))),
             Node::RowNumber { input, .. } => Self::RowNumber(Box::new(series::RowNumberRun::new(input))),
-            Node::Scan(scan) => Self::Scan(Box::new(scan::ScanRun::new(scan))),
+            Node::Scan(_) => Self::Scan(Box::new(scan::ScanRun::new())),
             Node::CountRange { .. } => Self::CountRange(scan::CountRun::default()),
             Node::Filter { input, condition } => Self::Filter(Box::new(limit::FilterRun::new(input, condition))),
             Node::Project { input, .. } => Self::Project(Box::new(limit::ProjectRun::new(input))),

@@ -31,7 +31,6 @@ const AHEAD_FIRST: usize = 16;
 
 /// A scan at work.
 pub(crate) struct ScanRun {
-    reader: Reader,
     ranges: Option<Ranges>,
     /// How many ranges were visited to their ends.
     done: usize,
@@ -42,8 +41,9 @@ pub(crate) struct ScanRun {
     ahead: usize,
 }
 
-/// Where rows are, and how they are read.
-enum Reader {
+/// Where rows are, and how they are read: the same in all runs of a plan.
+#[derive(Debug)]
+pub(crate) enum Reader {
     Table { space: Space, rows: RowReader },
     Covering { space: Space, entries: IndexReader },
     Index { space: Space, table_space: Space, rows: RowReader },
@@ -52,6 +52,7 @@ enum Reader {
 /// What a scan is to do, besides where it is.
 #[derive(Clone, Copy)]
 struct Wanted<'p> {
+    reader: &'p Reader,
     table: &'p Table,
     access: &'p Access,
     width: usize,
@@ -101,19 +102,8 @@ impl Reader {
 }
 
 impl ScanRun {
-    pub(super) fn new(scan: &Scan) -> Self {
-        Self::over(&scan.table, &scan.access, &scan.columns)
-    }
-
-    fn over(table: &Table, access: &Access, columns: &[usize]) -> Self {
-        Self {
-            reader: Reader::new(table, access, columns),
-            ranges: None,
-            done: 0,
-            last: None,
-            entries: Entries::default(),
-            ahead: AHEAD_FIRST,
-        }
+    pub(super) fn new() -> Self {
+        Self { ranges: None, done: 0, last: None, entries: Entries::default(), ahead: AHEAD_FIRST }
     }
 
     #[inline]
@@ -127,6 +117,7 @@ impl ScanRun {
     #[inline]
     pub(super) fn step(&mut self, scan: &Scan, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         let wanted = Wanted {
+            reader: scan.reader.get_or_init(|| Reader::new(&scan.table, &scan.access, &scan.columns)),
             table: &scan.table,
             access: &scan.access,
             width: scan.columns.len(),
@@ -155,7 +146,7 @@ impl ScanRun {
             let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, ex.slots, ex.lists);
             let index = if wanted.direction == Direction::Forward { self.done } else { count - 1 - self.done };
             let visited_max = VISITED_MAX.min(ex.cx.budget_rows as usize);
-            let (visited, over) = match (&self.reader, ranges) {
+            let (visited, over) = match (wanted.reader, ranges) {
                 (Reader::Table { space, rows }, Ranges::Points(keys)) => {
                     let row = ex.txn.get(space, &keys[index], wanted.depends)?;
                     if let Some(value) = row {
@@ -330,6 +321,7 @@ fn dangling(index: &Index) -> Error {
 
 /// Looks up rows of a table outside a plan's tree: all its columns, and the hidden number where it has no primary key.
 pub(crate) struct Lookup {
+    reader: Reader,
     run: ScanRun,
     width: usize,
     slots: Vec<Datum>,
@@ -339,7 +331,7 @@ impl Lookup {
     /// `slots` are what the access' and the filter's slots hold.
     pub(crate) fn new(table: &Table, access: &Access, slots: Vec<Datum>) -> Self {
         let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
-        Self { run: ScanRun::over(table, access, &columns), width: columns.len(), slots }
+        Self { reader: Reader::new(table, access, &columns), run: ScanRun::new(), width: columns.len(), slots }
     }
 
     /// Makes sure that the rows it will look at, and which they are, are those of the newest state.
@@ -373,7 +365,8 @@ impl Lookup {
         depends: ColumnSet,
         out: &mut Batch,
     ) -> Result<bool> {
-        let wanted = Wanted { table, access, width: self.width, direction: Direction::Forward, filter, depends };
+        let (reader, width, direction) = (&self.reader, self.width, Direction::Forward);
+        let wanted = Wanted { reader, table, access, width, direction, filter, depends };
         let budget = std::mem::replace(&mut ex.cx.budget_rows, i64::MAX);
         let mut inner =
             Exec { txn: ex.txn, cx: ex.cx, slots: &mut self.slots, statement: ex.statement, lists: ex.lists };

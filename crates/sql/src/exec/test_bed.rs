@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use colibri_txn::{
     Begin, ColumnSet, CommitTicket, Direction, Error as TxnError, IfLocked, KeyRange, LockMode, Patch, Savepoint,
@@ -280,6 +280,7 @@ pub(super) fn scan(table: &Arc<Table>, ranges: KeyRanges, filter: Option<Expr>) 
         filter,
         depends: ColumnSet::ALL,
         rows: 1.0,
+        reader: OnceLock::new(),
     })
 }
 

@@ -1,8 +1,8 @@
 //! Tests of the operators on hand-made and on random plans.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use colibri_txn::{ColumnSet, Direction};
 
@@ -387,6 +387,7 @@ fn ranges_of_keys_find_what_their_conditions_say() {
             filter: random.bool().then(|| compare(CompareOp::Ge, Expr::Column(0), int(0))),
             depends: ColumnSet::ALL,
             rows: 0.0,
+            reader: OnceLock::new(),
         };
         let plan = fragment(Node::Scan(scan), width, 0);
         let slices = How { budget_rows: random.i64(1..5), want: random.usize(1..5), ..How::default() };

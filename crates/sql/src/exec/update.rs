@@ -25,7 +25,8 @@ use crate::plan::{AssignedValue, Assignment, TableRules, Update};
 use crate::record::{self, RowReader};
 use crate::value::Datum;
 
-/// What changing given columns of a table's rows involves: worked out once a statement.
+/// What changing given columns of a table's rows involves: worked out once a plan.
+#[derive(Debug)]
 pub(super) struct ChangePlan {
     pub(super) table: Arc<Table>,
     pub(super) rules: Arc<TableRules>,
@@ -285,7 +286,6 @@ pub(crate) struct UpdateRun {
 struct Updates {
     /// Keys of rows changed, if a row may come more than once.
     seen: Option<HashSet<Key>>,
-    plan: ChangePlan,
     effects: Effects,
     /// The row at hand: as it will be, what is added to it, and what RETURNING sees.
     new: Vec<Datum>,
@@ -293,18 +293,38 @@ struct Updates {
     returning: Vec<Datum>,
 }
 
-impl UpdateRun {
-    pub(super) fn new(update: &Update) -> Self {
+/// How an UPDATE goes about it: the same in all runs of a plan.
+#[derive(Debug)]
+pub(crate) struct UpdateWay {
+    plan: ChangePlan,
+    /// Rows are changed as they come.
+    streams: bool,
+    /// No row comes twice.
+    is_plain: bool,
+}
+
+impl UpdateWay {
+    fn new(update: &Update) -> Self {
         let Update { table, source, assignments, rules, .. } = update;
         let plan = ChangePlan::of(table, rules, assignments);
         let is_assigned = |column: usize| assignments.iter().any(|assignment| assignment.column == column);
         let refers_to_itself = plan.references.iter().any(|&rule| rules.referenced_by[rule].source.id == table.id);
         let streams = !refers_to_itself && is_plain_scan(source, table, &is_assigned) && are_plain(update);
+        Self { plan, streams, is_plain: is_plain_scan(source, table, &|_| false) }
+    }
+
+    fn of(update: &Update) -> &Self {
+        update.way.get_or_init(|| Self::new(update))
+    }
+}
+
+impl UpdateRun {
+    pub(super) fn new(update: &Update) -> Self {
+        let way = UpdateWay::of(update);
         Self {
-            course: Course::new(source, streams),
+            course: Course::new(&update.source, way.streams),
             updates: Updates {
-                seen: (!is_plain_scan(source, table, &|_| false)).then(HashSet::new),
-                plan,
+                seen: (!way.is_plain).then(HashSet::new),
                 effects: Effects::default(),
                 new: Vec::new(),
                 additions: Vec::new(),
@@ -335,7 +355,7 @@ impl Changes for (&Update, &mut Updates) {
 
 impl Updates {
     fn update(&mut self, update: &Update, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
-        let table = &update.table;
+        let (table, plan) = (&update.table, &UpdateWay::of(update).plan);
         let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
         let key = record::row_key(table, row)?;
         if let Some(seen) = &mut self.seen
@@ -343,12 +363,12 @@ impl Updates {
         {
             return Ok(());
         }
-        let mode = if ex.statement.adds_alone { LockMode::Exclusive } else { self.plan.lock_mode() };
-        ex.txn.lock(&self.plan.space, &key, mode, IfLocked::Wait)?;
+        let mode = if ex.statement.adds_alone { LockMode::Exclusive } else { plan.lock_mode() };
+        ex.txn.lock(&plan.space, &key, mode, IfLocked::Wait)?;
         self.new.clear();
         self.new.extend_from_slice(&row[..own_width]);
         assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
-        change_row(ex, &mut self.effects, &self.plan, &key, row, &self.new, &self.additions)?;
+        change_row(ex, &mut self.effects, plan, &key, row, &self.new, &self.additions)?;
         outcome.affected += 1;
         if let Some(exprs) = &update.returning {
             self.returning.clear();

@@ -1,6 +1,6 @@
 //! The way to a table's rows: which key or index, and which range of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use colibri_txn::{ColumnSet, Direction};
 
@@ -418,6 +418,7 @@ impl Planner<'_> {
             filter: rewrite::conjunction(pure),
             depends,
             rows,
+            reader: OnceLock::new(),
         };
         Planned { node: filtered(Node::Scan(scan), impure), layout, rows, order }
     }

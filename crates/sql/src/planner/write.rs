@@ -1,6 +1,6 @@
 //! Planning INSERT, UPDATE and DELETE.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::access::Wanted;
 use super::joins::{Tables, add_needed};
@@ -129,7 +129,7 @@ pub(crate) fn plan_update(bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dy
     }
     let source = source(&mut planner, &bound.relations, &bound.from, bound.filter, &needed)?;
     let source = ahead_of_update(source, width(&bound.relations), &mut assignments, returning.as_mut());
-    let update = Update { table, source, assignments, returning, rules };
+    let update = Update { table, source, assignments, returning, rules, way: OnceLock::new() };
     Ok(fragment(Node::Update(Box::new(update)), planner.slots, columns))
 }
 

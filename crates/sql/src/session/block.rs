@@ -140,12 +140,15 @@ impl Session {
 
     /// Ends a block: what was set for it alone is taken back, all if it did not commit.
     pub(super) fn end_block(&mut self, committed: bool) {
-        if let Some((role, local)) = self.block.role_before.take()
+        if let Some((role, local)) = self.block.role_before
             && (local || !committed)
         {
             self.renew_authority(role);
         }
-        if let Some(before) = self.block.settings_before.take() {
+        let before = self.block.settings_before.take();
+        // Settings say what they mean by the catalogue and the role, too.
+        let is_plain = committed && !self.block.catalog_changed && self.block.role_before.is_none();
+        if let Some(before) = before.filter(|before| !is_plain || !self.own.settings.are_still(before)) {
             if committed {
                 for name in std::mem::take(&mut self.block.local) {
                     self.own.settings.restore(&before, &name);

@@ -105,7 +105,7 @@ const KNOWN: &[Known] = &[
 /// Invariant: `hot` says what the values say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
-    values: BTreeMap<CompactString, String>,
+    values: Arc<BTreeMap<CompactString, String>>,
     /// Defaults of this session: what RESET goes back to.
     defaults: Option<Arc<BTreeMap<CompactString, String>>>,
     hot: Hot,
@@ -126,7 +126,7 @@ pub(crate) struct Hot {
 
 impl Default for Settings {
     fn default() -> Self {
-        let mut settings = Self { values: BTreeMap::new(), defaults: None, hot: Hot::default() };
+        let mut settings = Self { values: Arc::default(), defaults: None, hot: Hot::default() };
         settings.read_hot();
         settings
     }
@@ -297,10 +297,10 @@ impl Settings {
         match value {
             Some(value) => {
                 let usual = usual(&name, value)?;
-                self.values.insert(name.into(), usual);
+                Arc::make_mut(&mut self.values).insert(name.into(), usual);
             }
             None if known(&name).is_none() && !name.contains('.') => return Err(no_such(&name)),
-            None => _ = self.values.remove(name.as_str()),
+            None => _ = Arc::make_mut(&mut self.values).remove(name.as_str()),
         }
         self.read_hot();
         Ok(())
@@ -317,15 +317,22 @@ impl Settings {
 
     /// Sets all to their defaults.
     pub(crate) fn reset_all(&mut self) {
-        self.values.clear();
+        self.values = Arc::default();
         self.read_hot();
+    }
+
+    /// Whether nothing was set since these were cloned from others, or others from these.
+    pub(crate) fn are_still(&self, other: &Self) -> bool {
+        let defaults = |settings: &Self| settings.defaults.as_ref().map(Arc::as_ptr);
+        Arc::ptr_eq(&self.values, &other.values) && defaults(self) == defaults(other)
     }
 
     /// Takes one setting's value from elsewhere.
     pub(crate) fn restore(&mut self, from: &Self, name: &str) {
+        let values = Arc::make_mut(&mut self.values);
         match from.values.get(name) {
-            Some(value) => _ = self.values.insert(name.into(), value.clone()),
-            None => _ = self.values.remove(name),
+            Some(value) => _ = values.insert(name.into(), value.clone()),
+            None => _ = values.remove(name),
         }
         self.read_hot();
     }

@@ -1,8 +1,7 @@
 //! Statements that write, run on plans made by hand.
 
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, LocalTransaction, Store, Transaction};
 use compact_str::{CompactString, format_compact};
@@ -203,6 +202,7 @@ fn scan_of(table: &Arc<Table>, columns: Vec<usize>) -> Scan {
         filter: None,
         depends: ColumnSet::ALL,
         rows: 1.0,
+        reader: OnceLock::new(),
     }
 }
 
@@ -242,6 +242,7 @@ fn update(table: &Arc<Table>, rules: &Arc<TableRules>, filter: Option<Expr>, ass
         assignments,
         returning: None,
         rules: Arc::clone(rules),
+        way: OnceLock::new(),
     }
 }
 
