@@ -2,6 +2,7 @@
 """Results of `colibri bench matrix` as a table for docs/BENCHMARKS.md and as the README's chart.
 
     scripts/benchmark_tables.py table oltp.json
+    scripts/benchmark_tables.py limit limit.json
     scripts/benchmark_tables.py chart oltp.json in-process.json > docs/benchmarks/oltp.svg
 """
 
@@ -44,6 +45,25 @@ def table(path):
                   f"{of['generator']:.1f} | {of['written']:,.0f} |")
 
 
+def limit(path):
+    """Of `--find-max`. A server with fewer CPUs is beside Colibri's with as many."""
+    print("| workload | target | under way | transactions/s | Colibri is | p99 of the runs, ms | CPU of the target, µs |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    runs = json.load(open(path))
+    found = {(run["workload_about"], run["target"]): run["find_max"]["throughput_per_s"] for run in runs}
+    for run in runs:
+        if not run["valid"]:
+            sys.exit(f"{path}: a run of {run['target']} is not valid: {run['reasons']}")
+        name, target, of = run["workload_about"], run["target"], run["find_max"]
+        _, comma, cpus = target.partition(", ")
+        colibri = found.get((name, f"colibri{comma}{cpus}"), found[name, "colibri"])
+        times = "" if target.startswith("colibri") else f"{colibri / of['throughput_per_s']:.2f} ×"
+        held_out = [probe for probe in of["probes"] if probe["held_out"] and probe["knob"] == of["found"]]
+        p99s = ", ".join(f"{us / 1000:.1f}" for us in sorted(probe["p99_us"] for probe in held_out))
+        print(f"| {name} | {target} | {of['found']:.0f} | {of['throughput_per_s']:,.0f} ({of['low_per_s']:,.0f} to "
+              f"{of['high_per_s']:,.0f}) | {times} | {p99s} | {run['cost']['cpu_us_per_txn']:.0f} |")
+
+
 def chart(paths):
     bars = []
     for path in paths:
@@ -67,6 +87,6 @@ def chart(paths):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] not in ("table", "chart"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("table", "limit", "chart"):
         sys.exit(__doc__)
-    table(sys.argv[2]) if sys.argv[1] == "table" else chart(sys.argv[2:])
+    chart(sys.argv[2:]) if sys.argv[1] == "chart" else {"table": table, "limit": limit}[sys.argv[1]](sys.argv[2])
