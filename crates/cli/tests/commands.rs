@@ -601,6 +601,18 @@ fn databases_and_directories_of_servers_are_told_apart() {
     }
     assert_eq!(fs::read_dir(place.path("nest")).expect("a directory").count(), before, "nothing was made in it");
     place.run_well("check nest/databases/birds");
+    for dir in ["nest/birds", "nest/databases", "nest/cluster", "nest/cluster/../birds", "nest/databases/../new/birds"]
+    {
+        place.check_fails(&format!("sql {dir} -c SELECT"), "nest/databases/NAME (birds, postgres)");
+    }
+    for dir in ["nest/databases/birds/birds", "nest/cluster/birds", "birds/eggs/blue"] {
+        place.check_fails(&format!("sql {dir} -c SELECT"), "would be in the directory of the database");
+    }
+    assert_eq!(fs::read_dir(place.path("nest/databases")).expect("a directory").count(), 2, "nothing was made in it");
+    // One beside the others is for the server's next start; one that `..` leads out of the directory to is nothing to it.
+    for dir in ["nest/databases/new", "nest/../outside"] {
+        place.run_well(&format!("sql {dir} -c VALUES(1)"));
+    }
 
     place.check_fails("serve birds --listen 127.0.0.1:0", "birds is one database");
     assert!(!place.path("birds/cluster").exists());
