@@ -629,6 +629,13 @@ fn a_server_that_nobody_could_reach_does_not_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address");
     place.check_fails(&format!("serve nest --listen {address}"), "somebody listens there");
+    place.check_fails(&format!("serve nest --listen 127.0.0.1:0 --metrics {address}"), "somebody listens there");
+    place.check_fails("serve nest --listen 0.0.0.0:0", "give --auth scram-sha-256");
+    assert!(!place.path("nest").exists(), "nothing is made for a server that cannot start");
+    fs::create_dir(place.path("notes")).expect("a directory");
+    fs::write(place.path("notes/today"), "").expect("a file");
+    place.check_fails("serve notes --listen 127.0.0.1:0", "holds other things (today). Give an empty directory");
+    assert_eq!(fs::read_dir(place.path("notes")).expect("a directory").count(), 1, "nothing was made in it");
 }
 
 #[test]
@@ -636,7 +643,7 @@ fn a_server_names_the_file_that_it_does_not_find() {
     let place = Place::new();
     let words = "serve nest --listen 127.0.0.1:0 --tls-cert no.crt --tls-key no.key";
     place.check_fails(words, "cannot read the certificate no.crt");
-    assert!(!place.path("nest").exists(), "nothing is made for a server that cannot start");
     let words = "serve nest --listen 127.0.0.1:0 --auth scram-sha-256 --password-file no.txt";
     place.check_fails(words, "cannot take a password from no.txt");
+    assert!(!place.path("nest").exists(), "nothing is made for a server that cannot start");
 }
