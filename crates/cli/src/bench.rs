@@ -41,7 +41,12 @@ enum Bench {
     #[command(after_help = "Examples:\n  colibri bench stock --workload put-rand-order --duration 10s\n  \
                             colibri bench stock --find-max --p99 25ms --rounds 5")]
     Stock(StockArgs),
-    #[command(after_help = "Example:\n  colibri bench script --file transfer.sql --setup accounts.sql --clients 8")]
+    #[command(after_help = "Example:\n  \
+                            echo 'CREATE TABLE accounts (id int PRIMARY KEY, cents int);\n  \
+                            INSERT INTO accounts SELECT n, 0 FROM generate_series(1, 1000) AS s (n);' > accounts.sql\n  \
+                            printf '%s\\n' '\\set id random(1, 1000)' \\\n    \
+                            'UPDATE accounts SET cents = cents + 1 WHERE id = :id' > payment.sql\n  \
+                            colibri bench script --setup accounts.sql --file payment.sql --clients 8")]
     Script(ScriptArgs),
     #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n  \

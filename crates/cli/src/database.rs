@@ -1,6 +1,6 @@
 //! Opening the database that a command works on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use colibri::{Database, Options};
 
@@ -24,15 +24,49 @@ pub(crate) fn open(dir: &Path, options: &Options) -> Result<Database> {
     Ok(db)
 }
 
-/// A server's directory is not a database. One would be made in it, and be empty, to somebody's surprise.
+/// A server's directory is not a database, and neither is what lies beside its databases or in one of them. One would be
+/// made there, and be empty, to somebody's surprise.
 fn ensure_not_of_a_server(dir: &Path) -> Result<()> {
-    if is_database(dir) || !is_of_a_server(dir) {
+    if is_database(dir) {
         return Ok(());
     }
+    let path = resolved(dir);
+    for outer in path.ancestors() {
+        // The nearest that is something says what `dir` is.
+        if is_of_a_server(outer) {
+            return match path.parent() == Some(&outer.join("databases")) {
+                true => Ok(()),
+                false => Err(of_a_server(if outer == path { dir } else { outer })),
+            };
+        }
+        if is_database(outer) {
+            return Err(Failure::InADatabase { dir: dir.to_owned(), database: outer.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+fn of_a_server(dir: &Path) -> Failure {
     let entries = dir.join("databases").read_dir().into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
-    Err(Failure::OfAServer { dir: dir.to_owned(), names })
+    Failure::OfAServer { dir: dir.to_owned(), names }
+}
+
+/// A path from the root without symbolic links and `..`, as far as it is there.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let resolve = |outer: &Path| Some(outer.canonicalize().ok()?.join(absolute.strip_prefix(outer).ok()?));
+    absolute.ancestors().find_map(resolve).unwrap_or(absolute.clone())
+}
+
+/// Refuses the directory in which a server keeps what is common to its databases: it is no database for SQL.
+pub(crate) fn ensure_for_sql(dir: &Path) -> Result<()> {
+    let path = resolved(dir);
+    match path.parent() {
+        Some(server) if path.ends_with("cluster") && is_of_a_server(server) => Err(of_a_server(server)),
+        _ => Ok(()),
+    }
 }
 
 /// Whether there is a database in a directory.

@@ -39,6 +39,13 @@ pub(crate) enum Failure {
         dir = dir.display()
     )]
     OfAServer { dir: PathBuf, names: Vec<String> },
+    /// A new database in the directory of another.
+    #[error(
+        "{dir} would be in the directory of the database {database}: give that one, or a directory elsewhere",
+        dir = dir.display(),
+        database = database.display()
+    )]
+    InADatabase { dir: PathBuf, database: PathBuf },
     /// A database where a server's directory has to be.
     #[error(
         "{dir} is one database, and a server's directory holds several: make a new directory with `databases` in it, move {dir} there, \

@@ -601,6 +601,18 @@ fn databases_and_directories_of_servers_are_told_apart() {
     }
     assert_eq!(fs::read_dir(place.path("nest")).expect("a directory").count(), before, "nothing was made in it");
     place.run_well("check nest/databases/birds");
+    for dir in ["nest/birds", "nest/databases", "nest/cluster", "nest/cluster/../birds", "nest/databases/../new/birds"]
+    {
+        place.check_fails(&format!("sql {dir} -c SELECT"), "nest/databases/NAME (birds, postgres)");
+    }
+    for dir in ["nest/databases/birds/birds", "nest/cluster/birds", "birds/eggs/blue"] {
+        place.check_fails(&format!("sql {dir} -c SELECT"), "would be in the directory of the database");
+    }
+    assert_eq!(fs::read_dir(place.path("nest/databases")).expect("a directory").count(), 2, "nothing was made in it");
+    // One beside the others is for the server's next start; one that `..` leads out of the directory to is nothing to it.
+    for dir in ["nest/databases/new", "nest/../outside"] {
+        place.run_well(&format!("sql {dir} -c VALUES(1)"));
+    }
 
     place.check_fails("serve birds --listen 127.0.0.1:0", "birds is one database");
     assert!(!place.path("birds/cluster").exists());
@@ -617,6 +629,13 @@ fn a_server_that_nobody_could_reach_does_not_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address");
     place.check_fails(&format!("serve nest --listen {address}"), "somebody listens there");
+    place.check_fails(&format!("serve nest --listen 127.0.0.1:0 --metrics {address}"), "somebody listens there");
+    place.check_fails("serve nest --listen 0.0.0.0:0", "give --auth scram-sha-256");
+    assert!(!place.path("nest").exists(), "nothing is made for a server that cannot start");
+    fs::create_dir(place.path("notes")).expect("a directory");
+    fs::write(place.path("notes/today"), "").expect("a file");
+    place.check_fails("serve notes --listen 127.0.0.1:0", "holds other things (today). Give an empty directory");
+    assert_eq!(fs::read_dir(place.path("notes")).expect("a directory").count(), 1, "nothing was made in it");
 }
 
 #[test]
@@ -624,7 +643,7 @@ fn a_server_names_the_file_that_it_does_not_find() {
     let place = Place::new();
     let words = "serve nest --listen 127.0.0.1:0 --tls-cert no.crt --tls-key no.key";
     place.check_fails(words, "cannot read the certificate no.crt");
-    assert!(!place.path("nest").exists(), "nothing is made for a server that cannot start");
     let words = "serve nest --listen 127.0.0.1:0 --auth scram-sha-256 --password-file no.txt";
     place.check_fails(words, "cannot take a password from no.txt");
+    assert!(!place.path("nest").exists(), "nothing is made for a server that cannot start");
 }

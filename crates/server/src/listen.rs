@@ -9,11 +9,13 @@ use std::{fs, io};
 use colibri_runtime::net::{TcpListener, UnixListener};
 use colibri_runtime::{Pool, sleep, spawn};
 
+use crate::cluster::make_dir;
 use crate::error::ServeError;
 use crate::link::Socket;
+use crate::options::Options;
 
 /// The port of a Unix socket if there is no TCP port: PostgreSQL's.
-pub(crate) const PORT: u16 = 5432;
+const PORT: u16 = 5432;
 
 /// A socket that clients connect to.
 #[derive(Debug)]
@@ -51,6 +53,58 @@ pub(crate) fn addresses(text: &str) -> Result<Vec<SocketAddr>, ServeError> {
         "*" => Ok(vec![SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)]),
         _ => Err(bad()),
     }
+}
+
+/// All that a server listens with. It is opened before anything is made in the server's directory: a server that
+/// cannot start leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    /// For PostgreSQL's clients.
+    pub(crate) clients: Vec<Listener>,
+    /// For metrics and the dashboard.
+    pub(crate) metrics: Vec<Listener>,
+}
+
+impl Sockets {
+    pub(crate) fn open(options: &Options) -> Result<Self, ServeError> {
+        let mut clients = Listener::activated()?;
+        // Where systemd listens nobody else has to.
+        if clients.is_empty() {
+            for text in &options.listen {
+                for address in addresses(text)? {
+                    match Listener::tcp(address) {
+                        Ok(listener) => clients.push(listener),
+                        // A machine may have no IPv6.
+                        Err(_) if text.starts_with("localhost") && !clients.is_empty() => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        if let Some(open) = clients.iter().find(|listener| !listener.is_local())
+            && options.auth.is_none()
+        {
+            return Err(ServeError::Open(open.name()));
+        }
+        if let Some(dir) = &options.socket_dir {
+            if *dir == options.dir {
+                make_dir(dir).map_err(ServeError::system("cannot make the server's directory"))?;
+            }
+            clients.push(Listener::unix(dir, port(&clients))?);
+        }
+        let addresses = options.metrics.as_deref().map_or_else(|| Ok(Vec::new()), addresses)?;
+        let metrics = addresses.into_iter().map(Listener::tcp).collect::<Result<_, _>>()?;
+        Ok(Self { clients, metrics })
+    }
+
+    /// The port that clients name.
+    pub(crate) fn port(&self) -> u16 {
+        port(&self.clients)
+    }
+}
+
+fn port(listeners: &[Listener]) -> u16 {
+    listeners.iter().find_map(Listener::port).unwrap_or(PORT)
 }
 
 impl Listener {

@@ -1,7 +1,7 @@
 //! A server from its start to its end.
 //!
 //! ```text
-//! directory ─ listeners ─ ready ─► accept … ─► told to end ─► 1 nobody new  2 sessions end  3 databases close
+//! claim ─ sockets ─ directory ─ ready ─► accept … ─► told to end ─► 1 nobody new  2 sessions end  3 databases close
 //! ```
 //!
 //! | told by | sessions end |
@@ -25,11 +25,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::auth::Auth;
 use crate::clock::Clock;
-use crate::cluster::Directory;
+use crate::cluster::{Claim, Directory};
 use crate::connection;
 use crate::counts::Counts;
 use crate::error::ServeError;
-use crate::listen::{self, Listener, PORT};
+use crate::listen::{self, Listener, Sockets};
 use crate::log::Log;
 use crate::machine;
 use crate::options::Options;
@@ -77,13 +77,15 @@ pub fn serve(options: Options) -> Result<(), ServeError> {
 
 async fn run(options: Options, log: Log) -> Result<(), ServeError> {
     machine::allow_descriptors(options.connections_max as u64 + DESCRIPTORS_BESIDE);
-    let server = Server::open(options, log)?;
-    let listeners: Vec<Arc<Listener>> = server.listen()?.into_iter().map(Arc::new).collect();
-    let names: Vec<String> = listeners.iter().map(|listener| listener.name()).collect();
-    let metrics = server.listen_for_metrics()?;
+    let claim = Claim::new(&options.dir)?;
+    let sockets = Sockets::open(&options)?;
+    let server = Server::open(options, claim, log)?;
+    server.show_sockets(&sockets);
     server.hear_signals()?;
+    server.say_ready(&sockets);
+    let listeners: Vec<Arc<Listener>> = sockets.clients.into_iter().map(Arc::new).collect();
     let mut accepting = server.accept(&listeners);
-    server.say_ready(&names, metrics.as_deref());
+    server.serve_metrics(sockets.metrics);
     machine::notify("READY=1");
     let ending = loop {
         let told = server.until_told().await;
@@ -122,22 +124,25 @@ struct Server {
 }
 
 impl Server {
-    fn open(options: Options, log: Log) -> Result<Self, ServeError> {
+    fn open(options: Options, claim: Claim, log: Log) -> Result<Self, ServeError> {
         let clock = Clock::new();
         let registry = Arc::new(Registry::new(clock));
         let storage = colibri_storage::Options::new()
             .readers_max((options.connections_max as u32).saturating_mul(2).clamp(1_024, 1 << 20));
         let user = machine::user_name();
         let superusers: Vec<&str> = user.iter().map(String::as_str).collect();
-        // First: a wrong path makes no directory.
+        // What can be wrong comes first: a server that cannot start makes nothing.
         let certificate = match &options.tls {
             Some((certificates, key)) => Some(Arc::new(Certificate::load(certificates, key)?)),
             None => None,
         };
+        let password = options.password_file.as_deref().map(read_password).transpose()?;
         let directory =
-            Directory::open(&options.dir, &superusers, storage, options.database_keep, Arc::clone(&registry), clock)?;
-        if let Some(file) = &options.password_file {
-            set_password(&directory, file, log)?;
+            Directory::open(claim, &superusers, storage, options.database_keep, Arc::clone(&registry), clock)?;
+        if let Some(password) = password
+            && directory.set_first_password(&password)?
+        {
+            log.info("password_set", &[("role", &"postgres")]);
         }
         directory.set("max_connections", options.connections_max);
         directory.set("data_directory", options.dir.display());
@@ -159,38 +164,16 @@ impl Server {
         Ok(Self { shared, ending: Arc::new(AtomicU8::new(Ending::No as u8)) })
     }
 
-    /// Opens the sockets that clients connect to.
-    fn listen(&self) -> Result<Vec<Listener>, ServeError> {
-        let options = &self.shared.options;
-        let mut listeners = Listener::activated()?;
-        // Where systemd listens nobody else has to.
-        if listeners.is_empty() {
-            for text in &options.listen {
-                for address in listen::addresses(text)? {
-                    match Listener::tcp(address) {
-                        Ok(listener) => listeners.push(listener),
-                        // A machine may have no IPv6.
-                        Err(_) if text.starts_with("localhost") && !listeners.is_empty() => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-        }
-        if let Some(open) = listeners.iter().find(|listener| !listener.is_local())
-            && options.auth.is_none()
-        {
-            return Err(ServeError::Open(open.name()));
-        }
-        let port = listeners.iter().find_map(Listener::port).unwrap_or(PORT);
-        if let Some(dir) = &options.socket_dir {
-            listeners.push(Listener::unix(dir, port)?);
-            self.shared.directory.set("unix_socket_directories", dir.display());
+    /// Says to clients where the server listens.
+    fn show_sockets(&self, sockets: &Sockets) {
+        let directory = &self.shared.directory;
+        if let Some(dir) = &self.shared.options.socket_dir {
+            directory.set("unix_socket_directories", dir.display());
         }
         let hosts: Vec<String> =
-            listeners.iter().filter(|listener| listener.port().is_some()).map(Listener::name).collect();
-        self.shared.directory.set("listen_addresses", hosts.join(","));
-        self.shared.directory.set("port", port);
-        Ok(listeners)
+            sockets.clients.iter().filter(|listener| listener.port().is_some()).map(Listener::name).collect();
+        directory.set("listen_addresses", hosts.join(","));
+        directory.set("port", sockets.port());
     }
 
     /// Lets clients in.
@@ -216,25 +199,22 @@ impl Server {
             && self.shared.counts.connections.get() == connected
     }
 
-    /// Serves metrics, if somebody wants them; where.
-    fn listen_for_metrics(&self) -> Result<Option<String>, ServeError> {
-        let Some(text) = &self.shared.options.metrics else { return Ok(None) };
-        let mut names = Vec::new();
-        for address in listen::addresses(text)? {
-            let listener = Listener::tcp(address)?;
-            names.push(listener.name());
+    /// Serves metrics.
+    fn serve_metrics(&self, listeners: Vec<Listener>) {
+        for listener in listeners {
             let shared = Arc::clone(&self.shared);
             drop(listen::accept_all(Arc::new(listener), self.shared.log, move |socket| {
                 drop(spawn(Pool::Batch, crate::http::serve(Arc::clone(&shared), socket)));
             }));
         }
-        Ok(Some(names.join(",")))
     }
 
-    fn say_ready(&self, names: &[String], metrics: Option<&str>) {
+    fn say_ready(&self, sockets: &Sockets) {
+        let names = |listeners: &[Listener]| listeners.iter().map(Listener::name).collect::<Vec<_>>().join(",");
+        let metrics = if sockets.metrics.is_empty() { "none".to_owned() } else { names(&sockets.metrics) };
         let fields: [(&str, &dyn std::fmt::Display); 5] = [
-            ("listen", &names.join(",")),
-            ("metrics", &metrics.unwrap_or("none")),
+            ("listen", &names(&sockets.clients)),
+            ("metrics", &metrics),
             ("dir", &self.shared.options.dir.display()),
             ("auth", &self.shared.auth.name()),
             ("pid", &std::process::id()),
@@ -335,17 +315,14 @@ impl Server {
     }
 }
 
-fn set_password(directory: &Directory, file: &Path, log: Log) -> Result<(), ServeError> {
+/// The first line of a file.
+fn read_password(file: &Path) -> Result<String, ServeError> {
     let bad = |source| ServeError::PasswordFile { path: file.display().to_string(), source };
     let text = fs::read_to_string(file).map_err(bad)?;
-    let password = text.lines().next().unwrap_or_default();
-    if password.is_empty() {
-        return Err(bad(io::Error::new(io::ErrorKind::InvalidData, "its first line is empty")));
+    match text.lines().next() {
+        None | Some("") => Err(bad(io::Error::new(io::ErrorKind::InvalidData, "its first line is empty"))),
+        Some(password) => Ok(password.to_owned()),
     }
-    if directory.set_first_password(password)? {
-        log.info("password_set", &[("role", &"postgres")]);
-    }
-    Ok(())
 }
 
 /// Reads certificates again; connections that begin from now on have the new ones.

@@ -5,7 +5,6 @@
 //!
 //! A commit publishes a root; the log or a steady point makes a published root survive the system's crash.
 
-use std::fs::{self, File};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,11 +13,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::disk::{FileDisk, MadeDirs};
+use crate::disk::FileDisk;
 use crate::flusher::{Flusher, LogFlusher, Pace};
 use crate::log::{FileLog, Log, LogFile};
-use crate::meta::{META_BYTES, Meta, MetaFault};
-use crate::options::{Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
+use crate::meta::Meta;
+use crate::options::{Durability, FreeSpace, Options};
 use crate::page::{PageId, TxnId};
 use crate::pager::Pager;
 use crate::recovery::Recovery;
@@ -31,7 +30,10 @@ use crate::ticket::Ticket;
 use crate::trace::{Tracer, WriteKind, WriteTrace};
 use crate::txn::WriteTxn;
 use crate::workspace::{Workspace, WorkspaceGuard, Writers};
-use crate::{Error, FORMAT_VERSION, Result};
+use crate::{Error, Result};
+
+mod files;
+pub(crate) use files::random_id;
 
 /// The file with the pages.
 const DATA_FILE: &str = "data";
@@ -370,7 +372,7 @@ impl Database {
     }
 
     pub(crate) fn image_of_new(page_size: u32) -> Vec<u8> {
-        new_image(page_size)
+        files::new_image(page_size)
     }
 }
 
@@ -441,17 +443,10 @@ impl Drop for Handle {
     }
 }
 
-/// What `open` finds in the directory.
-struct Found {
-    file: File,
-    writable: bool,
-    page_size: u32,
-}
-
 impl Core {
     fn open(dir: &Path, options: &Options) -> Result<(Self, bool)> {
         let data_path = dir.join(DATA_FILE);
-        let found = find_or_create(dir, &data_path, options)?;
+        let found = files::find_or_create(dir, &data_path, options)?;
         let identity = Identity::of(&found.file).map_err(|e| Error::io("cannot look at", &data_path, e))?;
         let lock_path = dir.join(LOCK_FILE);
         let logged = (!options.read_only).then_some(options.durability == Durability::Sync);
@@ -723,122 +718,6 @@ impl Core {
 fn is_refusal(error: &std::io::Error) -> bool {
     use std::io::ErrorKind;
     matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::NotFound)
-}
-
-fn find_or_create(dir: &Path, data_path: &Path, options: &Options) -> Result<Found> {
-    let opened = File::options().read(true).write(!options.read_only).open(data_path);
-    let file = match opened {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            if options.read_only || !options.create {
-                return Err(Error::NotFound { path: dir.into() });
-            }
-            create(dir, data_path, options)?;
-            File::options()
-                .read(true)
-                .write(true)
-                .open(data_path)
-                .map_err(|e| Error::io("cannot open", data_path, e))?
-        }
-        Err(e) if !options.read_only => return Err(Error::io("cannot open for writing", data_path, e)),
-        Err(e) => return Err(Error::io("cannot open", data_path, e)),
-    };
-    let page_size = read_page_size(&file, data_path)?;
-    if let Some(wanted) = options.page_size
-        && wanted != page_size
-    {
-        return Err(Error::PageSizeMismatch { found: page_size, wanted });
-    }
-    Ok(Found { file, writable: !options.read_only, page_size })
-}
-
-/// The page size, from whichever meta page is whole.
-fn read_page_size(file: &File, path: &Path) -> Result<u32> {
-    use std::os::unix::fs::FileExt;
-    let mut bytes = vec![0; META_BYTES];
-    let mut damaged = None;
-    let mut read = false;
-    let second_pages = (PAGE_SIZE_MIN.trailing_zeros()..=PAGE_SIZE_MAX.trailing_zeros()).map(|shift| 1 << shift);
-    for offset in std::iter::once(0).chain(second_pages) {
-        match file.read_exact_at(&mut bytes, offset) {
-            Ok(()) => read = true,
-            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => continue,
-            Err(e) => return Err(Error::io("cannot read", path, e)),
-        }
-        match Meta::decode(&bytes, u32::from(offset > 0)) {
-            Ok(meta) if offset == 0 || u64::from(meta.page_size) == offset => return Ok(meta.page_size),
-            Ok(_) | Err(MetaFault::NotColibri) => {}
-            Err(MetaFault::Newer(found)) => {
-                return Err(Error::NewerFormat { path: path.into(), found, supported: FORMAT_VERSION });
-            }
-            Err(MetaFault::Damaged(reason)) => damaged = Some(reason),
-        }
-    }
-    match damaged {
-        Some(reason) => Err(Error::Corrupted { page: PageId(0), reason }),
-        None => {
-            let reason = if read { "it has no meta page" } else { "it is empty, or too short for a meta page" };
-            Err(Error::NotADatabase { path: path.into(), reason })
-        }
-    }
-}
-
-/// Makes a database: under another name first, so that a crash leaves none rather than half of one.
-fn create(dir: &Path, data_path: &Path, options: &Options) -> Result<()> {
-    let made = MadeDirs::make(dir)?;
-    // A name that no other opening uses, of this process or another: it would write to a file that is in use.
-    let id = u128::from_le_bytes(random_id());
-    let new_path = dir.join(format!("{DATA_FILE}.new.{id:032x}"));
-    let result = write_new(&new_path, dir, data_path, options).and_then(|()| {
-        // If another process was faster, its database is as good.
-        match fs::hard_link(&new_path, data_path) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("cannot create", data_path, e)),
-            _ => Ok(()),
-        }
-    });
-    let _ = fs::remove_file(&new_path);
-    let result = result.and_then(|()| made.flush());
-    if result.is_err() {
-        made.remove();
-    }
-    result
-}
-
-/// Writes an empty database to a new file that is to become `data_path` in `dir`.
-fn write_new(path: &Path, dir: &Path, data_path: &Path, options: &Options) -> Result<()> {
-    use std::os::unix::fs::FileExt;
-    let page_size = options.page_size.unwrap_or(PAGE_SIZE_MIN);
-    let bytes = options.size_initial.max(2 * u64::from(page_size)).next_multiple_of(u64::from(page_size));
-    let no_room = |action| move |e| crate::disk::no_room(action, data_path, bytes, e);
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(|e| crate::disk::no_room("cannot create a database in", dir, bytes, e))?;
-    crate::disk::allocate(&file, 0, bytes).map_err(no_room("cannot allocate"))?;
-    file.write_all_at(&new_image(page_size), 0).map_err(no_room("cannot write"))?;
-    file.sync_all().map_err(no_room("cannot flush"))
-}
-
-/// The two meta pages of a database with nothing in it.
-fn new_image(page_size: u32) -> Vec<u8> {
-    let meta = Meta { page_size, page_count: 2, database_id: random_id(), clean: true, ..Meta::default() };
-    let mut image = vec![0; 2 * page_size as usize];
-    for slot in 0..2 {
-        let at = slot as usize * page_size as usize;
-        image[at..at + META_BYTES].copy_from_slice(&meta.encode(slot));
-    }
-    image
-}
-
-pub(crate) fn random_id() -> [u8; 16] {
-    use std::hash::{BuildHasher, RandomState};
-    let half = || RandomState::new().hash_one(std::time::SystemTime::now()).to_le_bytes();
-    let mut id = [0; 16];
-    id[..8].copy_from_slice(&half());
-    id[8..].copy_from_slice(&half());
-    id
 }
 
 #[cfg(test)]

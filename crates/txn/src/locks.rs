@@ -185,7 +185,7 @@ impl Waiter {
 
 /// All row locks of a store.
 pub(crate) struct LockTable {
-    hasher: ahash::RandomState,
+    hasher: foldhash::quality::RandomState,
     shards: Box<[Shard]>,
     waits: Mutex<HashMap<OwnerId, LockName>>,
     next_owner: AtomicU64,
@@ -204,7 +204,7 @@ enum Asked {
 impl LockTable {
     pub(crate) fn new() -> Self {
         Self {
-            hasher: ahash::RandomState::new(),
+            hasher: foldhash::quality::RandomState::default(),
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             waits: Mutex::default(),
             next_owner: AtomicU64::new(1),

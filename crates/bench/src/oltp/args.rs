@@ -177,15 +177,16 @@ impl Knob {
 pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
     let split = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
+    let bad = || "give a number with a unit (us, ms, s, m, h), such as 60s".to_owned();
     let seconds = match unit {
         "us" => 1e-6,
         "ms" => 1e-3,
-        "s" | "" => 1.0,
+        "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err(format!("{unit:?} is no unit: us, ms, s, m, h are")),
+        _ => return Err(bad()),
     };
-    let number: f64 = number.trim().parse().map_err(|_| format!("{number:?} is no number"))?;
+    let number: f64 = number.trim().parse().map_err(|_| bad())?;
     Duration::try_from_secs_f64(number * seconds).map_err(|e| e.to_string())
 }
 
@@ -284,8 +285,8 @@ mod tests {
         let parsed = |text| duration(text).ok();
         assert_eq!(parsed("60s"), Some(Duration::from_secs(60)));
         assert_eq!((parsed("25ms"), parsed("2m")), (Some(Duration::from_millis(25)), Some(Duration::from_secs(120))));
-        assert_eq!((parsed("1.5h"), parsed("7")), (Some(Duration::from_secs(5400)), Some(Duration::from_secs(7))));
-        assert_eq!((parsed("10y"), parsed("s"), parsed("-1s")), (None, None, None));
+        assert_eq!((parsed("1.5h"), parsed("0s")), (Some(Duration::from_secs(5400)), Some(Duration::ZERO)));
+        assert_eq!((parsed("10y"), parsed("s"), parsed("-1s"), parsed("7")), (None, None, None, None));
     }
 
     #[test]

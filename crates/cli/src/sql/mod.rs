@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use colibri::{Durability, Options, sql};
 
-use crate::database::open;
+use crate::database::{ensure_for_sql, open};
 use crate::failure::{Failure, Result};
 use crate::version;
 use format::Format;
@@ -105,6 +105,7 @@ pub(crate) fn run(args: &SqlArgs) -> Result<()> {
     for path in &args.files {
         scripts.push((path, if path == Path::new("-") { None } else { Some(open_script(path)?) }));
     }
+    ensure_for_sql(&args.dir)?;
     let storage = open(&args.dir, &Options::new().durability(args.durability.durability()))?;
     let db = sql::Database::with_storage(storage)
         .map_err(|source| Failure::Sql { dir: args.dir.clone(), source: Box::new(source) })?;

@@ -42,6 +42,9 @@ const IN_USE: SqlState = SqlState("55006");
 /// Where a database goes that is being dropped.
 const DROPPED: &str = ".dropped-";
 const NAME_BYTES_MAX: usize = 63;
+/// The file that says which process serves a directory. It is the first that a server makes there.
+const LOCK_FILE: &str = "server.lock";
+const NAMES_SHOWN_MAX: usize = 5;
 
 /// A server's directory.
 pub(crate) struct Directory {
@@ -94,7 +97,7 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Makes a directory that only its owner may look into.
-fn make_dir(path: &Path) -> io::Result<()> {
+pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
@@ -104,32 +107,83 @@ fn sync_dir(path: &Path) -> io::Result<()> {
     fs::File::open(path)?.sync_all()
 }
 
+/// A directory that is, or can become, that of this server. Nothing is made in it yet.
+pub(crate) struct Claim {
+    dir: PathBuf,
+    /// Of a directory that has been served before.
+    lock: Option<DirectoryLock>,
+}
+
+impl Claim {
+    /// # Errors
+    /// 55006 if another server has the directory, 42809 if it holds something else, 58030 of the disk.
+    pub(crate) fn new(dir: &Path) -> Result<Self> {
+        let wrong = |message: String| Error::new(SqlState::WRONG_OBJECT_TYPE, message);
+        if dir.join("data").exists() {
+            return Err(wrong(format!("{} is a database, and not the directory of a server", dir.display()))
+                .hint("Give another directory, and move this one to `databases/NAME` in it."));
+        }
+        if dir.join(LOCK_FILE).exists() {
+            return Ok(Self { dir: dir.to_owned(), lock: Some(lock_server(dir)?) });
+        }
+        let foreign = if dir.join("cluster/data").exists() { Vec::new() } else { foreign_names(dir)? };
+        if !foreign.is_empty() {
+            let (dir, names) = (dir.display(), foreign.join(", "));
+            return Err(wrong(format!("{dir} is not the directory of a server, and holds other things ({names})"))
+                .hint("Give an empty directory, or one that is not there yet."));
+        }
+        Ok(Self { dir: dir.to_owned(), lock: None })
+    }
+}
+
+fn lock_server(dir: &Path) -> Result<DirectoryLock> {
+    let taken = |who: &str| Error::new(IN_USE, format!("{} is served {who}", dir.display()));
+    DirectoryLock::take(&dir.join(LOCK_FILE), taken)
+}
+
+/// What is in a directory, a few names of it, that does not belong there before the first start. What does: databases
+/// put there by hand, what is hidden, and what file systems have at their root.
+fn foreign_names(dir: &Path) -> Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(io_error("cannot read", dir))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(io_error("cannot read", dir))?.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') && !["databases", "cluster", "lost+found"].contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    if names.len() > NAMES_SHOWN_MAX {
+        names.truncate(NAMES_SHOWN_MAX);
+        names.push("…".to_owned());
+    }
+    Ok(names)
+}
+
 impl Directory {
     /// Opens a server's directory, and makes a new one if there is none.
     ///
     /// # Errors
     /// 55006 if another server has it; 58030 and others of the disk.
     pub(crate) fn open(
-        dir: &Path,
+        claim: Claim,
         superusers: &[&str],
         options: Options,
         keep: Duration,
         registry: Arc<Registry>,
         clock: Clock,
     ) -> Result<Arc<Self>> {
-        make_dir(dir).map_err(io_error("cannot make", dir))?;
-        if dir.join("data").exists() {
-            let message = format!("{} is a database, and not the directory of a server", dir.display());
-            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
-                .hint("Give another directory, and move this one to `databases/NAME` in it."));
-        }
-        let taken = |who: &str| Error::new(IN_USE, format!("{} is served {who}", dir.display()));
-        let lock = DirectoryLock::take(&dir.join("server.lock"), taken)?;
+        let Claim { dir, lock } = claim;
+        make_dir(&dir).map_err(io_error("cannot make", &dir))?;
+        let lock = lock.map_or_else(|| lock_server(&dir), Ok)?;
         let databases_dir = dir.join("databases");
         make_dir(&databases_dir).map_err(io_error("cannot make", &databases_dir))?;
         let (records, loaded) = Records::open(&dir.join("cluster"), superusers)?;
         let directory = Self {
-            dir: dir.to_owned(),
+            dir,
             records,
             roles: RwLock::new(Arc::new(loaded.roles)),
             databases: RwLock::new(Arc::new(loaded.databases)),
@@ -399,7 +453,7 @@ mod tests {
 
     fn open(dir: &Path) -> Result<Arc<Directory>> {
         let registry = Arc::new(Registry::new(Clock::new()));
-        Directory::open(dir, &[], Options::new(), Duration::from_secs(60), registry, Clock::new())
+        Directory::open(Claim::new(dir)?, &[], Options::new(), Duration::from_secs(60), registry, Clock::new())
     }
 
     fn names(directory: &Directory) -> Vec<String> {
@@ -487,6 +541,32 @@ mod tests {
         assert_eq!(names(&directory), ["postgres", "mine"]);
         assert!(!dir.path().join("databases/.dropped-7").exists());
         assert_eq!(open(&path).err().unwrap().state(), SqlState::WRONG_OBJECT_TYPE);
+    }
+
+    #[test]
+    fn a_directory_of_something_else_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["Cargo.toml", "src"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        let error = open(dir.path()).err().unwrap();
+        assert_eq!(error.state(), SqlState::WRONG_OBJECT_TYPE);
+        assert!(error.to_string().contains("holds other things (Cargo.toml, src)"), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing was made in it");
+    }
+
+    #[test]
+    fn a_server_may_have_a_directory_that_is_as_good_as_empty_or_has_been_one() {
+        let dir = tempfile::tempdir().unwrap();
+        // The root of a file system; databases that were restored; a first start that was interrupted.
+        for name in ["lost+found", ".snapshots", "databases", "cluster"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        drop(open(dir.path()).unwrap());
+        fs::write(dir.path().join("notes"), "").unwrap();
+        drop(open(dir.path()).unwrap());
+        fs::remove_file(dir.path().join(LOCK_FILE)).unwrap();
+        drop(open(dir.path()).unwrap());
     }
 
     #[test]

@@ -17,11 +17,12 @@ use std::ops::ControlFlow;
 use colibri_txn::{ColumnSet, Direction, IfLocked, Key, LockMode, Space, Transaction};
 
 use super::Exec;
+use crate::bind::rewrite;
 use crate::cast;
 use crate::catalog::{Index, Table};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
-use crate::expr::{Expr, SubqueryKind};
+use crate::expr::Expr;
 use crate::plan::{Access, Node, TableRules};
 use crate::record;
 use crate::text_io;
@@ -209,65 +210,14 @@ pub(super) fn claim_key(ex: &mut Exec<'_, '_>, table: &Table, space: &Space, key
     Ok(())
 }
 
-/// Calls `visit` with each expression directly inside another one.
-fn each_part(expr: &Expr, visit: &mut dyn FnMut(&Expr)) {
-    match expr {
-        Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Arg(_) => {}
-        Expr::Call { args, .. } | Expr::Extreme { args, .. } | Expr::Session { args, .. } => {
-            args.iter().for_each(visit)
-        }
-        Expr::Compare { left, right, .. }
-        | Expr::Distinct { left, right, .. }
-        | Expr::NullIf { left, right, .. }
-        | Expr::AnyOf { left, array: right, .. } => {
-            visit(left);
-            visit(right);
-        }
-        Expr::CompareRows { left, right, .. } => left.iter().chain(right).for_each(visit),
-        Expr::And(parts) | Expr::Or(parts) | Expr::Coalesce(parts) | Expr::Array { values: parts, .. } => {
-            parts.iter().for_each(visit);
-        }
-        Expr::Not(input) | Expr::IsNull { input, .. } | Expr::IsBool { input, .. } | Expr::Cast { input, .. } => {
-            visit(input);
-        }
-        Expr::Case { arms, otherwise } => {
-            for (condition, value) in arms {
-                visit(condition);
-                visit(value);
-            }
-            visit(otherwise);
-        }
-        Expr::InList { input, list, .. } => {
-            visit(input);
-            list.iter().for_each(visit);
-        }
-        Expr::Subquery(query) => {
-            query.args.iter().for_each(&mut *visit);
-            if let SubqueryKind::Quantified { left, .. } = &query.kind {
-                left.iter().for_each(visit);
-            }
-        }
-    }
-}
-
 /// Whether an expression looks at one of the columns for which `is_meant` says so.
 pub(super) fn looks_at(expr: &Expr, is_meant: &dyn Fn(usize) -> bool) -> bool {
-    if let Expr::Column(column) = expr {
-        return is_meant(*column);
-    }
-    let mut looks = false;
-    each_part(expr, &mut |part| looks = looks || looks_at(part, is_meant));
-    looks
+    rewrite::any(expr, &|part| matches!(part, Expr::Column(column) if is_meant(*column)))
 }
 
 /// Whether evaluating an expression may read a table.
 pub(super) fn has_query(expr: &Expr) -> bool {
-    if matches!(expr, Expr::Subquery(_) | Expr::Session { .. }) {
-        return true;
-    }
-    let mut has = false;
-    each_part(expr, &mut |part| has = has || has_query(part));
-    has
+    rewrite::any(expr, &|part| matches!(part, Expr::Subquery(_) | Expr::Session { .. }))
 }
 
 /// Whether a source's rows may depend on what is written to a table while they are read.
@@ -303,11 +253,7 @@ pub(super) fn reads_table(node: &Node, table: &Table) -> bool {
 
 /// Which tables a query inside an expression reads is not looked for.
 fn reads_anything(expr: &Expr) -> bool {
-    matches!(expr, Expr::Subquery(_)) || {
-        let mut reads = false;
-        each_part(expr, &mut |part| reads = reads || reads_anything(part));
-        reads
-    }
+    rewrite::any(expr, &|part| matches!(part, Expr::Subquery(_)))
 }
 
 /// Whether a source visits a table's rows one after the other by its own scan alone, so that changing rows it has

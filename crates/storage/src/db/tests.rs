@@ -1,5 +1,6 @@
 //! Opening and closing beside others that commit, die, or find something damaged.
 
+use std::fs::{self, File};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::AtomicBool;

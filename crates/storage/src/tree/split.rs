@@ -1,0 +1,234 @@
+//! One page becoming two, and two becoming one: which entries go where, and what separates them.
+//!
+//! ```text
+//! | a b c d |  + x   ─►  | a b | c x d |     separator: the shortest that is above b and not above c
+//! | a b |  | d |     ─►  | a b d |           of branches, the separator comes down as the key of d
+//! ```
+//!
+//! Not here: which page it happens to, and what follows from it further up (`tree`).
+
+use super::*;
+
+/// Inserts into an owned page, or splits it. A split gives the separator and the new right neighbour.
+pub(super) fn insert_or_split(
+    pager: &Pager,
+    work: &mut Workspace,
+    id: PageId,
+    index: usize,
+    key: &[u8],
+    payload: Payload<'_>,
+    last: bool,
+) -> Result<Option<(Vec<u8>, PageId)>> {
+    let fit = NodeMut::new(pager.page_mut(id)).insert(index, key, payload);
+    if fit == Fit::Done {
+        return Ok(None);
+    }
+    let mut scratch = std::mem::take(&mut work.scratch[0]);
+    scratch.clear();
+    scratch.extend_from_slice(pager.node(id, work.bounds())?.bytes());
+    let node = Node::new(&scratch);
+    let grown = Grown { node, index, key, payload };
+    let leaf = node.is_leaf();
+    let all = 0..grown.count();
+    let mut prefix = Vec::new();
+    let mut cut = None;
+    if fit == Fit::Rebuild {
+        grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
+        if grown.bytes(prefix.len()) > pager.page_size() {
+            // Only a key at either end can shorten the prefix; alone on its side, it leaves the prefix of the rest.
+            cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
+        }
+    } else {
+        cut = Some(if last && index + 1 == grown.count() { index } else { grown.middle() });
+    }
+    let result = match cut {
+        None => {
+            grown.write(pager.page_mut(id), all);
+            None
+        }
+        Some(cut) => {
+            let right = work.take_node(pager, node.level())?;
+            let mut separator = Vec::new();
+            grown.key_into(cut, &mut separator);
+            if leaf {
+                let mut left_last = Vec::new();
+                grown.key_into(cut - 1, &mut left_last);
+                let shared = common_prefix(&left_last, &separator);
+                separator.truncate(shared + 1);
+            }
+            grown.write(pager.page_mut(right), cut..grown.count());
+            grown.write(pager.page_mut(id), 0..cut);
+            Some((separator, right))
+        }
+    };
+    work.scratch[0] = scratch;
+    Ok(result)
+}
+
+/// A node with one more entry than it has.
+struct Grown<'a> {
+    node: Node<'a>,
+    index: usize,
+    key: &'a [u8],
+    payload: Payload<'a>,
+}
+
+impl Grown<'_> {
+    fn count(&self) -> usize {
+        self.node.count() + 1
+    }
+
+    fn key_into(&self, index: usize, out: &mut Vec<u8>) {
+        match index.cmp(&self.index) {
+            std::cmp::Ordering::Less => self.node.key_into(index, out),
+            std::cmp::Ordering::Equal => {
+                out.clear();
+                out.extend_from_slice(self.key);
+            }
+            std::cmp::Ordering::Greater => self.node.key_into(index - 1, out),
+        }
+    }
+
+    fn payload(&self, index: usize) -> Payload<'_> {
+        match index.cmp(&self.index) {
+            std::cmp::Ordering::Less => self.node.payload(index),
+            std::cmp::Ordering::Equal => self.payload,
+            std::cmp::Ordering::Greater => self.node.payload(index - 1),
+        }
+    }
+
+    /// Entry 0 of a branch has no key of its own.
+    fn first_with_key(&self) -> usize {
+        usize::from(!self.node.is_leaf())
+    }
+
+    /// The common prefix of the entries in a range, into `out`.
+    fn prefix_into(&self, range: std::ops::Range<usize>, out: &mut Vec<u8>) {
+        out.clear();
+        if range.start < range.end {
+            let mut last = Vec::new();
+            self.key_into(range.start, out);
+            self.key_into(range.end - 1, &mut last);
+            out.truncate(common_prefix(out, &last));
+        }
+    }
+
+    fn cell_bytes(&self, index: usize, prefix_len: usize) -> usize {
+        match index.cmp(&self.index) {
+            std::cmp::Ordering::Less => self.node.cell_bytes(index, prefix_len),
+            std::cmp::Ordering::Equal => node::cell_bytes(self.key.len(), prefix_len, self.payload),
+            std::cmp::Ordering::Greater => self.node.cell_bytes(index - 1, prefix_len),
+        }
+    }
+
+    /// Bytes of a node with all the entries.
+    fn bytes(&self, prefix_len: usize) -> usize {
+        let cells = (0..self.count()).map(|index| self.cell_bytes(index, prefix_len)).sum();
+        node::node_bytes(self.node.is_leaf(), prefix_len, self.count(), cells)
+    }
+
+    /// Writes the entries of a range to a page, the first without its key if the node is a branch.
+    fn write(&self, page: &mut [u8], range: std::ops::Range<usize>) {
+        let headless = !self.node.is_leaf();
+        let mut prefix = Vec::new();
+        self.prefix_into(range.start + usize::from(headless)..range.end, &mut prefix);
+        let mut key = Vec::new();
+        let mut builder = Builder::new(page, &prefix, range.len());
+        for index in range.clone() {
+            self.key_into(index, &mut key);
+            if headless && index == range.start {
+                key.clear();
+            }
+            builder.push(&key, self.payload(index));
+        }
+        builder.finish();
+    }
+
+    /// Where to cut so that both sides hold about the same bytes.
+    fn middle(&self) -> usize {
+        let prefix_len = self.node.prefix().len();
+        let total = self.bytes(prefix_len);
+        let mut left = 0;
+        for index in 0..self.count() {
+            let size = self.cell_bytes(index, prefix_len) + self.node.slot_bytes();
+            // The entry that crosses the middle goes to whichever side it burdens less.
+            if left + size / 2 >= total / 2 {
+                return index.clamp(1, self.count() - 1);
+            }
+            left += size;
+        }
+        self.count() - 1
+    }
+}
+
+/// Two neighbours and the separator between them.
+pub(super) struct Pair<'a> {
+    pub(super) left: Node<'a>,
+    pub(super) right: Node<'a>,
+    pub(super) separator: &'a [u8],
+}
+
+impl Pair<'_> {
+    fn count(&self) -> usize {
+        self.left.count() + self.right.count()
+    }
+
+    fn key_into(&self, index: usize, out: &mut Vec<u8>) {
+        let headless = !self.left.is_leaf();
+        match index.checked_sub(self.left.count()) {
+            None if headless && index == 0 => out.clear(),
+            None => self.left.key_into(index, out),
+            Some(0) if headless => {
+                out.clear();
+                out.extend_from_slice(self.separator);
+            }
+            Some(index) => self.right.key_into(index, out),
+        }
+    }
+
+    fn payload(&self, index: usize) -> Payload<'_> {
+        match index.checked_sub(self.left.count()) {
+            None => self.left.payload(index),
+            Some(index) => self.right.payload(index),
+        }
+    }
+
+    /// Whether the separator lies where it should: above all keys of the left node, and not above the right one's.
+    pub(super) fn is_ordered(&self) -> bool {
+        let first_with_key = usize::from(!self.left.is_leaf());
+        let (mut last, mut first) = (Vec::new(), Vec::new());
+        let left = (self.left.count() > first_with_key).then(|| self.left.key_into(self.left.count() - 1, &mut last));
+        let right = (self.right.count() > first_with_key).then(|| self.right.key_into(first_with_key, &mut first));
+        left.is_none_or(|()| last.as_slice() < self.separator)
+            && right.is_none_or(|()| first.as_slice() >= self.separator)
+    }
+
+    fn prefix(&self) -> Vec<u8> {
+        let first_with_key = usize::from(!self.left.is_leaf());
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        self.key_into(first_with_key, &mut first);
+        self.key_into(self.count() - 1, &mut last);
+        first.truncate(common_prefix(&first, &last));
+        first
+    }
+
+    pub(super) fn bytes_merged(&self) -> usize {
+        let prefix_len = self.prefix().len();
+        let left: usize = (0..self.left.count()).map(|index| self.left.cell_bytes(index, prefix_len)).sum();
+        let right: usize = (0..self.right.count()).map(|index| self.right.cell_bytes(index, prefix_len)).sum();
+        // The separator comes down as the key of the right branch's first child.
+        let cells = left + right + if self.left.is_leaf() { 0 } else { self.separator.len() + 2 };
+        node::node_bytes(self.left.is_leaf(), prefix_len, self.count(), cells)
+    }
+
+    pub(super) fn write(&self, page: &mut [u8]) {
+        let prefix = self.prefix();
+        let mut key = Vec::new();
+        let mut builder = Builder::new(page, &prefix, self.count());
+        for index in 0..self.count() {
+            self.key_into(index, &mut key);
+            builder.push(&key, self.payload(index));
+        }
+        builder.finish();
+    }
+}
