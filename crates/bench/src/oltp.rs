@@ -84,7 +84,7 @@ pub fn tpcc(args: &TpccArgs) -> Result<()> {
 #[derive(Debug, Clone, Args)]
 pub struct YcsbArgs {
     /// The core workload
-    #[arg(long, value_enum, default_value = "a")]
+    #[arg(long, value_enum, ignore_case = true, default_value = "a")]
     pub workload: Letter,
     /// Records that are loaded: about 1.1 KB each
     #[arg(long, default_value_t = 100_000)]

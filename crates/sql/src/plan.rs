@@ -159,7 +159,7 @@ pub(crate) struct Scan {
     /// About how many rows it gives, for explaining.
     pub(crate) rows: f64,
     /// Found out with the first run.
-    pub(crate) reader: OnceLock<Reader>,
+    pub(crate) reader: OnceLock<Box<Reader>>,
 }
 
 /// The way to a table's rows.

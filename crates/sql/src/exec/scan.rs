@@ -117,7 +117,7 @@ impl ScanRun {
     #[inline]
     pub(super) fn step(&mut self, scan: &Scan, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         let wanted = Wanted {
-            reader: scan.reader.get_or_init(|| Reader::new(&scan.table, &scan.access, &scan.columns)),
+            reader: scan.reader.get_or_init(|| Box::new(Reader::new(&scan.table, &scan.access, &scan.columns))),
             table: &scan.table,
             access: &scan.access,
             width: scan.columns.len(),
