@@ -195,8 +195,7 @@ impl Panel {
         let width = scale.width;
         let last = places.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE);
         let x = |place: f64| LEFT + width * place / last;
-        for tick in 0..=4 {
-            let place = last * f64::from(tick) / 4.0;
+        for place in round_places(last) {
             text(svg, x(place), bottom + 16.0, "middle", &number(place));
         }
         text(svg, LEFT + width / 2.0, bottom + 32.0, "middle", &escaped(name));
@@ -219,6 +218,16 @@ pub(crate) fn sparks(values: &[f64]) -> String {
     let largest = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let step = |value: f64| ((value / largest * STEPS.len() as f64).ceil() as usize).clamp(1, STEPS.len()) - 1;
     values.iter().map(|&value| STEPS[step(value)]).collect()
+}
+
+/// Places from 0 to an end of more than 0, three to six of them, at a distance of 1, 2 or 5 times a power of ten.
+fn round_places(last: f64) -> impl Iterator<Item = f64> {
+    let least = last / 5.0;
+    let power = 10_f64.powf(least.log10().floor());
+    // However the division is rounded.
+    let holds = |step: &f64| *step * 1.000_000_1 >= least;
+    let step = [1.0, 2.0, 5.0].map(|times| times * power).into_iter().find(holds).unwrap_or(10.0 * power);
+    (0..=5).map(move |n| f64::from(n) * step).filter(move |place| *place <= last * 1.000_000_1)
 }
 
 fn rectangle(svg: &mut String, x: f64, y: f64, width: f64, height: f64, series: usize) {
@@ -279,6 +288,17 @@ mod tests {
     fn many_groups_make_the_picture_wider() {
         let width = |groups: usize| panel(Shape::Bars(vec!["a name".to_owned(); groups]), false).width_min();
         assert!(width(5) < WIDTH_MIN && width(50) >= 50.0 * GROUP_LABEL);
+    }
+
+    #[test]
+    fn an_axis_has_round_places() {
+        let places = |last: f64| round_places(last).collect::<Vec<_>>();
+        assert_eq!(places(59.0), [0.0, 20.0, 40.0]);
+        assert_eq!(places(10.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(places(0.5), [0.0, 0.1, 0.2, 0.3, 0.4, 0.5].map(|place: f64| (place * 10.0).round() * 0.1));
+        for last in [1e-6, 0.3, 1.0, 2.9, 7.0, 299.0, 3_600.0, 12_345_678.0] {
+            assert!((3..=6).contains(&places(last).len()), "{last}: {:?}", places(last));
+        }
     }
 
     #[test]
