@@ -83,14 +83,14 @@ impl Postgres {
 
     /// Whoever takes a connection and says nothing is not there.
     async fn open(&self) -> Result<Server, Failure> {
-        let no_answer = |_| Failure::connection(false, format!("{} does not answer", self.address));
+        let no_answer = |_| Failure::connection(false, "the server does not answer");
         timeout(CONNECT_LIMIT, self.open_unhurried()).await.map_err(no_answer)?
     }
 
     async fn open_unhurried(&self) -> Result<Server, Failure> {
         let stream = Stream::connect(&self.address)
             .await
-            .map_err(|e| Failure::connection(false, format!("cannot connect to {}: {e}", self.address)))?;
+            .map_err(|e| Failure::connection(false, format!("cannot connect ({e}): does a server listen there?")))?;
         let mut server = Server::new(stream);
         server.log_in(&self.address).await?;
         Ok(server)

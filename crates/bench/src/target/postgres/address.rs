@@ -43,7 +43,9 @@ impl Address {
 
     fn parse_with(url: &str, env: impl Fn(&str, &str) -> String) -> Result<Self, String> {
         let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
-        let rest = rest.ok_or_else(|| format!("{url:?} does not begin with postgres://"))?;
+        let rest = rest.ok_or_else(|| {
+            format!("{url:?} does not begin with postgres://, by whose protocol servers are measured")
+        })?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
         let (who, place) = place.rsplit_once('@').unwrap_or(("", place));
