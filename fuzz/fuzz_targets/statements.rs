@@ -186,6 +186,7 @@ impl Client {
             match self.session.step(running, &mut Rows::default(), budget_rows) {
                 Ok(Progress::Rows) => {}
                 Ok(Progress::Yield) => return,
+                Ok(Progress::Commits(turn)) => turn.wait(),
                 Ok(Progress::Wait(wait)) if wait.is_over() => {}
                 Ok(Progress::Wait(wait)) => {
                     self.wait = Some(wait);

@@ -66,7 +66,7 @@ pub(crate) struct Member {
     activity: Mutex<Activity>,
 }
 
-const WAITS: [Waits; 3] = [Waits::Client, Waits::Lock, Waits::Durability];
+const WAITS: [Waits; 4] = [Waits::Client, Waits::Lock, Waits::Commits, Waits::Durability];
 
 /// What a member does.
 #[derive(Debug)]

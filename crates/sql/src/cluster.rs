@@ -190,6 +190,8 @@ pub enum Waits {
     Client,
     /// A lock that somebody else has.
     Lock,
+    /// Others who commit, in whose queue it stands.
+    Commits,
     /// Its commit to be durable.
     Durability,
 }
@@ -201,6 +203,7 @@ impl Waits {
         match self {
             Self::Client => ("Client", "ClientRead"),
             Self::Lock => ("Lock", "tuple"),
+            Self::Commits => ("IPC", "CommitQueue"),
             Self::Durability => ("IO", "WALSync"),
         }
     }

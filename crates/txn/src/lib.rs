@@ -12,7 +12,8 @@
 //! | `reads`, `validate` | what a transaction has read, and whether it still holds |
 //! | `writes` | what it is going to write, and the way back |
 //! | `locks` | row locks in arrival order, and circles of those who wait |
-//! | `queue` | commits, many at a time |
+//! | `queue` | commits, many at a time: who leads, who waits with or without a thread |
+//! | `apply` | what a commit does with one transaction: check everything, then write |
 //! | `ticket` | waiting for a commit to become durable |
 //! | `sync` | mutexes, or those of a test's scheduler |
 //!
@@ -32,6 +33,7 @@
 //! # Ok::<(), colibri_txn::Error>(())
 //! ```
 
+mod apply;
 mod columns;
 mod error;
 mod local;
@@ -50,6 +52,7 @@ pub use columns::ColumnSet;
 pub use error::{Error, Result};
 pub use local::{Counters, LocalStore};
 pub use locks::{LockInfo, LockName, LockWait, OwnerId};
+pub use queue::{Commit, CommitTurn, QueuedCommit};
 pub use store::{
     Begin, Capabilities, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError, RowLayout,
     Savepoint, Space, SpaceId, Store, Transaction, Visit,

@@ -5,36 +5,41 @@
 //! transaction of the storage. Then it lets go of the locks of all and tells everybody. What is durable when is not its
 //! concern: the flush is waited for by whoever holds a ticket, and one flush serves all who wait.
 //!
-//! A follower sleeps from queueing until its batch is published: as long as the leader works for the batches of before and
-//! its own, some microseconds a request. It does not sleep for a flush, nor for a lock. A leader that finds more requests
-//! goes on for some rounds, since a switch to another thread would cost more than they do, and then makes the first of
-//! the queue the leader, so that nobody works for others without end.
+//! A follower waits from queueing until its batch is published: as long as the leader works for the batches of before and
+//! its own, some microseconds a request. It does not wait for a flush, nor for a lock. It is a thread that sleeps, or a
+//! task, whose thread does other work meanwhile. A leader that finds more requests goes on for some rounds, since a switch
+//! to another thread would cost more than they do, and then leaves them to somebody else, so that nobody works for others
+//! without end. A thread that sleeps is made the leader. If only tasks wait, there is no leader for a moment: one of them
+//! is woken, and the first to come leads, be it this one or a newcomer. A task is not made the leader, because it has no
+//! thread of its own, and all threads might be asleep in this queue.
 //!
-//! Everything about a request that can be refused is found out before anything of it is written: reads that do not hold,
-//! spaces that are gone, patches that do not apply. So taking back a request needs no nested transaction, whose pages
-//! would all be copied once more. What is left is the storage itself failing, for lack of room say. Then the whole batch
-//! is taken back and its requests are tried again, each alone, so that everyone gets an answer of its own.
+//! If the storage itself fails, for lack of room say, the whole batch is taken back and its requests are tried again, each
+//! alone, so that everyone gets an answer of its own. Nothing else needs taking back: see [`crate::apply`].
 //!
-//! Invariants: there is a leader while anybody is queued; a request is answered exactly once; the locks of a transaction
-//! are let go of after its changes are published, and before they are durable.
+//! Invariants: who is queued has a leader, or a task is awake that will look for one; a thread sleeps only while there is
+//! a leader; a request is answered exactly once; the locks of a transaction are let go of after its changes are published,
+//! and before they are durable. The order of mutexes: the queue, a follower.
 
 use std::any::Any;
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 
-use colibri_storage::{Error as StorageError, Snapshot, TableKind, VALUE_BYTES_MAX, View, WriteTxn};
+use colibri_storage::{Error as StorageError, Snapshot, TxnId, WriteTxn};
 
+use crate::apply::{Carried, carry_out};
 use crate::error::{Error, Result};
-use crate::local::{Shared, count, table_name};
+use crate::local::{Shared, count};
 use crate::locks::Locks;
 use crate::reads::ReadSet;
-use crate::store::{Patch, SpaceId};
+use crate::store::SpaceId;
 use crate::sync::{Condvar, Mutex};
-use crate::ticket::Committed;
-use crate::validate::validate;
-use crate::writes::{Base, SpaceWrites, Write, WriteSet};
+use crate::ticket::{CommitTicket, Committed};
+use crate::writes::{Base, WriteSet};
 
 /// A leader works for so many batches.
 const ROUNDS_MAX: u32 = 16;
@@ -49,37 +54,8 @@ pub(crate) struct Request {
     pub(crate) locks: Locks,
 }
 
-/// Who commits, and who waits for it.
-#[derive(Default)]
-pub(crate) struct CommitQueue {
-    state: Mutex<Queue>,
-    /// Commits so far, to tell the order of those that one storage transaction brought.
-    sequence: AtomicU64,
-}
-
-#[derive(Default)]
-struct Queue {
-    led: bool,
-    waiting: VecDeque<Arc<Follower>>,
-}
-
-struct Follower {
-    slot: Mutex<Slot>,
-    changed: Condvar,
-}
-
-enum Slot {
-    Queued(Box<Request>),
-    /// The leader has it.
-    Taken,
-    /// The follower leads now, beginning with its own.
-    Lead(Box<Request>),
-    /// The answer; the request comes back because to drop it is work that the follower can do.
-    Done(Answer, Option<Box<Request>>),
-}
-
 /// What became of a request.
-enum Answer {
+pub(crate) enum Answer {
     Result(Result<Committed>),
     /// One of its patches panicked. It does so in the thread of its own transaction.
     Panic(Box<dyn Any + Send>),
@@ -98,28 +74,225 @@ impl Answer {
     }
 }
 
-impl Follower {
-    fn put(&self, slot: Slot) {
-        *self.slot.lock() = slot;
-        self.changed.notify_one();
+// ---- those who wait ----
+
+/// Somebody in the queue.
+struct Follower {
+    state: Mutex<Following>,
+    changed: Condvar,
+}
+
+struct Following {
+    slot: Slot,
+    /// A thread sleeps until `changed`.
+    sleeps: bool,
+    /// Of a task that waits.
+    waker: Option<Waker>,
+}
+
+enum Slot {
+    Queued(Box<Request>),
+    /// The leader has it, or whoever wanted it has gone.
+    Taken,
+    /// The thread that sleeps leads now, beginning with its own.
+    Lead(Box<Request>),
+    /// The answer; the request comes back because to drop it is work that the follower can do.
+    Done(Answer, Option<Box<Request>>),
+}
+
+impl Following {
+    fn take_if(&mut self, is_wanted: impl FnOnce(&Slot) -> bool) -> Option<Slot> {
+        is_wanted(&self.slot).then(|| std::mem::replace(&mut self.slot, Slot::Taken))
     }
 
-    /// Waits for the answer, or for the request to lead with.
-    fn wait(&self) -> std::result::Result<Box<Request>, Answer> {
-        let mut slot = self.slot.lock();
-        loop {
-            match std::mem::replace(&mut *slot, Slot::Taken) {
-                Slot::Lead(request) => return Ok(request),
-                Slot::Done(answer, request) => {
-                    drop(slot);
-                    drop(request);
-                    return Err(answer);
-                }
-                before => *slot = before,
-            }
-            self.changed.wait(&mut slot);
+    fn take_request(&mut self) -> Option<Box<Request>> {
+        match self.take_if(|slot| matches!(slot, Slot::Queued(_))) {
+            Some(Slot::Queued(request)) => Some(request),
+            _ => None,
         }
     }
+}
+
+impl Follower {
+    fn new(request: Box<Request>) -> Arc<Self> {
+        let following = Following { slot: Slot::Queued(request), sleeps: false, waker: None };
+        Arc::new(Self { state: Mutex::new(following), changed: Condvar::new() })
+    }
+
+    fn answer(&self, answer: Answer, request: Option<Box<Request>>) {
+        let mut state = self.state.lock();
+        state.slot = Slot::Done(answer, request);
+        let (sleeps, waker) = (state.sleeps, state.waker.take());
+        drop(state);
+        if sleeps {
+            self.changed.notify_one();
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// What there is to go on with: the answer, or the request to lead with.
+    fn take_end(&self) -> Option<Slot> {
+        self.state.lock().take_if(|slot| matches!(slot, Slot::Done(..) | Slot::Lead(_)))
+    }
+
+    /// Sleeps until there is something to go on with. That a thread sleeps was said while there was a leader.
+    fn sleep(&self) {
+        let mut state = self.state.lock();
+        while matches!(state.slot, Slot::Queued(_) | Slot::Taken) {
+            self.changed.wait(&mut state);
+        }
+        state.sleeps = false;
+    }
+}
+
+/// How far a commit has come.
+#[must_use = "the transaction may still be in the queue of commits"]
+pub enum Commit {
+    /// The transaction has ended.
+    Ended(CommitTicket),
+    /// Others are committing, and it has its place behind them.
+    Queued(QueuedCommit),
+}
+
+impl Commit {
+    /// Waits, with the thread, until the transaction has ended. When it is durable is for the ticket to say.
+    ///
+    /// # Errors
+    /// As [`crate::Transaction::commit`].
+    pub fn wait(self) -> Result<CommitTicket> {
+        let mut commit = self;
+        loop {
+            match commit {
+                Self::Ended(ticket) => return Ok(ticket),
+                Self::Queued(queued) => {
+                    queued.shared.queue.sleep(&queued.follower);
+                    commit = queued.go_on()?;
+                }
+            }
+        }
+    }
+}
+
+/// A transaction in the queue of commits.
+///
+/// Dropping it takes the transaction back, unless the leader has it already: then nobody is told what became of it.
+#[must_use = "dropping it takes the transaction back"]
+pub struct QueuedCommit {
+    shared: Arc<Shared>,
+    /// What the transaction saw.
+    seen: TxnId,
+    follower: Arc<Follower>,
+}
+
+impl QueuedCommit {
+    /// What to wait for before [`QueuedCommit::go_on`].
+    #[must_use]
+    pub fn turn(&self) -> CommitTurn {
+        CommitTurn { shared: Arc::clone(&self.shared), follower: Arc::clone(&self.follower) }
+    }
+
+    /// The end, if it has come. If nobody leads, this does: it commits all that is queued.
+    ///
+    /// # Errors
+    /// As [`crate::Transaction::commit`].
+    pub fn go_on(self) -> Result<Commit> {
+        let queue = &self.shared.queue;
+        let mut end = self.follower.take_end();
+        if end.is_none() && queue.begins_to_lead() {
+            queue.lead(&self.shared, Vec::new());
+            end = self.follower.take_end();
+        }
+        match end {
+            Some(Slot::Done(answer, request)) => {
+                drop(request);
+                self.end(answer).map(Commit::Ended)
+            }
+            Some(Slot::Lead(request)) => self.end(queue.lead_with(&self.shared, request)).map(Commit::Ended),
+            _ => Ok(Commit::Queued(self)),
+        }
+    }
+
+    fn end(&self, answer: Answer) -> Result<CommitTicket> {
+        let committed = answer.unwind()?;
+        Ok(CommitTicket::new(&self.shared.database, self.seen, Some(committed)))
+    }
+}
+
+impl Drop for QueuedCommit {
+    fn drop(&mut self) {
+        let is_over = |slot: &Slot| matches!(slot, Slot::Taken | Slot::Done(..));
+        if is_over(&self.follower.state.lock().slot) {
+            return;
+        }
+        let queue = &self.shared.queue;
+        let withdrawn = {
+            let mut state = queue.state.lock();
+            let withdrawn = self.follower.state.lock().take_if(|slot| !is_over(slot));
+            match &withdrawn {
+                Some(Slot::Queued(_)) => state.waiting.retain(|other| !Arc::ptr_eq(other, &self.follower)),
+                Some(_) => state.is_led = false,
+                None => {}
+            }
+            withdrawn
+        };
+        drop(withdrawn);
+        // It may have been the one that was to lead, or to look for a leader.
+        queue.find_leader();
+    }
+}
+
+/// Waiting in the queue of commits, as a future without a thread. It is over when [`QueuedCommit::go_on`] has something to do.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct CommitTurn {
+    shared: Arc<Shared>,
+    follower: Arc<Follower>,
+}
+
+impl CommitTurn {
+    /// Waits with the thread.
+    pub fn wait(self) {
+        self.shared.queue.sleep(&self.follower);
+    }
+}
+
+impl Future for CommitTurn {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        {
+            let mut state = self.follower.state.lock();
+            if !matches!(state.slot, Slot::Queued(_) | Slot::Taken) {
+                return Poll::Ready(());
+            }
+            match &mut state.waker {
+                Some(waker) => waker.clone_from(context.waker()),
+                None => state.waker = Some(context.waker().clone()),
+            }
+        }
+        // Who ceases to lead after this finds the waker.
+        match self.shared.queue.state.lock().is_led {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }
+    }
+}
+
+// ---- who commits ----
+
+/// The queue of commits.
+#[derive(Default)]
+pub(crate) struct CommitQueue {
+    state: Mutex<Queue>,
+    /// Commits so far, to tell the order of those that one storage transaction brought.
+    sequence: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    is_led: bool,
+    waiting: VecDeque<Arc<Follower>>,
 }
 
 /// A request in a batch.
@@ -131,37 +304,56 @@ struct Item {
 }
 
 impl CommitQueue {
-    pub(crate) fn commit(&self, shared: &Shared, request: Box<Request>) -> Result<Committed> {
-        let request = {
-            let mut state = self.state.lock();
-            if state.led {
-                let follower = Follower { slot: Mutex::new(Slot::Queued(request)), changed: Condvar::new() };
-                let follower = Arc::new(follower);
-                state.waiting.push_back(Arc::clone(&follower));
-                drop(state);
-                match follower.wait() {
-                    Ok(request) => request,
-                    Err(answer) => return answer.unwind(),
-                }
-            } else {
-                state.led = true;
-                request
-            }
-        };
-        self.lead(shared, request)
+    /// Commits at once if nobody does, and others who come meanwhile; else queues up.
+    pub(crate) fn commit(&self, shared: &Arc<Shared>, request: Box<Request>) -> Result<Commit> {
+        let seen = request.snapshot.txn();
+        let mut state = self.state.lock();
+        if std::mem::replace(&mut state.is_led, true) {
+            let follower = Follower::new(request);
+            state.waiting.push_back(Arc::clone(&follower));
+            drop(state);
+            return Ok(Commit::Queued(QueuedCommit { shared: Arc::clone(shared), seen, follower }));
+        }
+        drop(state);
+        let committed = self.lead_with(shared, request).unwind()?;
+        Ok(Commit::Ended(CommitTicket::new(&shared.database, seen, Some(committed))))
     }
 
-    fn lead(&self, shared: &Shared, request: Box<Request>) -> Result<Committed> {
+    fn begins_to_lead(&self) -> bool {
+        !std::mem::replace(&mut self.state.lock().is_led, true)
+    }
+
+    /// Sleeps until a follower has something to go on with.
+    fn sleep(&self, follower: &Follower) {
+        {
+            let state = self.state.lock();
+            if !state.is_led {
+                return;
+            }
+            follower.state.lock().sleeps = true;
+        }
+        follower.sleep();
+    }
+
+    fn lead_with(&self, shared: &Shared, request: Box<Request>) -> Answer {
+        let own = self.lead(shared, vec![Item { request, follower: None, answer: None }]);
+        own.expect("the leader's own request is in its first batch")
+    }
+
+    /// Commits a batch and what has queued up. Gives the answer to the leader's own request, if that is in the batch.
+    fn lead(&self, shared: &Shared, mut batch: Vec<Item>) -> Option<Answer> {
         let mut leader = Leader { queue: self, taken: Vec::new() };
-        let mut batch = vec![Item { request, follower: None, answer: None }];
         let mut own = None;
+        if batch.is_empty() && !leader.take(&mut batch) {
+            return None;
+        }
         for round in 1..=ROUNDS_MAX {
             self.commit_batch(shared, &mut batch, &mut leader);
             for Item { mut request, follower, answer } in batch.drain(..) {
                 let answer = answer.expect("everyone in a batch gets an answer");
                 request.locks.release();
                 match follower {
-                    Some(follower) => follower.put(Slot::Done(answer, Some(request))),
+                    Some(follower) => follower.answer(answer, Some(request)),
                     None => own = Some(answer),
                 }
             }
@@ -170,8 +362,34 @@ impl CommitQueue {
                 break;
             }
         }
-        drop(leader);
-        own.expect("the leader's own request is in its first batch").unwind()
+        own
+    }
+
+    /// If nobody leads and somebody is queued: makes a thread that sleeps the leader, or wakes a task that will look.
+    fn find_leader(&self) {
+        let mut state = self.state.lock();
+        if state.is_led {
+            return;
+        }
+        if let Some(at) = state.waiting.iter().position(|follower| follower.state.lock().sleeps)
+            && let Some(follower) = state.waiting.remove(at)
+        {
+            state.is_led = true;
+            drop(state);
+            let mut following = follower.state.lock();
+            if let Some(request) = following.take_request() {
+                following.slot = Slot::Lead(request);
+            }
+            drop(following);
+            follower.changed.notify_one();
+            return;
+        }
+        // Who has no waker has not looked yet.
+        let waker = state.waiting.iter().find_map(|follower| follower.state.lock().waker.take());
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Commits as much of a batch as can be, and what queues up until the writer's lock is had.
@@ -256,11 +474,11 @@ struct Leader<'a> {
 impl Leader<'_> {
     /// Takes everything that is queued; whether that was anything.
     fn take(&mut self, batch: &mut Vec<Item>) -> bool {
-        let waiting = std::mem::take(&mut self.queue.state.lock().waiting);
-        let any = !waiting.is_empty();
-        for follower in waiting {
-            let slot = std::mem::replace(&mut *follower.slot.lock(), Slot::Taken);
-            if let Slot::Queued(request) = slot {
+        let mut state = self.queue.state.lock();
+        let any = !state.waiting.is_empty();
+        for follower in state.waiting.drain(..) {
+            let request = follower.state.lock().take_request();
+            if let Some(request) = request {
                 self.taken.push(Arc::clone(&follower));
                 batch.push(Item { request, follower: Some(follower), answer: None });
             }
@@ -274,157 +492,12 @@ impl Drop for Leader<'_> {
         // Only if the thread panics.
         for follower in self.taken.drain(..) {
             let reason = "the thread that was to commit it panicked".to_owned();
-            let mut slot = follower.slot.lock();
-            if matches!(*slot, Slot::Taken) {
-                *slot = Slot::Done(Answer::Result(Err(Error::Unknown { reason })), None);
-                follower.changed.notify_one();
+            let is_taken = matches!(follower.state.lock().slot, Slot::Taken);
+            if is_taken {
+                follower.answer(Answer::Result(Err(Error::Unknown { reason })), None);
             }
         }
-        let mut state = self.queue.state.lock();
-        let Some(next) = state.waiting.pop_front() else {
-            state.led = false;
-            return;
-        };
-        drop(state);
-        let mut slot = next.slot.lock();
-        if let Slot::Queued(request) = std::mem::replace(&mut *slot, Slot::Taken) {
-            *slot = Slot::Lead(request);
-        }
-        next.changed.notify_one();
+        self.queue.state.lock().is_led = false;
+        self.queue.find_leader();
     }
-}
-
-/// What became of a request in a transaction of the storage.
-enum Carried {
-    Out,
-    /// Nothing of it was written.
-    Refused(Answer),
-    /// The storage failed, and some of it may have been written: the transaction of the storage has to be taken back.
-    HalfOut(StorageError),
-}
-
-fn carry_out(shared: &Shared, request: &Request, txn: &mut WriteTxn, unchanged: bool) -> Carried {
-    let rows = match catch_unwind(AssertUnwindSafe(|| check(shared, request, txn, unchanged))) {
-        Ok(Ok(rows)) => rows,
-        Ok(Err(e)) => {
-            if matches!(e, Error::Conflict { .. }) {
-                count(&shared.counts.conflicts, 1);
-            }
-            return Carried::Refused(Answer::Result(Err(e)));
-        }
-        Err(payload) => return Carried::Refused(Answer::Panic(payload)),
-    };
-    match apply(shared, &request.writes, rows, txn) {
-        Ok(()) => Carried::Out,
-        Err(e) => Carried::HalfOut(e),
-    }
-}
-
-/// Finds out everything for which a request can be refused. Gives the rows that its patches make, in their order.
-fn check(shared: &Shared, request: &Request, txn: &WriteTxn, unchanged: bool) -> Result<Vec<Vec<u8>>> {
-    if !unchanged {
-        if let Some(space) = request.blind {
-            return Err(Error::Conflict { space });
-        }
-        let table = |space| Ok(shared.table(space, |name| request.snapshot.table(name))?);
-        validate(&request.reads, table, &request.snapshot, txn)?;
-    }
-    let mut rows = Vec::new();
-    for space in request.writes.spaces() {
-        if matches!(space.base, Base::Stored) && space.changes.is_empty() {
-            continue;
-        }
-        let table = shared.table(space.id, |name| txn.table(name));
-        let view = match table.and_then(|table| txn.view(&table)) {
-            Err(StorageError::NoSuchTable { .. }) => None,
-            view => Some(view?),
-        };
-        match (&space.base, view) {
-            (Base::Made(_), None) | (Base::Dropped { made: true }, _) => {}
-            (Base::Dropped { made: false }, Some(_)) => {}
-            (Base::Stored, Some(view)) => patch_rows(space, &view, &mut rows)?,
-            (Base::Made(_), Some(_)) | (Base::Stored | Base::Dropped { made: false }, None) => {
-                return Err(Error::Conflict { space: space.id });
-            }
-        }
-    }
-    Ok(rows)
-}
-
-fn patch_rows(space: &SpaceWrites, view: &View<'_>, rows: &mut Vec<Vec<u8>>) -> Result<()> {
-    for (key, write) in &space.changes {
-        let Write::Patch(patched) = write else { continue };
-        let row = view.get(key)?.ok_or(Error::Conflict { space: space.id })?;
-        let now = patch_all(&patched.patches, row)?;
-        rows.push(now);
-    }
-    Ok(())
-}
-
-/// A row after patches.
-pub(crate) fn patch_all(patches: &[Arc<dyn Patch>], row: &[u8]) -> Result<Vec<u8>> {
-    let Some((first, rest)) = patches.split_first() else { return Ok(row.to_vec()) };
-    let mut now = patch_one(&**first, row)?;
-    for patch in rest {
-        now = patch_one(&**patch, &now)?;
-    }
-    Ok(now)
-}
-
-/// A row after a patch.
-pub(crate) fn patch_one(patch: &dyn Patch, row: &[u8]) -> Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(row.len());
-    patch.apply(row, &mut out).map_err(Error::Patch)?;
-    check_value(out.len())?;
-    Ok(out)
-}
-
-/// Refuses a value that the storage would not take.
-pub(crate) fn check_value(bytes: usize) -> Result<()> {
-    match bytes as u64 {
-        bytes if bytes > VALUE_BYTES_MAX => {
-            Err(StorageError::ValueTooLong { bytes, bytes_max: VALUE_BYTES_MAX }.into())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes what was checked.
-fn apply(
-    shared: &Shared,
-    writes: &WriteSet,
-    rows: Vec<Vec<u8>>,
-    txn: &mut WriteTxn,
-) -> std::result::Result<(), StorageError> {
-    let mut rows = rows.into_iter();
-    for space in writes.spaces() {
-        let table = match &space.base {
-            Base::Stored if space.changes.is_empty() => continue,
-            Base::Stored => shared.table(space.id, |name| txn.table(name))?,
-            Base::Made(entries) => {
-                let table = txn.create_table(&table_name(space.id), TableKind::Plain)?;
-                if !entries.is_empty() {
-                    txn.load_sorted(&table, entries.iter().map(|(key, value)| (key, value)))?;
-                }
-                table
-            }
-            Base::Dropped { made: true } => continue,
-            Base::Dropped { made: false } => {
-                let table = txn.table(&table_name(space.id))?;
-                txn.drop_table(&table)?;
-                continue;
-            }
-        };
-        for (key, write) in &space.changes {
-            match write {
-                Write::Put(value) => txn.put(&table, key, value)?,
-                Write::Delete => _ = txn.delete(&table, key)?,
-                Write::Patch(_) => {
-                    let row = rows.next().expect("a row was made for each patch when the request was checked");
-                    txn.put(&table, key, &row)?;
-                }
-            }
-        }
-    }
-    Ok(())
 }

@@ -17,12 +17,13 @@ use std::sync::Arc;
 use colibri_storage::{Database, Error as StorageError, OpenTable, Snapshot, Table, TxnId, View};
 use smallvec::SmallVec;
 
+use crate::apply::{check_value, patch_all, patch_one};
 use crate::columns::ColumnSet;
 use crate::error::{Error, Result};
 use crate::local::{Shared, count, snapshot, table_name};
 use crate::locks::{Locks, OwnerId};
 use crate::merge::{self, Loaded, Stored, slice_of};
-use crate::queue::{Request, check_value, patch_all, patch_one};
+use crate::queue::{Commit, Request};
 use crate::reads::{Covered, ReadSet};
 use crate::store::{
     Begin, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, Savepoint, Space, SpaceId, Transaction,
@@ -96,15 +97,16 @@ impl LocalTransaction {
         Remains { shared, database, open: OpenSpaces::new(), locks }.begin_after(begun, seen)
     }
 
-    /// As [`Transaction::commit`]. A transaction that has written nothing leaves what the next one can begin with
+    /// As [`Transaction::commit`], which is this and [`Commit::wait`]: while others commit it gives its place behind them
+    /// rather than wait. A transaction that has written nothing leaves what the next one can begin with
     /// ([`Remains::begin_after`]): the store, the database and the tables it has found are counted references that all
     /// threads share, and short reads on several CPUs would hand the counters' cache lines back and forth.
     ///
     /// # Errors
     /// As [`Transaction::commit`].
-    pub fn commit_leaving(mut self, remains: &mut Option<Remains>) -> Result<CommitTicket> {
+    pub fn commit_leaving(mut self, remains: &mut Option<Remains>) -> Result<Commit> {
         if self.has_writes() {
-            return self.commit();
+            return self.queue_up();
         }
         // In this order: whoever gets a lock of this transaction need not wait for its ticket.
         let ticket = self.ticket_of_reads();
@@ -114,7 +116,26 @@ impl LocalTransaction {
             open = OpenSpaces::new();
         }
         *remains = Some(Remains { shared, database: snapshot.into_database(), open, locks });
-        Ok(ticket)
+        Ok(Commit::Ended(ticket))
+    }
+
+    /// Commits what was written, or queues up for it.
+    fn queue_up(mut self) -> Result<Commit> {
+        if self.is_read_committed() {
+            self.reads.clear();
+        }
+        let reads = self.reads.reads();
+        let is_range = |read: &crate::reads::Read| matches!(read.covered, Covered::Range(_));
+        if (reads.len() > READS_LEFT_TO_LEADER_MAX || reads.iter().any(is_range))
+            && self.shared.database.newest_txn() != self.snapshot.txn()
+        {
+            let newest = self.shared.database.read_newest_owned()?;
+            self.check_reads(&newest)?;
+            // Without the images of patched rows: nobody looks at them any more.
+            self.snapshot = newest;
+        }
+        let Self { shared, snapshot, reads, blind, writes, locks, .. } = self;
+        shared.queue.commit(&shared, Box::new(Request { snapshot, reads, blind, writes, locks }))
     }
 
     /// Its number among those who hold locks.
@@ -699,23 +720,6 @@ impl Transaction for LocalTransaction {
             self.locks.release();
             return Ok(ticket);
         }
-        if self.is_read_committed() {
-            self.reads.clear();
-        }
-        let reads = self.reads.reads();
-        let is_range = |read: &crate::reads::Read| matches!(read.covered, Covered::Range(_));
-        if (reads.len() > READS_LEFT_TO_LEADER_MAX || reads.iter().any(is_range))
-            && self.shared.database.newest_txn() != self.snapshot.txn()
-        {
-            let newest = self.shared.database.read_newest_owned()?;
-            self.check_reads(&newest)?;
-            // Without the images of patched rows: nobody looks at them any more.
-            self.snapshot = newest;
-        }
-        let Self { shared, snapshot, reads, blind, writes, locks, .. } = self;
-        let seen = snapshot.txn();
-        let request = Box::new(Request { snapshot, reads, blind, writes, locks });
-        let committed = shared.queue.commit(&shared, request)?;
-        Ok(CommitTicket::new(&shared.database, seen, Some(committed)))
+        self.queue_up()?.wait()
     }
 }

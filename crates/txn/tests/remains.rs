@@ -15,7 +15,7 @@ fn read(store: &TestStore, remains: &mut Option<Remains>, seen: TxnId, n: u16) -
         None => store.begin_after(read_only(), seen).unwrap(),
     };
     let found = txn.row(n, A).unwrap().map(|row| row.a);
-    txn.commit_leaving(remains).unwrap().wait().unwrap();
+    txn.commit_leaving(remains).unwrap().wait().unwrap().wait().unwrap();
     found
 }
 
@@ -59,7 +59,7 @@ fn remains_hold_no_snapshot_and_no_lock() {
     let mut holder = begin(&store, write());
     holder.lock(&rows(), &key(1), LockMode::Exclusive, IfLocked::Refuse).unwrap();
     let number = holder.id();
-    holder.commit_leaving(&mut remains).unwrap().wait().unwrap();
+    holder.commit_leaving(&mut remains).unwrap().wait().unwrap().wait().unwrap();
     assert!(remains.is_some() && store.database().readers().is_empty() && store.locks().is_empty());
     let mut next = remains.take().unwrap().begin_after(write(), TxnId(0)).unwrap();
     assert_ne!(next.id(), number, "numbers are never used twice");
@@ -74,7 +74,7 @@ fn who_has_written_leaves_nothing_and_commits_all_the_same() {
     let mut remains = None;
     let mut writer = begin(&store, write());
     writer.set(1, 5);
-    writer.commit_leaving(&mut remains).unwrap().wait().unwrap();
+    writer.commit_leaving(&mut remains).unwrap().wait().unwrap().wait().unwrap();
     assert!(remains.is_none());
     assert_eq!(read(&store, &mut remains, TxnId(0), 1), Some(5));
 }

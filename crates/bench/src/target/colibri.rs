@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use colibri::sql::engine::{Completion, Copy, CopyFrom, Datum, Numeric, Prepared, Progress, Rows, Running, Type};
 use colibri::sql::{self, Database};
 use colibri::{Durability, Options};
-use colibri_txn::{CommitTicket, LockWait};
+use colibri_txn::CommitTicket;
 
 use crate::target::batch::AnswerWriter;
 use crate::target::{Batch, Boxed, Cell, Connection, Counts, Failure, Place, Session, Table, Target, Values};
@@ -77,7 +77,8 @@ impl Target for Colibri {
 enum Step {
     Idle,
     Running(Running),
-    Waiting(Running, LockWait),
+    /// For a lock, or for others who commit.
+    Waiting(Running, Boxed<'static, ()>),
     /// It is done, and may be told of when the ticket is due.
     Telling(String, CommitTicket),
 }
@@ -140,7 +141,7 @@ impl InProcess {
                 Step::Idle => return Poll::Ready(Ok(())),
                 Step::Running(_) => ready!(self.poll_running(cx, out))?,
                 Step::Waiting(_, wait) => {
-                    ready!(Pin::new(wait).poll(cx));
+                    ready!(wait.as_mut().poll(cx));
                     let Step::Waiting(running, _) = mem::replace(&mut self.step, Step::Idle) else { continue };
                     self.step = Step::Running(running);
                 }
@@ -169,7 +170,11 @@ impl InProcess {
                 Ok(Progress::Rows) => {}
                 Ok(Progress::Wait(wait)) => {
                     let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
-                    self.step = Step::Waiting(running, wait);
+                    self.step = Step::Waiting(running, Box::pin(wait));
+                }
+                Ok(Progress::Commits(turn)) => {
+                    let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
+                    self.step = Step::Waiting(running, Box::pin(turn));
                 }
                 Ok(Progress::Yield) => {
                     cx.waker().wake_by_ref();
@@ -267,6 +272,7 @@ impl Connection for InProcess {
             loop {
                 match self.connection.session().copy_finish(&mut copy).map_err(|e| failure(&e))? {
                     Progress::Wait(wait) => wait.await,
+                    Progress::Commits(turn) => turn.await,
                     Progress::Rows | Progress::Yield => {}
                     Progress::Done(Completion { tag, ticket }) => {
                         if let Some(mut ticket) = ticket {

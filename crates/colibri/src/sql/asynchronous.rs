@@ -78,6 +78,8 @@ impl AtWork<'_> {
                 Progress::Rows => return Ok(None),
                 Progress::Yield => let_others_run().await,
                 Progress::Wait(wait) => unless_canceled(&self.connection.cancel_handle(), wait).await?,
+                // Nothing cancels it any more.
+                Progress::Commits(turn) => turn.await,
                 Progress::Done(Completion { tag, ticket }) => {
                     if let Some(mut ticket) = ticket {
                         Pin::new(&mut ticket).await?;

@@ -58,6 +58,7 @@ impl Client {
                         return Err(failure);
                     }
                 }
+                Progress::Commits(turn) => self.wait_to_commit(turn).await,
                 Progress::Done(completion) => {
                     self.owe(completion.ticket);
                     return Ok(completion.tag);
@@ -160,6 +161,7 @@ impl Client {
                         return Err(failure);
                     }
                 }
+                Progress::Commits(turn) => self.wait_to_commit(turn).await,
                 // They are complete, and may be told when it is known what becomes of them.
                 Progress::Rows if copy.holds_rows() => {}
                 Progress::Rows | Progress::Yield => {

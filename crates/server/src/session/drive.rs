@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use colibri_runtime::{Pool, Sleep, budget, sleep_until, spawn_blocking};
 use colibri_sql::cluster::Waits;
 use colibri_sql::{Error, Progress, Rows, Running, Session, SqlState};
-use colibri_txn::LockWait;
+use colibri_txn::{CommitTurn, LockWait};
 
 use super::{Client, End, Failure, admin_shutdown};
 use crate::link::Link;
@@ -124,6 +124,7 @@ impl Client {
                         return Err(failure);
                     }
                 }
+                Progress::Commits(turn) => self.wait_to_commit(turn).await,
                 Progress::Done(completion) => {
                     self.owe(completion.ticket);
                     return Ok(Some(completion.tag));
@@ -251,6 +252,23 @@ impl Client {
             return Err(End::Gone.into());
         }
         turn.stepped = Instant::now();
+        Ok(())
+    }
+
+    /// Waits for others who commit. Nothing interrupts that: it takes microseconds, and afterwards it is known what has become
+    /// of the transaction.
+    pub(super) async fn wait_to_commit(&mut self, turn: CommitTurn) {
+        self.be_in(Pool::System).await;
+        self.member().waits_for(Some(Waits::Commits));
+        turn.await;
+        self.member().waits_for(None);
+    }
+
+    /// Commits the block that the protocol has begun, if there is one.
+    pub(super) async fn end_implicit_block(&mut self) -> Result<(), Failure> {
+        let Some(commit) = self.session().end_implicit_block()? else { return Ok(()) };
+        let mut turn = self.turn(Instant::now());
+        self.advance(&mut Some(commit), &mut Rows::default(), &mut turn).await?;
         Ok(())
     }
 

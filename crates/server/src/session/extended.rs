@@ -397,9 +397,10 @@ impl Client {
     /// Carries out a message Sync: the end of what belongs together.
     pub(super) async fn sync(&mut self) -> Result<(), End> {
         self.is_skipping = false;
-        match self.session().end_implicit_block() {
-            Ok(completion) => self.owe(completion.and_then(|completion| completion.ticket)),
-            Err(error) => match self.repeat(error, true).await {
+        match self.end_implicit_block().await {
+            Ok(()) => {}
+            Err(Failure::End(end)) => return Err(end),
+            Err(Failure::Error(error)) => match self.repeat(error, true).await {
                 Ok(()) => {}
                 Err(Failure::Error(error)) => {
                     self.session().take_back_block();

@@ -171,8 +171,7 @@ impl Client {
         }
         self.link.out.extend_from_slice(parts.last().map_or(&[], Vec::as_slice));
         if commit {
-            let completion = self.session().end_implicit_block()?;
-            self.owe(completion.and_then(|completion| completion.ticket));
+            self.end_implicit_block().await?;
         }
         Ok(places)
     }

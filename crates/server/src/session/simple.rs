@@ -23,11 +23,11 @@ impl Client {
             Err(Failure::Error(error)) => {
                 self.tell(&error);
                 // The block that the text itself was is taken back.
-                match self.session().end_implicit_block() {
-                    Ok(completion) => self.owe(completion.and_then(|completion| completion.ticket)),
-                    Err(error) => return Err(End::Fatal(error)),
+                match self.end_implicit_block().await {
+                    Ok(()) => Ok(()),
+                    Err(Failure::Error(error)) => return Err(End::Fatal(error)),
+                    Err(Failure::End(end)) => return Err(end),
                 }
-                Ok(())
             }
             Err(Failure::End(end)) => Err(end),
             Ok(()) => Ok(()),
@@ -99,7 +99,7 @@ impl Client {
         if may_be_copy(part) && Session::is_copy(part) {
             unit.cannot_repeat();
             let tag = self.copy(part.to_owned(), began).await?;
-            return self.finish(&tag, is_last);
+            return self.finish(&tag, is_last).await;
         }
         let prepared = self.session().prepare(part, &[])?;
         if !prepared.is_repeatable() {
@@ -134,7 +134,7 @@ impl Client {
             rows.clear();
             if let Some(tag) = tag {
                 self.session().keep_rows(rows);
-                return self.finish(&tag, is_last);
+                return self.finish(&tag, is_last).await;
             }
         }
     }
@@ -157,10 +157,9 @@ impl Client {
     }
 
     /// Says that a statement is done. The last one of a text is done when the block that the text is has committed.
-    fn finish(&mut self, tag: &str, is_last: bool) -> Result<(), Failure> {
+    async fn finish(&mut self, tag: &str, is_last: bool) -> Result<(), Failure> {
         if is_last && self.session().state() != TransactionState::Idle {
-            let completion = self.session().end_implicit_block()?;
-            self.owe(completion.and_then(|completion| completion.ticket));
+            self.end_implicit_block().await?;
         }
         self.tell_notices();
         backend::command_complete(&mut self.link.out, tag);

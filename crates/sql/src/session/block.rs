@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use colibri_txn::{Begin, CommitTicket, Isolation, Savepoint, SpaceId};
+use colibri_txn::{Begin, Commit, CommitTicket, CommitTurn, Isolation, Savepoint, SpaceId};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
@@ -34,6 +34,14 @@ pub(super) struct Block {
     pub(super) added: SmallVec<[(SpaceId, Arc<Counter>); 4]>,
     /// Tables that the transaction depends on, and whether it has locked them: see [`Session::depend`].
     pub(super) depends: SmallVec<[(u32, bool); 8]>,
+}
+
+/// How far the session's commit has come.
+pub(super) enum CommitStep {
+    /// It is done; the ticket tells when it is durable. `None` if there was no transaction.
+    Ended(Option<CommitTicket>),
+    /// Others are committing: wait for this, and go on.
+    Waits(CommitTurn),
 }
 
 pub(super) struct NamedSavepoint {
@@ -96,14 +104,22 @@ impl Session {
         Ok(())
     }
 
-    /// Commits, and tells when it is durable.
-    pub(super) fn commit_txn(&mut self) -> Result<Option<CommitTicket>> {
-        let catalog_changed = self.block.catalog_changed;
-        let Some(txn) = self.txn.take() else { return Ok(None) };
-        match txn.commit_leaving(&mut self.remains) {
-            Ok(ticket) => {
+    /// Commits, or goes on with a commit that had to wait. After an error the transaction is taken back.
+    pub(super) fn commit_step(&mut self) -> Result<CommitStep> {
+        let commit = match (self.committing.take(), self.txn.take()) {
+            (Some(queued), _) => queued.go_on(),
+            (None, Some(txn)) => txn.commit_leaving(&mut self.remains),
+            (None, None) => return Ok(CommitStep::Ended(None)),
+        };
+        match commit {
+            Ok(Commit::Queued(queued)) => {
+                let turn = queued.turn();
+                self.committing = Some(queued);
+                Ok(CommitStep::Waits(turn))
+            }
+            Ok(Commit::Ended(ticket)) => {
                 self.seen = self.seen.max(ticket.seen());
-                if catalog_changed {
+                if self.block.catalog_changed {
                     self.own.engine.keep_catalog(&self.own.catalog);
                 }
                 if !self.own.restarted.is_empty() {
@@ -111,7 +127,7 @@ impl Session {
                         restarted.keep(&self.own.engine)?;
                     }
                 }
-                Ok(Some(ticket))
+                Ok(CommitStep::Ended(Some(ticket)))
             }
             Err(error) => {
                 self.forget_catalog();
@@ -120,8 +136,19 @@ impl Session {
         }
     }
 
+    /// Goes on with a commit until it is done; the thread waits.
+    pub(super) fn commit_now(&mut self) -> Result<Option<CommitTicket>> {
+        loop {
+            match self.commit_step()? {
+                CommitStep::Ended(ticket) => return Ok(ticket),
+                CommitStep::Waits(turn) => turn.wait(),
+            }
+        }
+    }
+
     /// Takes the transaction back. What it saw may have been told: the ticket says when that is durable.
     pub(super) fn abort_txn(&mut self) -> Option<CommitTicket> {
+        self.committing = None;
         let txn = self.txn.take()?;
         self.own.engine.activity().roll_back();
         let ticket = txn.ticket_of_reads();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use colibri_txn::{Isolation, Transaction};
 use sqlparser::ast::{self, Statement};
 
-use super::block::{NamedSavepoint, isolation_of};
+use super::block::{CommitStep, NamedSavepoint, isolation_of};
+use super::step::Ends;
 use super::{Answer, Completion, Prepared, ResultColumn, Rows, Session, Severity, TransactionState};
 use crate::bind::{fold, name_parts};
 use crate::cast::CastContext;
@@ -122,7 +123,7 @@ impl Session {
     pub(super) fn control(&mut self, statement: &Statement) -> Result<Completion> {
         match statement {
             Statement::StartTransaction { modes, .. } => self.begin(modes).map(|()| done(tag(statement))),
-            Statement::Commit { chain, .. } => self.commit(*chain),
+            Statement::Commit { .. } => Ok(self.end_without_commit()),
             Statement::Rollback { chain, savepoint: None } => {
                 let (isolation, read_only) = (self.block.isolation, self.block.read_only);
                 let was_open = self.state != TransactionState::Idle;
@@ -268,28 +269,42 @@ impl Session {
         self.ensure_txn(begin)
     }
 
-    pub(super) fn commit(&mut self, chain: bool) -> Result<Completion> {
-        match self.state {
-            TransactionState::Idle => {
-                self.warn_of_no_block();
-                Ok(done("COMMIT"))
+    /// What a COMMIT ends, if there is something to commit.
+    pub(super) fn ends_open_block(&self, statement: &Statement) -> Option<Ends> {
+        match statement {
+            Statement::Commit { chain, .. } if self.state == TransactionState::Open => {
+                Some(Ends::Block { chain: *chain })
             }
-            TransactionState::Failed => {
-                let ticket = self.abort_txn();
-                self.end_block(false);
-                Ok(Completion { tag: "ROLLBACK".to_owned(), ticket })
-            }
-            TransactionState::Open => {
-                let (isolation, read_only) = (self.block.isolation, self.block.read_only);
-                let committed = self.commit_txn();
-                self.end_block(committed.is_ok());
-                let ticket = committed?;
+            _ => None,
+        }
+    }
+
+    /// Commits the block at hand, or goes on with that.
+    pub(super) fn commit_block(&mut self, chain: bool) -> Result<CommitStep> {
+        let (isolation, read_only) = (self.block.isolation, self.block.read_only);
+        let step = self.commit_step();
+        match &step {
+            Ok(CommitStep::Waits(_)) => {}
+            Ok(CommitStep::Ended(_)) => {
+                self.end_block(true);
                 if chain {
                     self.open_block(isolation, read_only);
                 }
-                Ok(Completion { tag: "COMMIT".to_owned(), ticket })
             }
+            Err(_) => self.end_block(false),
         }
+        step
+    }
+
+    /// A COMMIT without a block, or of one that has failed.
+    fn end_without_commit(&mut self) -> Completion {
+        if self.state == TransactionState::Idle {
+            self.warn_of_no_block();
+            return done("COMMIT");
+        }
+        let ticket = self.abort_txn();
+        self.end_block(false);
+        Completion { tag: "ROLLBACK".to_owned(), ticket }
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {

@@ -240,6 +240,7 @@ impl Session {
                     }
                     return Ok(completion.tag);
                 }
+                Progress::Commits(turn) => turn.wait(),
                 Progress::Rows | Progress::Yield => {}
             }
         }
@@ -268,7 +269,7 @@ impl Session {
         let rows = self.with_context(|txn, cx| copy.copy.finish(txn, cx)).map_err(not_to_be_waited_for)?;
         let mut ticket = None;
         if copy.implicit {
-            ticket = self.commit_txn()?;
+            ticket = self.commit_now()?;
             self.end_block(true);
         }
         copy.is_over = true;
@@ -429,6 +430,10 @@ impl Session {
                     (take(&bytes), Some(completion.tag))
                 }
                 Progress::Wait(wait) => (wait_now(wait, &self.own.settings, &self.cancel), None),
+                Progress::Commits(turn) => {
+                    turn.wait();
+                    (Ok(()), None)
+                }
                 Progress::Rows | Progress::Yield => (take(&bytes), None),
             };
             bytes.clear();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use colibri_txn::{CommitTicket, Transaction};
 
 use super::drive::wait_now;
-use super::step::Stage;
+use super::step::{Ends, Stage};
 use super::{BUDGET_ROWS, Prepared, Progress, Rows, Running, Session, TransactionState};
 use crate::error::{Error, Result, SqlState};
 use crate::value::Datum;
@@ -49,6 +49,7 @@ impl Session {
                         return Err(error);
                     }
                 }
+                Progress::Commits(turn) => turn.wait(),
                 Progress::Done(completion) => {
                     if let Some(ticket) = completion.ticket {
                         self.wait_durable(ticket)?;
@@ -71,7 +72,7 @@ impl Session {
     }
 
     /// Ends a statement before [`super::Progress::Done`]. Without a transaction block it is taken back, unless it has
-    /// committed already and only its rows were left to give: then the ticket says when that is durable. Within a block,
+    /// committed already, or stands in the queue for that: then the ticket says when that is durable. Within a block,
     /// what it has changed is taken back, and the block goes on.
     ///
     /// # Errors
@@ -79,6 +80,13 @@ impl Session {
     pub fn abandon(&mut self, running: &mut Running) -> Result<Option<CommitTicket>> {
         match std::mem::replace(&mut running.stage, Stage::Over) {
             Stage::Giving(completion) => Ok(completion.and_then(|completion| completion.ticket)),
+            Stage::Committing { what: Ends::Statement, .. } if !running.implicit => Ok(None),
+            Stage::Committing { .. } => {
+                // Others are committing it: that takes microseconds.
+                let committed = self.commit_now();
+                self.end_block(committed.is_ok());
+                committed
+            }
             Stage::Begin | Stage::Fetch(_) | Stage::Over => Ok(None),
             Stage::Restart(savepoint) | Stage::Running { savepoint, .. } => {
                 if running.implicit {

@@ -59,6 +59,7 @@ impl Session {
                         return Err(error);
                     }
                 }
+                Progress::Commits(turn) => turn.wait(),
                 Progress::Done(completion) => {
                     if let Some(ticket) = completion.ticket {
                         self.seen = self.seen.max(ticket.wait()?);

@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use colibri_storage::TxnId;
-use colibri_txn::{LocalTransaction, Remains, Transaction};
+use colibri_txn::{LocalTransaction, QueuedCommit, Remains, Transaction};
 use compact_str::CompactString;
 
 use crate::catalog::{self, Catalog};
@@ -90,6 +90,8 @@ pub struct Session {
     own: Own,
     env: Env,
     txn: Option<LocalTransaction>,
+    /// The transaction, while it waits for others who commit.
+    committing: Option<QueuedCommit>,
     /// What the last transaction left to the next one, if it only read.
     remains: Option<Remains>,
     /// What the last statement's rows were made in.
@@ -149,6 +151,7 @@ impl Session {
             env: Env { user: user.into(), database: engine.name().into(), ..Env::default() },
             own,
             txn: None,
+            committing: None,
             remains: None,
             batch: Batch::default(),
             rows: Rows::default(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::plans::Command;
 use super::step::Stage;
-use super::{Completion, Prepared, Running, Session, TransactionState};
+use super::{Prepared, Running, Session, TransactionState};
 use crate::error::{Error, Result, SqlState};
 use crate::value::Datum;
 
@@ -79,16 +79,17 @@ impl Session {
         self.state != TransactionState::Idle && self.block.implicit
     }
 
-    /// Commits the block that [`Session::begin_implicit_block`] has begun, or takes it back if it has failed. Does nothing if
-    /// there is none.
+    /// A COMMIT for the block that [`Session::begin_implicit_block`] has begun, to be stepped on with; it takes the block back
+    /// if that has failed. `None` if there is no such block.
     ///
     /// # Errors
-    /// Those of a commit.
-    pub fn end_implicit_block(&mut self) -> Result<Option<Completion>> {
+    /// If the server is out of order: COMMIT is a statement.
+    pub fn end_implicit_block(&mut self) -> Result<Option<Running>> {
         if !self.is_in_implicit_block() {
             return Ok(None);
         }
-        self.commit(false).map(Some)
+        let commit = self.prepare("COMMIT", &[])?;
+        Ok(Some(self.at_start(&commit, Vec::new())))
     }
 
     /// Takes back whatever block there is, the protocol's or the client's, so that all of it can be run again: what comes next
@@ -234,7 +235,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::session::Engine;
+    use crate::session::{Completion, Engine};
 
     fn session() -> (tempfile::TempDir, Session) {
         let dir = tempfile::tempdir().unwrap();
@@ -243,6 +244,14 @@ mod tests {
         let mut session = Session::new(&engine, "me");
         session.run("CREATE TABLE t (a int PRIMARY KEY)").unwrap();
         (dir, session)
+    }
+
+    fn end_block(session: &mut Session) -> Completion {
+        let mut running = session.end_implicit_block().unwrap().unwrap();
+        match session.step(&mut running, &mut crate::Rows::default(), 1).unwrap() {
+            crate::Progress::Done(completion) => completion,
+            _ => panic!("nobody else commits"),
+        }
     }
 
     fn count(session: &mut Session) -> String {
@@ -257,13 +266,13 @@ mod tests {
         session.run("INSERT INTO t VALUES (1)").unwrap();
         session.run("INSERT INTO t VALUES (1)").unwrap_err();
         assert_eq!(session.state(), TransactionState::Failed);
-        session.end_implicit_block().unwrap();
+        end_block(&mut session);
         assert_eq!(session.state(), TransactionState::Idle);
         assert_eq!(count(&mut session), "0");
         session.begin_implicit_block();
         session.run("INSERT INTO t VALUES (1)").unwrap();
         session.run("INSERT INTO t VALUES (2)").unwrap();
-        session.end_implicit_block().unwrap().unwrap().ticket.unwrap().wait().unwrap();
+        end_block(&mut session).ticket.unwrap().wait().unwrap();
         assert_eq!(count(&mut session), "2");
     }
 

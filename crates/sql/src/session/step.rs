@@ -1,10 +1,10 @@
 //! A statement at work: begun, stepped on with, broken off and run again, and what it gives.
 //!
 //! ```text
-//! Begin ─► Running ─► Giving ─► Over          FETCH: Begin ─► Fetch ─► Giving ─► Over
-//!   ▲        │ a lock, a newer catalogue       a conflict at the commit of a statement by itself: back to Begin
+//! Begin ─► Running ─► Committing ─► Giving ─► Over          FETCH:  Begin ─► Fetch ─► Giving ─► Over
+//!   ▲        │ a lock, a newer catalogue                    COMMIT: Begin ─► Committing ─► Giving ─► Over
 //!   │        ▼
-//!   │     Restart ─► Running
+//!   │     Restart ─► Running      a conflict at the commit of a statement by itself: back to Begin
 //! ```
 
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use colibri_txn::{
-    Begin, ColumnSet, CommitTicket, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint, Transaction,
+    Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
+    Transaction,
 };
 
-use super::block::{Block, in_failed_block};
+use super::block::{Block, CommitStep, in_failed_block};
 use super::named_cursor::{self, Fetch};
 use super::plans::Command;
 use super::{Prepared, Rows, Session, TransactionState, control};
@@ -34,6 +35,8 @@ pub enum Progress {
     Yield,
     /// Wait for this, then step on.
     Wait(LockWait),
+    /// The statement commits behind others: wait for this, then step on. It can no more be cancelled.
+    Commits(CommitTurn),
     /// The statement is done. What it did, and what it gave, may be told outside when the ticket says so.
     Done(Completion),
 }
@@ -83,10 +86,24 @@ pub(super) enum Stage {
     },
     /// It has broken off: its transaction is to go back to here.
     Restart(Savepoint),
+    /// With the command tag.
+    Committing {
+        what: Ends,
+        tag: String,
+    },
     Giving(Option<Completion>),
     /// It takes rows from a cursor.
     Fetch(Fetch),
     Over,
+}
+
+/// What ends with a statement.
+#[derive(Clone, Copy)]
+pub(super) enum Ends {
+    /// The statement, and its transaction if it is one by itself.
+    Statement,
+    /// The block; another of its kind follows `AND CHAIN`.
+    Block { chain: bool },
 }
 
 impl Session {
@@ -173,7 +190,10 @@ impl Session {
             kept: Rows::default(),
             rows: 0,
             begun: prepared.counter.as_ref().and_then(|counter| counter.begin()),
-            batch: std::mem::take(&mut self.batch),
+            batch: match &prepared.command {
+                Command::Plan { .. } => std::mem::take(&mut self.batch),
+                _ => Batch::default(),
+            },
             catalog_before: None,
         }
     }
@@ -259,6 +279,22 @@ impl Session {
                         }
                     }
                 },
+                Stage::Committing { what, tag } => {
+                    let step = match *what {
+                        Ends::Statement if !running.implicit || self.state != TransactionState::Idle => {
+                            CommitStep::Ended(None)
+                        }
+                        Ends::Statement => self.commit_statement()?,
+                        Ends::Block { chain } => self.commit_block(chain)?,
+                    };
+                    match step {
+                        CommitStep::Waits(turn) => return Ok(Progress::Commits(turn)),
+                        CommitStep::Ended(ticket) => {
+                            let tag = std::mem::take(tag);
+                            running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                        }
+                    }
+                }
                 Stage::Giving(completion) => {
                     if !running.kept.is_empty() {
                         out.append(&mut running.kept);
@@ -349,6 +385,10 @@ impl Session {
     fn begin_statement(&mut self, running: &mut Running) -> Result<Begun> {
         let prepared = Arc::clone(&running.prepared);
         if let Command::Control(statement) = &prepared.command {
+            if let Some(what) = self.ends_open_block(statement) {
+                running.stage = Stage::Committing { what, tag: prepared.tag().to_owned() };
+                return Ok(Begun::Runs);
+            }
             return self.control(statement).map(Begun::Done);
         }
         if let Command::Cursor(_) = &prepared.command {
@@ -417,20 +457,17 @@ impl Session {
                 let (rows, tag) = self.utility(statement, &running.params)?;
                 running.kept = rows;
                 running.rows = 0;
-                let ticket = self.finish_implicit(running)?;
-                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                running.stage = Stage::Committing { what: Ends::Statement, tag };
                 Ok(())
             }
             Command::Admin(statement) => {
                 self.administer(statement)?;
-                let ticket = self.finish_implicit(running)?;
                 let tag = statement.tag().to_owned();
-                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                running.stage = Stage::Committing { what: Ends::Statement, tag };
                 Ok(())
             }
             Command::Empty => {
-                let ticket = self.finish_implicit(running)?;
-                running.stage = Stage::Giving(Some(Completion { tag: String::new(), ticket }));
+                running.stage = Stage::Committing { what: Ends::Statement, tag: String::new() };
                 Ok(())
             }
             Command::Control(_) | Command::Cursor(_) => Err(Error::internal("what ends a transaction runs within one")),
@@ -507,20 +544,18 @@ impl Session {
                 if self.own.settings_changed {
                     self.settings_set();
                 }
-                let ticket = self.finish_implicit(running)?;
-                running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                running.stage = Stage::Committing { what: Ends::Statement, tag };
                 Ok(None)
             }
         }
     }
 
     /// Commits what was begun for one statement.
-    fn finish_implicit(&mut self, running: &Running) -> Result<Option<CommitTicket>> {
-        if !running.implicit || self.state != TransactionState::Idle {
-            return Ok(None);
+    fn commit_statement(&mut self) -> Result<CommitStep> {
+        let step = self.commit_step()?;
+        if matches!(step, CommitStep::Ended(_)) {
+            self.block = Block::default();
         }
-        let ticket = self.commit_txn()?;
-        self.block = Block::default();
-        Ok(ticket)
+        Ok(step)
     }
 }

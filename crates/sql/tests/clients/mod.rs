@@ -138,6 +138,7 @@ impl Client {
                         return Reply::Waits;
                     }
                 }
+                Ok(Progress::Commits(turn)) => turn.wait(),
                 Ok(Progress::Done(completion)) => {
                     if let Some(ticket) = completion.ticket {
                         let place = ticket.committed().map(|committed| (committed.txn, committed.sequence));

@@ -1,0 +1,150 @@
+//! What a commit does with one request: everything for which it can be refused is found out against the newest state
+//! before anything of it is written.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use colibri_storage::{Error as StorageError, TableKind, VALUE_BYTES_MAX, View, WriteTxn};
+
+use crate::error::{Error, Result};
+use crate::local::{Shared, count, table_name};
+use crate::queue::{Answer, Request};
+use crate::store::Patch;
+use crate::validate::validate;
+use crate::writes::{Base, SpaceWrites, Write, WriteSet};
+
+/// What became of a request in a transaction of the storage.
+pub(crate) enum Carried {
+    Out,
+    /// Nothing of it was written.
+    Refused(Answer),
+    /// The storage failed, and some of it may have been written: the transaction of the storage has to be taken back.
+    HalfOut(StorageError),
+}
+
+/// Checks a request and writes it. `unchanged` says that the state is the one it has seen.
+pub(crate) fn carry_out(shared: &Shared, request: &Request, txn: &mut WriteTxn, unchanged: bool) -> Carried {
+    let rows = match catch_unwind(AssertUnwindSafe(|| check(shared, request, txn, unchanged))) {
+        Ok(Ok(rows)) => rows,
+        Ok(Err(e)) => {
+            if matches!(e, Error::Conflict { .. }) {
+                count(&shared.counts.conflicts, 1);
+            }
+            return Carried::Refused(Answer::Result(Err(e)));
+        }
+        Err(payload) => return Carried::Refused(Answer::Panic(payload)),
+    };
+    match apply(shared, &request.writes, rows, txn) {
+        Ok(()) => Carried::Out,
+        Err(e) => Carried::HalfOut(e),
+    }
+}
+
+/// Finds out everything for which a request can be refused. Gives the rows that its patches make, in their order.
+fn check(shared: &Shared, request: &Request, txn: &WriteTxn, unchanged: bool) -> Result<Vec<Vec<u8>>> {
+    if !unchanged {
+        if let Some(space) = request.blind {
+            return Err(Error::Conflict { space });
+        }
+        let table = |space| Ok(shared.table(space, |name| request.snapshot.table(name))?);
+        validate(&request.reads, table, &request.snapshot, txn)?;
+    }
+    let mut rows = Vec::new();
+    for space in request.writes.spaces() {
+        if matches!(space.base, Base::Stored) && space.changes.is_empty() {
+            continue;
+        }
+        let table = shared.table(space.id, |name| txn.table(name));
+        let view = match table.and_then(|table| txn.view(&table)) {
+            Err(StorageError::NoSuchTable { .. }) => None,
+            view => Some(view?),
+        };
+        match (&space.base, view) {
+            (Base::Made(_), None) | (Base::Dropped { made: true }, _) => {}
+            (Base::Dropped { made: false }, Some(_)) => {}
+            (Base::Stored, Some(view)) => patch_rows(space, &view, &mut rows)?,
+            (Base::Made(_), Some(_)) | (Base::Stored | Base::Dropped { made: false }, None) => {
+                return Err(Error::Conflict { space: space.id });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn patch_rows(space: &SpaceWrites, view: &View<'_>, rows: &mut Vec<Vec<u8>>) -> Result<()> {
+    for (key, write) in &space.changes {
+        let Write::Patch(patched) = write else { continue };
+        let row = view.get(key)?.ok_or(Error::Conflict { space: space.id })?;
+        let now = patch_all(&patched.patches, row)?;
+        rows.push(now);
+    }
+    Ok(())
+}
+
+/// A row after patches.
+pub(crate) fn patch_all(patches: &[Arc<dyn Patch>], row: &[u8]) -> Result<Vec<u8>> {
+    let Some((first, rest)) = patches.split_first() else { return Ok(row.to_vec()) };
+    let mut now = patch_one(&**first, row)?;
+    for patch in rest {
+        now = patch_one(&**patch, &now)?;
+    }
+    Ok(now)
+}
+
+/// A row after a patch.
+pub(crate) fn patch_one(patch: &dyn Patch, row: &[u8]) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(row.len());
+    patch.apply(row, &mut out).map_err(Error::Patch)?;
+    check_value(out.len())?;
+    Ok(out)
+}
+
+/// Refuses a value that the storage would not take.
+pub(crate) fn check_value(bytes: usize) -> Result<()> {
+    match bytes as u64 {
+        bytes if bytes > VALUE_BYTES_MAX => {
+            Err(StorageError::ValueTooLong { bytes, bytes_max: VALUE_BYTES_MAX }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes what was checked.
+fn apply(
+    shared: &Shared,
+    writes: &WriteSet,
+    rows: Vec<Vec<u8>>,
+    txn: &mut WriteTxn,
+) -> std::result::Result<(), StorageError> {
+    let mut rows = rows.into_iter();
+    for space in writes.spaces() {
+        let table = match &space.base {
+            Base::Stored if space.changes.is_empty() => continue,
+            Base::Stored => shared.table(space.id, |name| txn.table(name))?,
+            Base::Made(entries) => {
+                let table = txn.create_table(&table_name(space.id), TableKind::Plain)?;
+                if !entries.is_empty() {
+                    txn.load_sorted(&table, entries.iter().map(|(key, value)| (key, value)))?;
+                }
+                table
+            }
+            Base::Dropped { made: true } => continue,
+            Base::Dropped { made: false } => {
+                let table = txn.table(&table_name(space.id))?;
+                txn.drop_table(&table)?;
+                continue;
+            }
+        };
+        for (key, write) in &space.changes {
+            match write {
+                Write::Put(value) => txn.put(&table, key, value)?,
+                Write::Delete => _ = txn.delete(&table, key)?,
+                Write::Patch(_) => {
+                    let row = rows.next().expect("a row was made for each patch when the request was checked");
+                    txn.put(&table, key, &row)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
