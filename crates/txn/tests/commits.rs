@@ -4,12 +4,16 @@
 
 mod common;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 
 use colibri_storage::{Database, Durability, Options};
 use colibri_txn::{
-    Begin, ColumnSet, Error, LocalStore, LockMode, Patch, PatchError, Result, Space, SpaceId, Transaction,
+    Begin, ColumnSet, Commit, CommitTurn, Error, LocalStore, LockMode, Patch, PatchError, QueuedCommit, Result, Space,
+    SpaceId, Transaction,
 };
 use common::{A, B, LIMIT, Set, Short, TestStore, begin, fill, key, now, open, open_with, read_only, rows, write};
 
@@ -149,6 +153,134 @@ fn commits_that_queue_up_become_one() {
         assert_eq!(now(&store)[0], (1, 10));
         assert_eq!((after.commits - before.commits, after.batches - before.batches), (11, 2));
     }
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Woken {
+    fn times(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// One more in a row, committed or in the queue.
+fn add_one(store: &LocalStore, row: u16) -> Commit {
+    let mut txn = begin(store, write());
+    txn.add(row, 0, 1).unwrap();
+    txn.commit_leaving(&mut None).unwrap()
+}
+
+fn queued(commit: Commit) -> QueuedCommit {
+    match commit {
+        Commit::Queued(queued) => queued,
+        Commit::Ended(_) => panic!("somebody else is at it"),
+    }
+}
+
+fn poll(turn: &mut CommitTurn, woken: &Arc<Woken>) -> Poll<()> {
+    Pin::new(turn).poll(&mut Context::from_waker(&Waker::from(Arc::clone(woken))))
+}
+
+#[test]
+fn a_task_in_the_queue_needs_no_thread() {
+    let store = with_rows(Durability::Sync, &[(1, 0), (2, 0)]);
+    std::thread::scope(|scope| {
+        let (end, go_on) = behind_a_slow_commit(scope, &store, 2);
+        // One that waits, one that has not looked yet, and one that goes away.
+        let (waits, late) = (queued(add_one(&store, 1)), queued(add_one(&store, 1)));
+        let gone = queued(add_one(&store, 1));
+        let woken = Arc::new(Woken::default());
+        let (mut turn, mut turn_of_gone) = (waits.turn(), gone.turn());
+        assert!(poll(&mut turn, &woken).is_pending() && poll(&mut turn_of_gone, &woken).is_pending());
+        let Ok(Commit::Queued(waits)) = waits.go_on() else { panic!("the leader is busy") };
+        drop(gone);
+        assert_eq!(woken.times(), 0);
+        go_on.store(true, Ordering::SeqCst);
+        end();
+        assert_eq!(woken.times(), 1, "who has gone is not woken");
+        assert!(poll(&mut turn, &woken).is_ready());
+        for commit in [waits.go_on(), late.go_on()] {
+            let Ok(Commit::Ended(ticket)) = commit else { panic!("the leader has ended") };
+            ticket.wait().unwrap();
+        }
+    });
+    assert_eq!(now(&store)[0], (1, 2), "who goes away while it is queued takes its transaction back");
+    assert!(store.locks().is_empty());
+}
+
+/// Puts another two into the queue whenever the leader has answered, so many times.
+struct KeepsTheLeaderBusy {
+    store: LocalStore,
+    times: AtomicUsize,
+    queued: Mutex<Vec<(QueuedCommit, CommitTurn)>>,
+}
+
+impl Wake for KeepsTheLeaderBusy {
+    fn wake(self: Arc<Self>) {
+        if self.times.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        self.times.fetch_sub(1, Ordering::SeqCst);
+        // The leader is about to look whether there are more.
+        for _ in 0..2 {
+            self.put();
+        }
+    }
+}
+
+impl KeepsTheLeaderBusy {
+    fn put(self: &Arc<Self>) {
+        let queued = queued(add_one(&self.store, 1));
+        let mut turn = queued.turn();
+        // Only the first of two wakes anybody.
+        if self.queued.lock().unwrap().len() % 2 == 0 {
+            let polled = Pin::new(&mut turn).poll(&mut Context::from_waker(&Waker::from(Arc::clone(self))));
+            assert!(polled.is_pending());
+        }
+        self.queued.lock().unwrap().push((queued, turn));
+    }
+}
+
+#[test]
+fn a_leader_that_has_worked_enough_leaves_it_to_those_who_come() {
+    let store = with_rows(Durability::NoSync, &[(1, 0), (2, 0)]);
+    let (before, busy) = std::thread::scope(|scope| {
+        let (end, go_on) = behind_a_slow_commit(scope, &store, 2);
+        let before = store.counters();
+        let (shared, times) = (LocalStore::clone(&store), AtomicUsize::new(15));
+        let busy = Arc::new(KeepsTheLeaderBusy { store: shared, times, queued: Mutex::default() });
+        busy.put();
+        busy.put();
+        go_on.store(true, Ordering::SeqCst);
+        // This ends although there is still more to do.
+        end();
+        (before, busy)
+    });
+    let after = store.counters();
+    assert_eq!(after.batches - before.batches, 16);
+    let mut all = std::mem::take(&mut *busy.queued.lock().unwrap());
+    assert_eq!(all.len(), 32);
+    let left = all.split_off(30);
+    for (queued, _) in all {
+        assert!(matches!(queued.go_on(), Ok(Commit::Ended(_))));
+    }
+    // There is no leader now. The one that was woken goes away, so the other one is; it leads.
+    let woken = Arc::new(Woken::default());
+    let [(first, _), (second, mut turn)] = left.try_into().ok().unwrap();
+    assert!(poll(&mut turn, &woken).is_ready(), "nobody leads");
+    drop(first);
+    assert_eq!(woken.times(), 1);
+    assert!(matches!(second.go_on(), Ok(Commit::Ended(_))));
+    assert_eq!(store.counters().batches - before.batches, 17);
+    assert_eq!(now(&store)[0], (1, 31));
 }
 
 #[test]

@@ -8,13 +8,18 @@
 
 mod common;
 
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
-use colibri_txn::{Error, LockMode, Transaction};
+use colibri_txn::{Commit, Error, LockMode, Transaction};
 use common::history::{Mix, Session, check, stored};
 use common::{Short, TestStore, begin, fill, now, open, write};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::sync::{Condvar, Mutex};
 use shuttle::{Config, Runner, thread};
 
 fn explore(iterations: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -55,6 +60,93 @@ fn commits_are_answered_once_and_none_is_left_out() {
         });
         assert_eq!(now(&store), [(1, 8)]);
         assert_eq!(store.counters().commits, 10);
+    });
+}
+
+/// Wakes one of the tasks of a thread, as a runtime with this one thread would.
+struct Woken {
+    tasks: Mutex<VecDeque<usize>>,
+    some: Condvar,
+}
+
+struct WakesTask(Arc<Woken>, usize);
+
+impl Wake for WakesTask {
+    fn wake(self: Arc<Self>) {
+        self.0.tasks.lock().unwrap().push_back(self.1);
+        self.0.some.notify_one();
+    }
+}
+
+/// A runtime of one thread commits for several tasks, one of which goes away in the queue, and then waits for a commit
+/// with its only thread; other threads commit with theirs, and leaders work for two batches only. Nobody waits for ever,
+/// everybody who is answered is right, and what was taken back is not there.
+#[test]
+fn tasks_and_threads_in_the_queue_are_all_answered() {
+    explore(400, || {
+        const TASKS: usize = 3;
+        let store = Arc::new(open());
+        fill(&store, &[(1, 0)]);
+        let gone = Arc::new(AtomicU32::new(0));
+        let told = Arc::clone(&gone);
+        let add = |store: &TestStore| {
+            let mut txn = begin(store, write());
+            txn.add(1, 0, 1).unwrap();
+            txn.commit_leaving(&mut None).unwrap()
+        };
+        together(3, &store, move |store, n| {
+            if n > 0 {
+                for _ in 0..2 {
+                    drop(add(store).wait().unwrap());
+                }
+                return;
+            }
+            let woken = Arc::new(Woken { tasks: Mutex::new(VecDeque::new()), some: Condvar::new() });
+            let mut tasks: Vec<_> = (0..TASKS)
+                .map(|task| match add(store) {
+                    Commit::Ended(_) => None,
+                    Commit::Queued(queued) => {
+                        woken.tasks.lock().unwrap().push_back(task);
+                        Some((queued.turn(), queued))
+                    }
+                })
+                .collect();
+            if let Some((_, queued)) = tasks[0].take() {
+                drop(queued);
+                gone.fetch_add(1, Ordering::SeqCst);
+            }
+            // Holds the only thread.
+            drop(add(store).wait().unwrap());
+            while tasks.iter().any(Option::is_some) {
+                let task = {
+                    let mut ready = woken.tasks.lock().unwrap();
+                    loop {
+                        match ready.pop_front() {
+                            Some(task) => break task,
+                            None => ready = woken.some.wait(ready).unwrap(),
+                        }
+                    }
+                };
+                let Some((mut turn, queued)) = tasks[task].take() else { continue };
+                let waker = Waker::from(Arc::new(WakesTask(Arc::clone(&woken), task)));
+                tasks[task] = match Pin::new(&mut turn).poll(&mut Context::from_waker(&waker)) {
+                    Poll::Pending => Some((turn, queued)),
+                    Poll::Ready(()) => match queued.go_on().unwrap() {
+                        Commit::Ended(_) => None,
+                        Commit::Queued(queued) => {
+                            // Somebody else was faster to lead.
+                            woken.tasks.lock().unwrap().push_back(task);
+                            Some((queued.turn(), queued))
+                        }
+                    },
+                };
+            }
+        });
+        let all = (TASKS + 1 + 4) as i64;
+        let sum = now(&store)[0].1;
+        let unknown = i64::from(told.load(Ordering::SeqCst));
+        assert!((all - unknown..=all).contains(&sum), "{sum} of {all}, {unknown} unknown");
+        assert!(store.locks().is_empty());
     });
 }
 
