@@ -71,6 +71,8 @@ pub struct WriteTxn {
     handle: Arc<Handle>,
     /// `Some` until the transaction ends.
     work: Option<WorkspaceGuard>,
+    /// The state it began with.
+    before: (TxnId, Tree),
     catalog: Tree,
     opened: OpenedTables,
     outer: Vec<Before>,
@@ -89,6 +91,7 @@ impl WriteTxn {
         }
         Self {
             work: Some(work),
+            before: (root.txn, root.catalog),
             catalog: root.catalog,
             opened: OpenedTables::new(),
             outer: Vec::new(),
@@ -146,9 +149,32 @@ impl WriteTxn {
             }
             return Ok(index);
         }
-        let tree = resolve(table, self.describe(table.name())?)?;
+        let tree = self.find(table)?;
         self.opened.push(Opened { table: table.clone(), tree, changed: false });
         Ok(self.opened.len() - 1)
+    }
+
+    /// Finds a table that is not opened: if the catalogue is as it was, where those look who read the state before.
+    fn find(&self, table: &Table) -> Result<Tree> {
+        let (txn, catalog) = self.before;
+        if self.catalog != catalog {
+            return resolve(table, self.describe(table.name())?);
+        }
+        let opening = self.core().opening;
+        if let Some(tree) = table.found_in(opening, txn) {
+            return Ok(tree);
+        }
+        let tree = resolve(table, self.describe(table.name())?)?;
+        table.remember(opening, txn, tree);
+        Ok(tree)
+    }
+
+    fn tree(&self, table: &Table) -> Result<Tree> {
+        match self.find_opened(table) {
+            Some(index) if self.opened[index].table.kind() == table.kind() => Ok(self.opened[index].tree),
+            Some(_) => resolve(table, self.describe(table.name())?),
+            None => self.find(table),
+        }
     }
 
     /// A table by name.
@@ -241,17 +267,13 @@ impl WriteTxn {
 
     /// A table as this transaction sees it.
     pub fn view(&self, table: &Table) -> Result<View<'_>> {
-        let tree = resolve(table, self.describe(table.name())?)?;
-        Ok(View { pager: &self.core().pager, bounds: self.work().bounds(), tree, table: table.clone() })
+        let (pager, bounds, tree) = (&self.core().pager, self.work().bounds(), self.tree(table)?);
+        Ok(View { pager, bounds, tree, table: table.clone() })
     }
 
     /// The value of a key, in place.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<&[u8]>> {
-        let tree = match self.find_opened(table) {
-            Some(index) => self.opened[index].tree,
-            None => resolve(table, self.describe(table.name())?)?,
-        };
-        view::get(&self.core().pager, self.work().bounds(), &tree, table, key)
+        view::get(&self.core().pager, self.work().bounds(), &self.tree(table)?, table, key)
     }
 
     // ---- writing ----

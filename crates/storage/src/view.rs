@@ -81,6 +81,13 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    /// The table.
+    #[inline]
+    #[must_use]
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// How many entries the table has.
     #[must_use]
     pub fn len(&self) -> u64 {

@@ -11,7 +11,7 @@ use crate::local::{Shared, count, table_name};
 use crate::queue::{Answer, Request};
 use crate::store::Patch;
 use crate::validate::validate;
-use crate::writes::{Base, SpaceWrites, Write, WriteSet};
+use crate::writes::{Base, SpaceWrites, Write};
 
 /// What became of a request in a transaction of the storage.
 pub(crate) enum Carried {
@@ -34,7 +34,7 @@ pub(crate) fn carry_out(shared: &Shared, request: &Request, txn: &mut WriteTxn, 
         }
         Err(payload) => return Carried::Refused(Answer::Panic(payload)),
     };
-    match apply(shared, &request.writes, rows, txn) {
+    match apply(shared, request, rows, txn) {
         Ok(()) => Carried::Out,
         Err(e) => Carried::HalfOut(e),
     }
@@ -46,15 +46,15 @@ fn check(shared: &Shared, request: &Request, txn: &WriteTxn, unchanged: bool) ->
         if let Some(space) = request.blind {
             return Err(Error::Conflict { space });
         }
-        let table = |space| Ok(shared.table(space, |name| request.snapshot.table(name))?);
-        validate(&request.reads, table, &request.snapshot, txn)?;
+        let old = |space| request.open.view(shared, &request.snapshot, space);
+        validate(&request.reads, old, txn)?;
     }
     let mut rows = Vec::new();
     for space in request.writes.spaces() {
         if matches!(space.base, Base::Stored) && space.changes.is_empty() {
             continue;
         }
-        let table = shared.table(space.id, |name| txn.table(name));
+        let table = request.open.table(shared, space.id, |name| txn.table(name));
         let view = match table.and_then(|table| txn.view(&table)) {
             Err(StorageError::NoSuchTable { .. }) => None,
             view => Some(view?),
@@ -112,15 +112,15 @@ pub(crate) fn check_value(bytes: usize) -> Result<()> {
 /// Writes what was checked.
 fn apply(
     shared: &Shared,
-    writes: &WriteSet,
+    request: &Request,
     rows: Vec<Vec<u8>>,
     txn: &mut WriteTxn,
 ) -> std::result::Result<(), StorageError> {
     let mut rows = rows.into_iter();
-    for space in writes.spaces() {
+    for space in request.writes.spaces() {
         let table = match &space.base {
             Base::Stored if space.changes.is_empty() => continue,
-            Base::Stored => shared.table(space.id, |name| txn.table(name))?,
+            Base::Stored => request.open.table(shared, space.id, |name| txn.table(name))?,
             Base::Made(entries) => {
                 let table = txn.create_table(&table_name(space.id), TableKind::Plain)?;
                 if !entries.is_empty() {

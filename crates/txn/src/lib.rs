@@ -8,6 +8,7 @@
 //! | `store`, `columns`, `error` | the interface: [`Store`], [`Transaction`], what goes wrong |
 //! | `local` | the store on the storage engine of this process |
 //! | `transaction` | its transactions: reads merged with own writes, savepoints, snapshots that move forward |
+//! | `opened` | the tables that it has found, and where |
 //! | `merge` | scans over stored entries and own writes |
 //! | `reads`, `validate` | what a transaction has read, and whether it still holds |
 //! | `writes` | what it is going to write, and the way back |
@@ -39,6 +40,7 @@ mod error;
 mod local;
 mod locks;
 mod merge;
+mod opened;
 mod queue;
 mod reads;
 pub mod store;

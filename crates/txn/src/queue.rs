@@ -35,6 +35,7 @@ use crate::apply::{Carried, carry_out};
 use crate::error::{Error, Result};
 use crate::local::{Shared, count};
 use crate::locks::Locks;
+use crate::opened::OpenSpaces;
 use crate::reads::ReadSet;
 use crate::store::SpaceId;
 use crate::sync::{Condvar, Mutex};
@@ -47,6 +48,7 @@ const ROUNDS_MAX: u32 = if cfg!(feature = "shuttle") { 2 } else { 16 };
 /// A transaction that wants to commit.
 pub(crate) struct Request {
     pub(crate) snapshot: Snapshot<'static>,
+    pub(crate) open: OpenSpaces,
     pub(crate) reads: ReadSet,
     /// A space of which something was read that is not remembered: then nothing at all may have changed.
     pub(crate) blind: Option<SpaceId>,
@@ -188,7 +190,6 @@ pub struct QueuedCommit {
 
 impl QueuedCommit {
     /// What to wait for before [`QueuedCommit::go_on`].
-    #[must_use]
     pub fn turn(&self) -> CommitTurn {
         CommitTurn { shared: Arc::clone(&self.shared), follower: Arc::clone(&self.follower) }
     }

@@ -14,7 +14,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_storage::{Database, Error as StorageError, OpenTable, Snapshot, Table, TxnId, View};
+use colibri_storage::{Database, Error as StorageError, OpenTable, Snapshot, TxnId, View};
 use smallvec::SmallVec;
 
 use crate::apply::{check_value, patch_all, patch_one};
@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::local::{Shared, count, snapshot, table_name};
 use crate::locks::{Locks, OwnerId};
 use crate::merge::{self, Loaded, Stored, slice_of};
+use crate::opened::OpenSpaces;
 use crate::queue::{Commit, Request};
 use crate::reads::{Covered, ReadSet};
 use crate::store::{
@@ -52,8 +53,6 @@ pub struct LocalTransaction {
     locks: Locks,
     read_back: Option<SpaceId>,
 }
-
-type OpenSpaces = SmallVec<[(SpaceId, OpenTable); 4]>;
 
 /// Spaces that a transaction leaves found to the next one; with more, none.
 const SPACES_LEFT_MAX: usize = 16;
@@ -94,7 +93,7 @@ impl Remains {
 impl LocalTransaction {
     pub(crate) fn begin(shared: &Arc<Shared>, begun: Begin, seen: TxnId) -> Result<Self> {
         let (shared, database, locks) = (Arc::clone(shared), shared.database.clone(), Locks::new(&shared.locks));
-        Remains { shared, database, open: OpenSpaces::new(), locks }.begin_after(begun, seen)
+        Remains { shared, database, open: OpenSpaces::default(), locks }.begin_after(begun, seen)
     }
 
     /// As [`Transaction::commit`], which is this and [`Commit::wait`]: while others commit it gives its place behind them
@@ -113,7 +112,7 @@ impl LocalTransaction {
         self.locks.renew();
         let Self { shared, snapshot, mut open, locks, .. } = self;
         if open.len() > SPACES_LEFT_MAX {
-            open = OpenSpaces::new();
+            open = OpenSpaces::default();
         }
         *remains = Some(Remains { shared, database: snapshot.into_database(), open, locks });
         Ok(Commit::Ended(ticket))
@@ -134,8 +133,8 @@ impl LocalTransaction {
             // Without the images of patched rows: nobody looks at them any more.
             self.snapshot = newest;
         }
-        let Self { shared, snapshot, reads, blind, writes, locks, .. } = self;
-        shared.queue.commit(&shared, Box::new(Request { snapshot, reads, blind, writes, locks }))
+        let Self { shared, snapshot, open, reads, blind, writes, locks, .. } = self;
+        shared.queue.commit(&shared, Box::new(Request { snapshot, open, reads, blind, writes, locks }))
     }
 
     /// Its number among those who hold locks.
@@ -168,34 +167,13 @@ impl LocalTransaction {
 
     // ---- spaces ----
 
-    fn find_open(&self, space: SpaceId) -> Option<&OpenTable> {
-        let open = &self.open.iter().find(|(id, _)| *id == space)?.1;
-        (open.txn() == self.snapshot.txn()).then_some(open)
-    }
-
-    fn find_table(&self, space: SpaceId) -> Result<OpenTable> {
-        let table = match self.open.iter().find(|(id, _)| *id == space) {
-            Some((_, open)) => open.table().clone(),
-            None => self.shared.table(space, |name| self.snapshot.table(name))?,
-        };
-        Ok(self.snapshot.open(&table)?)
-    }
-
     /// Makes sure that a stored space is found in this snapshot.
     fn open(&mut self, space: SpaceId) -> Result<()> {
-        if let Some((_, open)) = self.open.iter_mut().find(|(id, _)| *id == space) {
-            if open.txn() != self.snapshot.txn() {
-                self.snapshot.reopen(open)?;
-            }
-            return Ok(());
-        }
-        let found = self.find_table(space)?;
-        self.open.push((space, found));
-        Ok(())
+        self.open.open(&self.shared, &self.snapshot, space)
     }
 
     fn opened(&self, space: SpaceId) -> Result<&OpenTable> {
-        self.find_open(space).ok_or_else(|| no_such_space(space))
+        self.open.found_in(&self.snapshot, space).ok_or_else(|| no_such_space(space))
     }
 
     /// A stored value, as the snapshot has it.
@@ -267,10 +245,7 @@ impl LocalTransaction {
         match self.own_base(space) {
             Some(Base::Made(entries)) => Ok(slice_of(entries, range).len() as u64),
             Some(_) => Ok(0),
-            None => match self.find_open(space) {
-                Some(open) => Ok(self.snapshot.view_open(open).count(range.bounds())?),
-                None => Ok(self.snapshot.view_open(&self.find_table(space)?).count(range.bounds())?),
-            },
+            None => Ok(self.open.view(&self.shared, &self.snapshot, space)?.count(range.bounds())?),
         }
     }
 
@@ -331,15 +306,13 @@ impl LocalTransaction {
             return Ok(true);
         }
         let newest = self.shared.database.read_newest_owned()?;
-        let table = match self.open.iter().find(|(id, _)| *id == space.id) {
-            Some((_, open)) => open.table().clone(),
-            None => match self.shared.table(space.id, |name| newest.table(name)) {
-                // The lock is not a row's.
-                Err(StorageError::NoSuchTable { .. }) => return Ok(true),
-                table => table?,
-            },
+        let table = match self.open.table(&self.shared, space.id, |name| newest.table(name)) {
+            // The lock is not a row's.
+            Err(StorageError::NoSuchTable { .. }) => return Ok(true),
+            table => table?,
         };
-        let (old, new) = match (view_of(&self.snapshot, &table)?, view_of(&newest, &table)?) {
+        let old = there(self.open.view(&self.shared, &self.snapshot, space.id))?;
+        let (old, new) = match (old, there(newest.view(&table))?) {
             (Some(old), Some(new)) => (old, new),
             // Made or dropped since, or neither here nor there.
             (old, new) => return Ok(old.is_none() && new.is_none()),
@@ -368,8 +341,8 @@ impl LocalTransaction {
         let mut images = Vec::new();
         for (space, key, patched) in self.writes.patched() {
             // If the space is gone, the commit will say so.
-            let table = self.open.iter().find(|(id, _)| *id == space).map(|(_, open)| open.table());
-            let view = table.map(|table| view_of(&snapshot, table)).transpose()?.flatten();
+            let table = there(self.open.table(&self.shared, space, |name| snapshot.table(name)))?;
+            let view = table.map(|table| there(snapshot.view(&table))).transpose()?.flatten();
             let row = view.map(|view| view.get(key)).transpose()?.flatten();
             images.push(row.map(|row| patch_all(&patched.patches, row)).transpose()?);
         }
@@ -384,8 +357,8 @@ impl LocalTransaction {
         let checked = match self.blind {
             Some(space) => Err(Error::Conflict { space }),
             None => {
-                let table = |space| Ok(self.shared.table(space, |name| self.snapshot.table(name))?);
-                validate(&self.reads, table, &self.snapshot, newer)
+                let old = |space| self.open.view(&self.shared, &self.snapshot, space);
+                validate(&self.reads, old, newer)
             }
         };
         if let Err(Error::Conflict { .. }) = checked {
@@ -416,11 +389,11 @@ fn begins_the_same(old: &View<'_>, new: &View<'_>, prefix: &[u8]) -> Result<bool
     Ok(same)
 }
 
-/// A table as a snapshot has it, if it has it.
-fn view_of<'a>(snapshot: &'a Snapshot<'_>, table: &Table) -> Result<Option<View<'a>>> {
-    match snapshot.view(table) {
+/// A table, if it is there.
+fn there<T>(found: colibri_storage::Result<T>) -> Result<Option<T>> {
+    match found {
         Err(StorageError::NoSuchTable { .. }) => Ok(None),
-        view => Ok(Some(view?)),
+        found => Ok(Some(found?)),
     }
 }
 
@@ -567,10 +540,7 @@ impl Transaction for LocalTransaction {
                 Ok(spread(entries.len() as u64).map(|rank| Key::from_slice(&entries[rank as usize].0)).collect())
             }
             Some(_) => Ok(Vec::new()),
-            None => match self.find_open(space.id) {
-                Some(open) => of_view(&self.snapshot.view_open(open)),
-                None => of_view(&self.snapshot.view_open(&self.find_table(space.id)?)),
-            },
+            None => of_view(&self.open.view(&self.shared, &self.snapshot, space.id)?),
         }
     }
 
@@ -658,7 +628,7 @@ impl Transaction for LocalTransaction {
         let newest = self.shared.database.read_newest_owned()?;
         self.open(space.id)?;
         let old = self.snapshot.view_open(self.opened(space.id)?);
-        let Some(new) = view_of(&newest, self.opened(space.id)?.table())? else { return Err(Error::Stale) };
+        let Some(new) = there(newest.view(old.table()))? else { return Err(Error::Stale) };
         if old.is_same_tree(&new) {
             return Ok(());
         }

@@ -41,19 +41,18 @@ enum Compared<'a> {
     Both(Box<(View<'a>, View<'a>)>),
 }
 
-/// Checks all reads; [`Error::Conflict`] if one does not hold.
-pub(crate) fn validate(
+/// Checks all reads; [`Error::Conflict`] if one does not hold. `old` finds a space in the state that was read.
+pub(crate) fn validate<'a>(
     reads: &ReadSet,
-    table: impl Fn(SpaceId) -> Result<Table>,
-    old: &Snapshot<'_>,
-    new: &impl State,
+    old: impl Fn(SpaceId) -> colibri_storage::Result<View<'a>>,
+    new: &'a impl State,
 ) -> Result<()> {
-    let mut spaces: SmallVec<[Compared<'_>; 4]> = (0..reads.spaces_count()).map(|_| Compared::NotYet).collect();
+    let mut spaces: SmallVec<[Compared<'a>; 4]> = (0..reads.spaces_count()).map(|_| Compared::NotYet).collect();
     for read in reads.reads() {
         let space = reads.space(read.space);
         let compared = &mut spaces[read.space as usize];
         if matches!(compared, Compared::NotYet) {
-            *compared = compare(&table(space.id)?, old, new, space.id)?;
+            *compared = compare(old(space.id)?, new, space.id)?;
         }
         let Compared::Both(views) = compared else { continue };
         let (old, new) = (&views.0, &views.1);
@@ -76,9 +75,8 @@ pub(crate) fn validate(
     Ok(())
 }
 
-fn compare<'a>(table: &Table, old: &'a Snapshot<'_>, new: &'a impl State, space: SpaceId) -> Result<Compared<'a>> {
-    let old = old.view(table)?;
-    let new = match new.state_of(table) {
+fn compare<'a>(old: View<'a>, new: &'a impl State, space: SpaceId) -> Result<Compared<'a>> {
+    let new = match new.state_of(old.table()) {
         Err(StorageError::NoSuchTable { .. }) => return Err(Error::Conflict { space }),
         new => new?,
     };

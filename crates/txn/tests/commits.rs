@@ -241,7 +241,7 @@ impl KeepsTheLeaderBusy {
         let queued = queued(add_one(&self.store, 1));
         let mut turn = queued.turn();
         // Only the first of two wakes anybody.
-        if self.queued.lock().unwrap().len() % 2 == 0 {
+        if self.queued.lock().unwrap().len().is_multiple_of(2) {
             let polled = Pin::new(&mut turn).poll(&mut Context::from_waker(&Waker::from(Arc::clone(self))));
             assert!(polled.is_pending());
         }
