@@ -14,6 +14,7 @@ use crate::bootstrap::{Samples, median, ratio_interval};
 use crate::kv::report::{align, significant};
 use crate::kv::{Error, Result};
 use crate::oltp::result::{RunResult, read};
+use crate::results::say;
 
 /// Compare two files of results
 ///
@@ -189,7 +190,7 @@ pub fn run(args: &CompareArgs) -> Result<()> {
     }
     let (a, b) = (read(&args.a)?, read(&args.b)?);
     let (text, worse, total) = compare(&a, &b, args.threshold / 100.0, args.across_targets);
-    println!("{text}");
+    say!("{text}");
     match (worse, total) {
         (_, 0) => Err(Error::usage("the files have no workload in common")),
         (0, _) => Ok(()),

@@ -34,6 +34,7 @@ use crate::kv::progress::Progress;
 use crate::kv::report::{align, doubts, significant, whole};
 use crate::kv::{Error, Result, TargetName};
 use crate::plot::{Panel, Plot, Shape};
+use crate::results::say;
 use crate::results::{self, ResultArgs, ResultFiles};
 use crate::trace::Totals;
 use crate::workplace::Workplace;
@@ -408,7 +409,7 @@ fn mode_note(mode: CommitMode) -> &'static str {
 
 fn print(args: &FreespaceArgs, environment: &Environment, rows: &[Row]) {
     results::print_heading(environment);
-    println!(
+    say!(
         "data:    {} transactions of {} values, keys of {KEY_BYTES} and values of {} bytes, {}, median of {} rounds\n",
         args.txns,
         args.values,
@@ -416,14 +417,14 @@ fn print(args: &FreespaceArgs, environment: &Environment, rows: &[Row]) {
         args.mode.name(),
         args.rounds
     );
-    println!("{}", table(rows));
+    say!("{}", table(rows));
     for row in rows.iter().filter(|row| !row.valid) {
-        println!("note: {} {}: {}", row.keys, row.policy, row.notes);
+        say!("note: {} {}: {}", row.keys, row.policy, row.notes);
     }
-    println!("note: {}", mode_note(args.mode));
-    println!("note: append never takes a free page: the control group");
+    say!("note: {}", mode_note(args.mode));
+    say!("note: append never takes a free page: the control group");
     for doubt in doubts(environment) {
-        println!("note: {doubt}");
+        say!("note: {doubt}");
     }
 }
 

@@ -15,6 +15,7 @@ use crate::oltp::html;
 use crate::oltp::result::{RunResult, read};
 use crate::plot::{Panel, Plot, Shape, escaped};
 use crate::results;
+use crate::results::{say, tell};
 
 /// Points before one that it is compared with.
 const BEFORE: usize = 5;
@@ -138,7 +139,7 @@ pub fn run(args: &HistoryArgs) -> Result<()> {
         match read(file) {
             Ok(found) => results.extend(found),
             // Others keep results of their own kind beside these.
-            Err(error) => eprintln!("skipped: {error}"),
+            Err(error) => tell!("skipped: {error}"),
         }
     }
     let lines = lines(results);
@@ -148,7 +149,7 @@ pub fn run(args: &HistoryArgs) -> Result<()> {
     let mut html = html::head("history");
     for line in &lines {
         let table = table(line, args.threshold / 100.0);
-        println!("{}\n{table}", line.name);
+        say!("{}\n{table}", line.name);
         html.push_str(&format!("<h2>{}</h2>\n", escaped(&line.name)));
         html.push_str(&plot(line).render());
         html.push_str(&format!("<pre>{}</pre>\n", escaped(&table)));

@@ -55,6 +55,7 @@ use crate::kv::progress::Progress;
 use crate::kv::report::{align, significant};
 use crate::kv::{Error, Result};
 use crate::plot::{Panel, Plot, Shape};
+use crate::results::say;
 use crate::results::{self, ResultArgs, ResultFiles};
 
 pub(crate) mod accounts;
@@ -430,14 +431,14 @@ fn cpu(row: &Row, value: f64, unit: f64) -> String {
 
 fn print(run: &Run, rows: &[Row]) {
     results::print_heading(&run.environment);
-    println!("\n{}", table(rows));
-    println!("note: {NOTE}");
-    println!("note: {:.1} s of window after {:.1} s", run.window.as_secs_f64(), run.settle.as_secs_f64());
+    say!("\n{}", table(rows));
+    say!("note: {NOTE}");
+    say!("note: {:.1} s of window after {:.1} s", run.window.as_secs_f64(), run.settle.as_secs_f64());
     if rows.iter().filter(|row| row.kind != "control").count() > 1 {
-        println!("note: all targets in one window, side by side");
+        say!("note: all targets in one window, side by side");
     }
     if rows.iter().any(|row| row.kind == "control") {
-        println!(
+        say!(
             "note: control group: {} and {} are published as 15,625 and 977 wake-ups/s; each in a window of its own after \
              {:.1} s",
             Control::Tick64.name(),
@@ -445,16 +446,16 @@ fn print(run: &Run, rows: &[Row]) {
             run.settle.min(CONTROL_SETTLE_MAX).as_secs_f64()
         );
         if cfg!(debug_assertions) {
-            println!("note: control group of a debug build: not for publication");
+            say!("note: control group of a debug build: not for publication");
         }
     }
     match rows.iter().all(|row| row.machine_power_watts.is_none()) {
-        true => println!("note: no energy: {}", run.no_energy()),
-        false => println!("note: energy is that of the whole machine's processor packages, whatever runs on them"),
+        true => say!("note: no energy: {}", run.no_energy()),
+        false => say!("note: energy is that of the whole machine's processor packages, whatever runs on them"),
     }
     for row in rows {
         for note in &row.own_notes {
-            println!("note: {}: {note}", shortened(&row.target));
+            say!("note: {}: {note}", shortened(&row.target));
         }
     }
 }

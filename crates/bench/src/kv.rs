@@ -72,6 +72,7 @@ use report::Row;
 use runner::Measured;
 
 use crate::results;
+use crate::results::say;
 use crate::workplace::Workplace;
 
 /// Runs the benchmark: progress to standard error, results to standard output and, if asked for, to a JSON file.
@@ -93,7 +94,7 @@ pub fn run(args: KvArgs) -> Result<()> {
     let rows = report::rows(&measured.measurements, &plan, &environment);
     print(&plan, &environment, &measured, &rows);
     if plan.keep {
-        println!("databases: {}", workplace.dir().display());
+        say!("databases: {}", workplace.dir().display());
     }
     if let Some(path) = &args.json {
         results::write_json(path, &rows)?;
@@ -106,19 +107,23 @@ pub fn run(args: KvArgs) -> Result<()> {
 
 fn print(plan: &Plan, environment: &Environment, measured: &Measured, rows: &[Row]) {
     results::print_heading(environment);
-    println!(
+    say!(
         "data:    {} records or operations a thread ({} commits a writer in sync mode), keys of {} and values of {} bytes, median of {} rounds",
-        plan.n, plan.sync_n, plan.key_bytes, plan.value_bytes, plan.rounds
+        plan.n,
+        plan.sync_n,
+        plan.key_bytes,
+        plan.value_bytes,
+        plan.rounds
     );
     if plan.prefill > 0 {
-        println!("prefill: {} records before batch, crud and delete", plan.prefill);
+        say!("prefill: {} records before batch, crud and delete", plan.prefill);
     }
-    println!("\n{}", report::table(rows, &plan.targets));
+    say!("\n{}", report::table(rows, &plan.targets));
     for check in &measured.checks {
-        println!("{} {} {}: check: {}", check.target, check.mode, check.what, check.verdict());
+        say!("{} {} {}: check: {}", check.target, check.mode, check.what, check.verdict());
     }
     for note in report::footnotes(&measured.measurements, plan, environment) {
-        println!("note: {note}");
+        say!("note: {note}");
     }
 }
 

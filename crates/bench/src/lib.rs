@@ -45,6 +45,12 @@ pub fn name_commit(commit: &'static str) {
     _ = COMMIT.set(commit);
 }
 
+/// What kept results from being printed to standard output since this was asked last. Runs go on and write their files then, so
+/// whoever has `main` asks when a benchmark is over.
+pub fn output_failure() -> Option<std::io::Error> {
+    results::unsaid()
+}
+
 /// The flags of a benchmark, as the command line would have them.
 #[cfg(test)]
 fn parse<A: clap::Args>(flags: &str) -> Result<A, clap::Error> {

@@ -48,6 +48,7 @@ use crate::kv::report::{align, significant};
 use crate::kv::{Error, Result};
 use crate::oltp::result::{RunResult, read};
 use crate::oltp::{args, html};
+use crate::results::{say, tell};
 use crate::{bootstrap, results};
 
 /// Run a described set of workloads on targets, interleaved
@@ -231,7 +232,7 @@ fn words(line: &str) -> Result<Vec<String>> {
 /// Runs a command of the description; gives what it prints.
 fn shell(command: Option<&String>) -> Result<String> {
     let Some(command) = command else { return Ok(String::new()) };
-    eprintln!("$ {command}");
+    tell!("$ {command}");
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).stdout(Stdio::piped()).stderr(Stdio::inherit());
     let output = shell.env("COLIBRI", program()?).output().map_err(|e| Error::io("cannot run", "sh", e))?;
@@ -342,23 +343,23 @@ pub fn run(args: &MatrixArgs) -> Result<()> {
     let (mut all, mut failed) = (Vec::new(), 0);
     for (number, &(round, workload, target)) in runs.iter().enumerate() {
         let (workload, target) = (&description.workload[workload], &description.target[target]);
-        eprintln!("{} of {}: round {}, {} on {}", number + 1, runs.len(), round + 1, workload.name, target.name);
+        tell!("{} of {}: round {}, {} on {}", number + 1, runs.len(), round + 1, workload.name, target.name);
         match run_one(workload, target, args.time_scale) {
             Ok(found) => all.extend(found),
             Err(error) => {
                 failed += 1;
-                eprintln!("failed: {error}");
+                tell!("failed: {error}");
             }
         }
         // What has been measured is kept, whatever becomes of the rest.
         write(args, &all)?;
         if is_interrupted.load(Ordering::Relaxed) {
             failed += runs.len() - number - 1;
-            eprintln!("interrupted: {} runs are left out", runs.len() - number - 1);
+            tell!("interrupted: {} runs are left out", runs.len() - number - 1);
             break;
         }
     }
-    println!("{}", summary(&description, &all));
+    say!("{}", summary(&description, &all));
     match failed + all.iter().filter(|result| !result.valid).count() {
         0 => Ok(()),
         invalid => Err(Error::InvalidResults { invalid, total: runs.len() }),

@@ -12,6 +12,7 @@ use crate::latency::Latency;
 use crate::oltp::html;
 use crate::oltp::result::{Counts, KindResult, RunResult, read};
 use crate::results;
+use crate::results::say;
 
 /// Add up the results of shards
 ///
@@ -158,7 +159,7 @@ pub fn run(args: &MergeArgs) -> Result<()> {
         shards.extend(read(file)?);
     }
     let sum = merge(&shards)?;
-    println!("{}", crate::oltp::table::text(&sum));
+    say!("{}", crate::oltp::table::text(&sum));
     let sum = [sum];
     if let Some(path) = &args.json {
         results::write_json(path, &sum)?;

@@ -36,6 +36,7 @@ use crate::kv::args::check_range;
 use crate::kv::environment::Environment;
 use crate::kv::{Error, Result};
 use crate::results;
+use crate::results::say;
 use crate::workload::Workload;
 pub use crate::workload::stock::Mix;
 use crate::workload::stock::Stock;
@@ -178,7 +179,7 @@ pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()>
     let outcome = bench.steps();
     // What was measured before something failed is worth a look.
     let result = bench.finish(outcome)?;
-    println!("{}", table::text(&result));
+    say!("{}", table::text(&result));
     files.write(&result)?;
     match result.valid {
         true => Ok(()),

@@ -2,10 +2,13 @@
 //!
 //! Not here: what the results are, and the table itself.
 
+use std::fmt;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use parking_lot::Mutex;
 
 use crate::kv::environment::Environment;
 use crate::kv::{Error, Result};
@@ -75,10 +78,40 @@ impl ResultFiles {
             write(path, plot.render())?;
         }
         for path in self.json.iter().chain(&self.svg) {
-            println!("written: {}", path.display());
+            say!("written: {}", path.display());
         }
         Ok(())
     }
+}
+
+/// Why standard output took no more, once it does not.
+static UNSAID: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Prints a line of results to standard output. That nobody reads it any more, or that a disk is full, ends no run: what is left to
+/// do is done, files are written, and [`unsaid`] tells in the end.
+macro_rules! say {
+    ($($words:tt)*) => { $crate::results::say_line(format_args!($($words)*)) };
+}
+
+/// Prints a line of what goes on to standard error; if nobody reads that, nobody is told.
+macro_rules! tell {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        _ = writeln!(std::io::stderr().lock(), $($words)*);
+    }};
+}
+
+pub(crate) use {say, tell};
+
+pub(crate) fn say_line(line: fmt::Arguments<'_>) {
+    if let Err(error) = writeln!(io::stdout().lock(), "{line}") {
+        UNSAID.lock().get_or_insert(error);
+    }
+}
+
+/// The first failure to print results since this was asked last.
+pub(crate) fn unsaid() -> Option<io::Error> {
+    UNSAID.lock().take()
 }
 
 /// Before anything is run: results that cannot be kept are not worth hours.
@@ -113,9 +146,9 @@ pub(crate) fn write(path: &Path, text: String) -> Result<()> {
 pub(crate) fn print_heading(environment: &Environment) {
     let command: Vec<_> = std::env::args().collect();
     let Environment { commit, cpu, cores, kernel, fs } = environment;
-    println!("command: {}", command.join(" "));
-    println!("commit:  {commit}");
-    println!("machine: {cpu}, {cores} cores, {kernel}, {fs}");
+    say!("command: {}", command.join(" "));
+    say!("commit:  {commit}");
+    say!("machine: {cpu}, {cores} cores, {kernel}, {fs}");
 }
 
 #[cfg(test)]

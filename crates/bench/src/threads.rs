@@ -37,6 +37,7 @@ use crate::kv::progress::Progress;
 use crate::kv::report::{align, significant, whole};
 use crate::kv::{Error, Result};
 use crate::plot::{Panel, Plot, Shape};
+use crate::results::say;
 use crate::results::{self, ResultArgs, ResultFiles};
 
 mod executor;
@@ -190,7 +191,7 @@ pub fn run(args: &ThreadsArgs) -> Result<()> {
             Part::FindMax => plan.find_max_rows(&environment, &progress)?,
             Part::Rival => plan.rival_rows(&environment, &progress)?,
         };
-        println!("\n{}", table(&of_part));
+        say!("\n{}", table(&of_part));
         rows.extend(of_part);
     }
     progress.finish();

@@ -19,6 +19,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
 use crate::kv::{Error, Result};
+use crate::results::tell;
 
 /// What a signal removes.
 static MADE: Mutex<Vec<Made>> = Mutex::new(Vec::new());
@@ -51,7 +52,7 @@ impl Made {
                 Err(_) => std::thread::sleep(REMOVE_PAUSE),
             }
         }
-        eprintln!("{} could not be removed", self.dir.display());
+        tell!("{} could not be removed", self.dir.display());
     }
 }
 
@@ -131,7 +132,7 @@ fn handle_signals() -> Result<()> {
             if let Some(signal) = signals.forever().next() {
                 let places = lock();
                 places.iter().for_each(Made::remove_under_load);
-                eprintln!("interrupted");
+                tell!("interrupted");
                 // At once: engines are at work, and what runs at a regular exit would be freed under them.
                 low_level::exit(128 + signal);
             }

@@ -12,7 +12,7 @@ use colibri_bench::merge::{self, MergeArgs};
 use colibri_bench::oltp::{self, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
 use colibri_bench::threads::{self, ThreadsArgs};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::version;
 
 /// Measure Colibri beside its rivals
@@ -84,7 +84,12 @@ pub(crate) fn run(args: BenchArgs) -> Result<()> {
     if let Some(commit) = version::COMMIT {
         colibri_bench::name_commit(commit);
     }
-    match args.bench {
+    run_one(args.bench)?;
+    colibri_bench::output_failure().map_or(Ok(()), |error| Err(Failure::Output(error)))
+}
+
+fn run_one(bench: Bench) -> Result<()> {
+    match bench {
         Bench::Tpcc(args) => Ok(oltp::tpcc(&args)?),
         Bench::Ycsb(args) => Ok(oltp::ycsb(&args)?),
         Bench::Script(args) => Ok(oltp::script(&args)?),

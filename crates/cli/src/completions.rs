@@ -10,7 +10,7 @@ use crate::failure::Result;
 /// Write completions for a shell: of commands, flags and their values
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    mkdir -p ~/.local/share/bash-completion/completions\n  \
+    mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc ~/.config/fish/completions\n  \
     colibri completions bash > ~/.local/share/bash-completion/completions/colibri\n  \
     colibri completions zsh > ~/.zfunc/_colibri        # with ~/.zfunc in $fpath before compinit\n  \
     colibri completions fish > ~/.config/fish/completions/colibri.fish")]

@@ -81,6 +81,7 @@ impl Dump<'_> {
         // Names in definitions come with their schemas then.
         let begin = "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY; SET LOCAL search_path = pg_catalog";
         self.connection.batch(begin).map_err(|source| self.failed(source))?;
+        self.ensure_wanted()?;
         writeln!(self.out, "-- Made by colibri dump --sql. Load it with: psql -v ON_ERROR_STOP=1 -1 -f FILE\n")?;
         writeln!(self.out, "SET client_encoding = 'UTF8';\nSET standard_conforming_strings = on;\n")?;
         self.roles()?;
@@ -128,6 +129,18 @@ impl Dump<'_> {
             }
         }
         Ok(relations)
+    }
+
+    /// Every table that is named is there, or nothing is written.
+    fn ensure_wanted(&mut self) -> Result<()> {
+        let (tables, views) = (self.relations("r")?, self.relations("v")?);
+        let has = |wanted: &&String| {
+            tables.iter().chain(&views).any(|relation| **wanted == relation.plain || **wanted == relation.name)
+        };
+        match self.tables.iter().find(|wanted| !has(wanted)) {
+            Some(name) => Err(Failure::NoTableOfSql { dir: self.dir.to_owned(), name: name.clone() }),
+            None => Ok(()),
+        }
     }
 
     fn schemas(&mut self) -> Result<()> {

@@ -32,6 +32,19 @@ pub(crate) enum Failure {
     /// What is to be written exists.
     #[error("{path} exists: choose a new name, or remove it first", path = path.display())]
     Exists { path: PathBuf },
+    /// A table that SQL may know was asked of the engine, which knows others.
+    #[error(
+        "the engine has no table {name:?} in {dir}, which is a database for SQL: `colibri dump {dir} --sql --table {name}` writes a table \
+         of SQL, and `colibri stat {dir}` lists the engine's",
+        dir = dir.display()
+    )]
+    NoTableOfTheEngine { dir: PathBuf, name: String },
+    /// A table that is to be dumped is not one of SQL's.
+    #[error(
+        "there is no table {name:?} in {dir}: `colibri sql {dir} -c '\\dt'` lists the tables",
+        dir = dir.display()
+    )]
+    NoTableOfSql { dir: PathBuf, name: String },
     /// The directory of a server, which has databases in it and is none.
     #[error(
         "{dir} is the directory of a server, which keeps each database in {dir}/databases/NAME{}: give one of these, or connect to the server",
@@ -53,6 +66,9 @@ pub(crate) enum Failure {
         dir = dir.display()
     )]
     OneDatabase { dir: PathBuf },
+    /// What was given for a server's roles has none.
+    #[error("no roles can be read from {dir}: {source}; give the `cluster` in a server's directory", dir = dir.display())]
+    NoRoles { dir: PathBuf, source: colibri_server::ServeError },
     /// A server that nobody could reach.
     #[error("nobody could connect: give --listen an address, or --socket a directory")]
     ListensNowhere,
@@ -147,6 +163,15 @@ fn serve_advice(error: &colibri_server::ServeError) -> &'static str {
         colibri_server::ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
             ": somebody listens there; end them, or choose another address (--listen, --metrics, --socket)"
         }
+        colibri_server::ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::AddrNotAvailable => {
+            ": this machine does not have that address; `ip address` shows those that it has"
+        }
+        colibri_server::ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            ": choose a port from 1024 on, or a directory that you may write to"
+        }
+        colibri_server::ServeError::Listen { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            ": no socket can be made there; give --socket a directory that exists"
+        }
         _ => "",
     }
 }
@@ -204,7 +229,7 @@ fn advice(error: &colibri::Error, dir: &Path) -> String {
             format!(": restore a backup, or save other tables with `colibri dump --table NAME {dir}`")
         }
         colibri::Error::NoSuchTable { .. } => format!(": `colibri stat {dir}` lists the tables"),
-        colibri::Error::NotADatabase { .. } => MAKES_A_DATABASE.to_owned(),
+        colibri::Error::NotADatabase { .. } => format!("{MAKES_A_DATABASE}. If it was one, restore a backup"),
         colibri::Error::DiskFull { .. } => "; make room and run the command again".to_owned(),
         _ => String::new(),
     }

@@ -37,6 +37,7 @@ mod sql;
 mod stat;
 mod version;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -74,7 +75,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match CommandLine::parse().command {
+    let command = match CommandLine::try_parse() {
+        Ok(line) => line.command,
+        Err(answer) => return ExitCode::from(print(&answer)),
+    };
+    let outcome = match command {
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(&args),
         Command::Stat(args) => stat::run(&args),
@@ -95,9 +100,21 @@ fn main() -> ExitCode {
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
         Err(Failure::Told { code }) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("colibri: {failure}");
+            // Where nobody hears it, the exit code says it.
+            _ = writeln!(io::stderr(), "colibri: {failure}");
             failure.exit_code()
         }
+    }
+}
+
+/// Prints help, the version, or what is wrong with the command line; gives the exit code.
+fn print(answer: &clap::Error) -> u8 {
+    match answer.print().and_then(|()| io::stdout().flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            _ = writeln!(io::stderr(), "colibri: {}", Failure::Output(error));
+            1
+        }
+        _ => answer.exit_code() as u8,
     }
 }
 

@@ -16,11 +16,11 @@ use crate::failure::{Failure, Result};
 /// database `postgres` and the superusers `postgres` and whoever runs this. Nothing is done while nobody asks for
 /// anything. SIGTERM ends the server when transactions are over, SIGINT at once, SIGHUP has it read certificates again.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  colibri serve birds\n  psql -h 127.0.0.1 -U postgres\n\n  \
-                        colibri serve birds --listen 127.0.0.1:5433 --socket /tmp --metrics 127.0.0.1:9187\n  \
-                        colibri serve birds --listen 0.0.0.0:5432 --auth scram-sha-256 --password-file secret \\\n    \
+#[command(after_help = "Examples:\n  colibri serve nest\n  psql -h 127.0.0.1 -U postgres\n\n  \
+                        colibri serve nest --listen 127.0.0.1:5433 --socket /tmp --metrics 127.0.0.1:9187\n  \
+                        colibri serve nest --listen 0.0.0.0:5432 --auth scram-sha-256 --password-file secret \\\n    \
                         --tls-cert server.crt --tls-key server.key\n  \
-                        colibri serve birds --tiny --idle-exit 5m")]
+                        colibri serve nest --tiny --idle-exit 5m")]
 pub(crate) struct ServeArgs {
     /// Directory of the server
     #[arg(default_value = "colibri-data")]

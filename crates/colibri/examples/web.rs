@@ -22,10 +22,14 @@ const BIRD_CHARS_MAX: usize = 60;
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::args().nth(1).unwrap_or("web-birds".to_owned());
-    let db = open(dir.as_ref())?;
+    let address = SocketAddr::from(([127, 0, 0, 1], 8080));
     tokio::runtime::Builder::new_current_thread().enable_io().build()?.block_on(async {
-        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 8080))).await?;
-        println!("http://{}/birds", listener.local_addr()?);
+        // The port first: where somebody else has it, no database is made in vain, and none that they have open is asked for.
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|error| format!("cannot listen on {address}: {error}; end whoever listens there"))?;
+        let db = open(dir.as_ref())?;
+        println!("http://{address}/birds");
         serve(listener, db).await?;
         Ok(())
     })

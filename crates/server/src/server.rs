@@ -144,6 +144,10 @@ impl Server {
         {
             log.info("password_set", &[("role", &"postgres")]);
         }
+        if options.auth == Some(Auth::Scram) && !directory.has_passwords() {
+            let way_out = "nobody can log in: end the server, and start it with --password-file FILE";
+            log.warn("no_password", &[("meaning", &way_out)]);
+        }
         directory.set("max_connections", options.connections_max);
         directory.set("data_directory", options.dir.display());
         directory.set("ssl", if certificate.is_some() { "on" } else { "off" });

@@ -29,6 +29,7 @@ use signal_hook::low_level;
 
 use super::tree::Machine;
 use crate::kv::{Error, Result};
+use crate::results::tell;
 
 /// What is to end with this process.
 static STARTED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
@@ -111,7 +112,7 @@ fn end_all(started: &mut Vec<Child>) {
         living().into_iter().for_each(|(pid, _)| signal(pid, Signal::KILL));
         if !all_end_within(KILL_WAIT) {
             let left: Vec<String> = living().into_iter().map(|(pid, _)| pid.to_string()).collect();
-            eprintln!("these processes could not be ended: {}", left.join(", "));
+            tell!("these processes could not be ended: {}", left.join(", "));
         }
     }
     let left = living();
@@ -160,7 +161,7 @@ fn handle_signals() -> Result<()> {
             if let Some(signal) = signals.forever().next() {
                 // Nothing is started from here on, and nobody reports that what is ended has ended.
                 let mut started = lock();
-                eprintln!("interrupted");
+                tell!("interrupted");
                 end_all(&mut started);
                 low_level::exit(128 + signal);
             }

@@ -10,6 +10,8 @@ use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::results::tell;
+
 /// Shows how far a benchmark is.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
@@ -47,7 +49,7 @@ impl Progress {
         match &self.bar {
             Some(bar) => bar.println(text),
             None if self.silent => {}
-            None => eprintln!("{text}"),
+            None => tell!("{text}"),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::kv::environment::Environment;
 use crate::kv::report::{align, significant, whole};
 use crate::plot::{Panel, Plot, Shape};
 use crate::results;
+use crate::results::say;
 
 /// One line of the table.
 #[derive(Debug, Clone, Serialize)]
@@ -98,20 +99,20 @@ pub(super) fn note(log: bool) -> &'static str {
 
 pub(super) fn print(environment: &Environment, rows: &[Row]) {
     results::print_heading(environment);
-    println!("\n{}", table(rows));
-    println!(
+    say!("\n{}", table(rows));
+    say!(
         "note: FIFO, LIFO: blocks a transaction that the disk below the cache writes; fewer: FIFO / LIFO, - without any"
     );
     for log in [false, true] {
         if rows.iter().any(|row| row.log == log) {
-            println!("note: {}", note(log));
+            say!("note: {}", note(log));
         }
     }
-    println!("note: {NOTE}");
-    println!("note: free pages: {} times those in use", rows.first().map_or(0, |row| row.free));
+    say!("note: {NOTE}");
+    say!("note: free pages: {} times those in use", rows.first().map_or(0, |row| row.free));
     for log in [false, true] {
         if rows.iter().any(|row| row.extrapolated && row.log == log) {
-            println!("note: *: {}", extrapolation(log));
+            say!("note: *: {}", extrapolation(log));
         }
     }
 }

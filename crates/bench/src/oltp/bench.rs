@@ -13,6 +13,7 @@ use crate::kv::environment::Environment;
 use crate::kv::report::{doubts, significant, whole};
 use crate::kv::{Error, Result};
 use crate::random::mix;
+use crate::results::tell;
 use crate::target::null::Null;
 use crate::target::{self, Failure, Place, Target};
 use crate::workload::load::{self, LoadProgress, Loaded};
@@ -208,7 +209,7 @@ impl<'a> Bench<'a> {
             watch.finish();
             let outcome = outcome(&measured, &plan, self.workload.cycle());
             let find_max::Outcome { throughput_per_s, p99_us, is_sound } = outcome;
-            eprintln!(
+            tell!(
                 "{} {}: {} a second, p99 {} ms{}{}",
                 knob.name(),
                 significant(value),
@@ -344,7 +345,7 @@ impl<'a> Bench<'a> {
         let mut findings = Vec::new();
         self.block_on(async {
             load::ensure_loaded(&*self.target, &**self.workload).await?;
-            let mut each = |finding: &Finding| eprintln!("{}", table::finding(finding));
+            let mut each = |finding: &Finding| tell!("{}", table::finding(finding));
             findings = self.workload.check(&*self.target, &mut each).await.map_err(|e| self.target_failed(e))?;
             Ok::<(), Error>(())
         })??;

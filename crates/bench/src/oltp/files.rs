@@ -7,6 +7,7 @@ use super::html;
 use super::result::RunResult;
 use crate::kv::{Error, Result};
 use crate::results;
+use crate::results::tell;
 
 /// The files that a result goes to.
 pub(super) struct Files {
@@ -51,7 +52,7 @@ impl Files {
             results::write(path, html::page(&title, result))?;
         }
         for path in self.html.iter().chain(&self.json) {
-            eprintln!("written: {}", path.display());
+            tell!("written: {}", path.display());
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 use colibri_server::Roles;
 
 use super::{Dump, NOT_SYSTEM, quoted, quoted_name};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// Numbers below are those of roles that every server has.
 const FIRST_OWN_ROLE: u32 = 16_384;
@@ -60,7 +60,8 @@ struct Grant {
 
 impl Names {
     pub(super) fn read(cluster: &Path) -> Result<Self> {
-        let roles = colibri_server::roles(cluster)?;
+        let not_there = |source| Failure::NoRoles { dir: cluster.to_owned(), source };
+        let roles = colibri_server::roles(cluster).map_err(not_there)?;
         let by_oid = roles.iter().map(|role| (role.oid, role.name.to_string())).collect();
         Ok(Self { roles, by_oid })
     }

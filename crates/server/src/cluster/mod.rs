@@ -137,7 +137,9 @@ impl Claim {
 }
 
 fn lock_server(dir: &Path) -> Result<DirectoryLock> {
-    let taken = |who: &str| Error::new(IN_USE, format!("{} is served {who}", dir.display()));
+    let taken = |who: &str| {
+        Error::new(IN_USE, format!("{} is served {who}", dir.display())).hint("End it, or give another directory.")
+    };
     DirectoryLock::take(&dir.join(LOCK_FILE), taken)
 }
 
@@ -286,6 +288,11 @@ impl Directory {
             Ok(())
         })?;
         Ok(true)
+    }
+
+    /// Whether there is a role that may log in with a password.
+    pub(crate) fn has_passwords(&self) -> bool {
+        self.roles.read().iter().any(|role| role.login && role.verifier.is_some())
     }
 
     fn slot(&self, name: &str) -> Arc<Slot> {

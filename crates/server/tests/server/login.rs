@@ -43,6 +43,15 @@ fn a_server_that_others_can_reach_does_not_start_without_passwords() {
 }
 
 #[test]
+fn a_server_that_nobody_can_log_in_to_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[("auth", "scram-sha-256")]);
+    assert!(server.log().contains("no_password"), "{}", server.log());
+    let (_dir, server) = with_password(&[]);
+    assert!(!server.log().contains("no_password"), "{}", server.log());
+}
+
+#[test]
 fn roles_that_are_not_there_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &[]);
