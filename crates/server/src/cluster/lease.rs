@@ -204,7 +204,11 @@ impl Directory {
             }
         }
         slot.is_closing.store(false, Ordering::Release);
-        let closing = colibri_runtime::spawn_blocking(move || slot.close(false));
+        let closing = colibri_runtime::spawn_blocking(move || {
+            let closed = slot.close(false);
+            crate::machine::give_memory_back();
+            closed
+        });
         if let Ok(Err(error)) = closing.await {
             // The next opening says what is wrong as well, to somebody who can do something about it.
             crate::log::Log::default().error("close_failed", &[("error", &error)]);

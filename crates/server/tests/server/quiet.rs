@@ -1,6 +1,6 @@
 //! What the server costs while nothing is asked of it: nothing but memory, and little of that.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::support::{Server, Wire};
 
@@ -46,6 +46,32 @@ fn nothing_wakes_up_and_nothing_is_written_while_nobody_asks() {
     drop(clients);
     std::thread::sleep(Duration::from_secs(2));
     assert_quiet(&server, 3, "without clients");
+}
+
+/// Bug: the C library keeps what a thread has freed while the thread is there. Consequence: a server that nobody used any more
+/// held tens of megabytes of nothing after a load. Fix: when it closes a database it has them given back.
+#[test]
+#[cfg(target_env = "gnu")]
+fn memory_is_given_back_when_nobody_uses_the_database_any_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[("keep_ms", "100")]);
+    let mut clients: Vec<Wire> = (0..2).map(|_| server.connect()).collect();
+    clients[0].run("CREATE TABLE t (a int PRIMARY KEY, b text)");
+    clients[0].run("INSERT INTO t SELECT g, 'row ' || g FROM generate_series(1, 100000) g");
+    for client in &mut clients {
+        // Rows in memory, in many pieces.
+        assert_eq!(client.value("SELECT count(*) FROM (SELECT DISTINCT b || a FROM t) s"), "100000");
+    }
+    let used_kb = server.status("RssAnon");
+    drop(clients);
+    let until = Instant::now() + Duration::from_secs(20);
+    while server.status("RssAnon") > used_kb / 2 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let left_kb = server.status("RssAnon");
+    println!("{used_kb} kB, then {left_kb} kB");
+    assert!(used_kb > 16_000, "{used_kb} kB: the load is too small to tell");
+    assert!(left_kb <= used_kb / 2, "{used_kb} kB, then {left_kb} kB");
 }
 
 /// Memory of idle connections, in bytes each.
