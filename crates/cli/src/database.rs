@@ -71,7 +71,7 @@ pub(crate) fn ensure_for_sql(dir: &Path) -> Result<()> {
 
 /// Whether there is a database in a directory.
 pub(crate) fn is_database(dir: &Path) -> bool {
-    dir.join("data").exists()
+    dir.join("data").is_file()
 }
 
 /// Whether a directory is that of a server.

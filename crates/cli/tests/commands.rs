@@ -647,3 +647,45 @@ fn a_server_names_the_file_that_it_does_not_find() {
     place.check_fails(words, "cannot take a password from no.txt");
     assert!(!place.path("nest").exists(), "nothing is made for a server that cannot start");
 }
+
+#[test]
+fn a_table_of_sql_is_dumped_as_sql_or_refused_with_the_way_to_it() {
+    let place = Place::new();
+    place.run_with_input("sql birds", "CREATE TABLE wingbeats (hz int); INSERT INTO wingbeats VALUES (50);");
+    place.check_fails("dump birds --table wingbeats", "`colibri dump birds --sql --table wingbeats`");
+    assert!(
+        place.run_well("dump birds --sql --table wingbeats").contains("COPY public.wingbeats (hz) FROM stdin;\n50\n")
+    );
+    place
+        .check_fails("dump birds --sql --table nothing --output nothing.sql", "there is no table \"nothing\" in birds");
+    assert!(!place.path("nothing.sql").exists());
+    place.check_fails("dump birds --sql --roles birds", "no roles can be read from birds");
+}
+
+#[test]
+fn a_directory_that_is_called_data_makes_no_database_of_the_one_it_is_in() {
+    let place = Place::new();
+    fs::create_dir(place.path("data")).expect("a directory");
+    assert!(place.run_well("sql birds --format csv -c VALUES(1)").contains('1'));
+    place.run_well("check birds");
+    place.check_fails("check .", "there is no database in .");
+}
+
+#[test]
+fn what_cannot_be_printed_is_an_error() {
+    let place = Place::with_birds();
+    for words in
+        ["--help", "--version", "check birds", "stat birds", "dump birds", "bench lifo --records 42 --json rows"]
+    {
+        let full = fs::File::options().write(true).open("/dev/full").expect("the device");
+        let output = place.command(words).stdout(full).stderr(Stdio::piped()).output().expect("the command starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words}: {errors}");
+        assert!(errors.contains("No space left"), "{words}: {errors}");
+    }
+    assert!(place.path("rows").exists(), "what was measured is kept");
+    // Where nothing at all can be said, the exit code says it.
+    let full = || fs::File::options().write(true).open("/dev/full").expect("the device");
+    let status = place.command("check nothing").stdout(full()).stderr(full()).status().expect("the command starts");
+    assert_eq!(status.code(), Some(1));
+}

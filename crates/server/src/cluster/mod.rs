@@ -119,7 +119,7 @@ impl Claim {
     /// 55006 if another server has the directory, 42809 if it holds something else, 58030 of the disk.
     pub(crate) fn new(dir: &Path) -> Result<Self> {
         let wrong = |message: String| Error::new(SqlState::WRONG_OBJECT_TYPE, message);
-        if dir.join("data").exists() {
+        if dir.join("data").is_file() {
             return Err(wrong(format!("{} is a database, and not the directory of a server", dir.display()))
                 .hint("Give another directory, and move this one to `databases/NAME` in it."));
         }
