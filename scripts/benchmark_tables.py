@@ -72,6 +72,8 @@ def chart(paths):
             for rival in rivals:
                 bars.append((f"{name}, beside {'PostgreSQL' if rival == 'postgresql' else 'SQLite'}",
                              targets["colibri"]["rate"] / targets[rival]["rate"]))
+    if not bars:
+        sys.exit(f"{', '.join(paths)}: no target beside colibri: run the matrix with its rivals")
     left, row, unit = 330, 22, 45
     width, height = left + int(max(times for _, times in bars) * unit) + 70, 60 + row * len(bars)
     print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="13">')

@@ -378,6 +378,8 @@ def main():
     parser.add_argument("--dir", default=None, help="where the servers keep their files")
     parser.add_argument("--json", default=None, help="where all single results go")
     arguments = parser.parse_args()
+    # So that the servers end with the script, whoever ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(dir=arguments.dir) as directory:
         os.chmod(directory, 0o755)
         run = Run(arguments, pathlib.Path(directory))
