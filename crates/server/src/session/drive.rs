@@ -236,6 +236,9 @@ impl Client {
             if self.limits.batch_after.is_some_and(|limit| turn.worked >= limit) && self.pool != Pool::Batch {
                 self.shared.counts.sunk.add(1);
                 self.be_in(Pool::Batch).await;
+            } else if self.pool == Pool::System {
+                // It was sent behind a commit, which is where the session still is.
+                self.be_in(self.limits.pool()).await;
             } else {
                 budget::yield_now().await;
             }
