@@ -66,9 +66,9 @@ const CACHE_MB: [u64; 2] = [128, 512];
 const POLICIES: [FreeSpace; 2] = [FreeSpace::Fifo, FreeSpace::Lifo];
 /// Where the pages are kept while they are of interest to the simulated caches only.
 const MEMORY_DIR: &str = "/dev/shm";
-/// Between these the engine chooses the bytes of log after which it makes a steady point: an eighth of the file.
+/// Between these the engine chooses the bytes of log after which it makes a steady point: half of the file.
 const LOG_BYTES_MIN: u64 = 4 << 20;
-const LOG_BYTES_MAX: u64 = 64 << 20;
+const LOG_BYTES_MAX: u64 = 512 << 20;
 /// Longer than any run.
 const LOG_PERIOD: Duration = Duration::from_secs(86_400);
 
@@ -97,7 +97,7 @@ pub struct LifoArgs {
     /// Whether transactions go to the redo log
     #[arg(long, value_enum, value_delimiter = ',', default_value = "without,with")]
     pub log: Vec<LogUse>,
-    /// Bytes of log after which a steady point is made [default: the engine's own: an eighth of the data, from 4 to 64 MiB]
+    /// Bytes of log after which a steady point is made [default: the engine's own: half of the data, from 4 to 512 MiB]
     #[arg(long)]
     pub log_bytes: Option<u64>,
     /// Seed of the order in which records change
@@ -214,13 +214,15 @@ impl Case {
         let in_leaf = if value_pages > 0 { 0 } else { self.value_bytes as u64 };
         let record = (KEY_BYTES + 16) as u64 + in_leaf + value_pages * PAGE_BYTES;
         let data = self.records * record * u64::from(1 + self.free);
-        data + data / 2 + 2 * self.log_bytes.unwrap_or(LOG_BYTES_MAX) + (16 << 20)
+        let files = data + data / 2;
+        let log = self.log_bytes.unwrap_or((files / 2).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX));
+        files + 2 * log + (16 << 20)
     }
 
     /// Bytes of log after which the engine makes a steady point, by itself or as it is told, with so many pages in use.
     fn log_limit(&self, data_pages: f64) -> f64 {
         let file_bytes = data_pages * f64::from(1 + self.free) * PAGE_BYTES as f64;
-        let own = (file_bytes / 8.0).clamp(LOG_BYTES_MIN as f64, LOG_BYTES_MAX as f64);
+        let own = (file_bytes / 2.0).clamp(LOG_BYTES_MIN as f64, LOG_BYTES_MAX as f64);
         self.log_bytes.map_or(own, |bytes| bytes as f64)
     }
 }

@@ -186,6 +186,12 @@ fn explain(error: &colibri::Error, dir: &Path) -> String {
         colibri::Error::Io { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
             format!("{} is not a directory, and a database is one: check the path", dir.display())
         }
+        colibri::Error::Io { source, path, .. }
+            if source.kind() == io::ErrorKind::IsADirectory && path.ends_with("data") =>
+        {
+            let dir = dir.display();
+            format!("there is no database in {dir}, whose `data` is a directory{MAKES_A_DATABASE}")
+        }
         // The names of options are those of flags, with another line between words.
         colibri::Error::InvalidOption { option, reason } => format!("--{} {reason}", option.replace('_', "-")),
         colibri::Error::DurabilityDiffers { .. } => {
