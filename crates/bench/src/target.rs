@@ -186,8 +186,11 @@ pub(crate) struct Session {
     batch: Batch,
     /// The answers in the batch are those of the last run: the next call begins a new batch.
     is_answered: bool,
+    is_given_up: bool,
     /// How long runs took since [`Session::take_wire`].
     wire: Duration,
+    /// When the last run was over.
+    answered: Option<Instant>,
     /// Which statements write rows, by number.
     writes: Arc<[bool]>,
     /// Bytes of rows that were written since [`Session::take_row_bytes`].
@@ -200,7 +203,9 @@ impl Session {
             connection: Box::new(connection),
             batch: Batch::default(),
             is_answered: false,
+            is_given_up: false,
             wire: Duration::ZERO,
+            answered: None,
             writes: Arc::default(),
             row_bytes: 0,
         }
@@ -228,7 +233,9 @@ impl Session {
         let Self { connection, batch, .. } = self;
         let done = poll_fn(|cx| connection.poll_run(cx, batch)).await;
         self.is_answered = true;
-        self.wire += begun.elapsed();
+        let answered = Instant::now();
+        self.wire += answered - begun;
+        self.answered = Some(answered);
         if done.is_ok() && !self.writes.is_empty() {
             let writes = &self.writes;
             self.row_bytes += batch.params_bytes(|statement| writes.get(usize::from(statement.0)) == Some(&true));
@@ -246,6 +253,11 @@ impl Session {
         std::mem::take(&mut self.wire)
     }
 
+    /// When the last run was over, if there was one since the last time this was asked.
+    pub(crate) fn take_answered(&mut self) -> Option<Instant> {
+        self.answered.take()
+    }
+
     /// Bytes of rows that were written since the last time this was asked: of the parameters of statements that insert, update or
     /// delete, eight for a number or a time, and its length for a text.
     pub(crate) fn take_row_bytes(&mut self) -> u64 {
@@ -258,8 +270,14 @@ impl Session {
         self.is_answered = false;
     }
 
+    /// Whether nothing can come of it any more.
     pub(crate) fn is_broken(&self) -> bool {
-        self.connection.is_broken()
+        self.is_given_up || self.connection.is_broken()
+    }
+
+    /// It is not to be used any more, whatever its connection says.
+    pub(crate) fn give_up(&mut self) {
+        self.is_given_up = true;
     }
 
     /// See [`Connection::query`].

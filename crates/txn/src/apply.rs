@@ -46,15 +46,15 @@ fn check(shared: &Shared, request: &Request, txn: &WriteTxn, unchanged: bool) ->
         if let Some(space) = request.blind {
             return Err(Error::Conflict { space });
         }
-        let old = |space| request.open.view(shared, &request.snapshot, space);
-        validate(&request.reads, old, txn)?;
+        let old = |space| request.work.open.view(shared, &request.snapshot, space);
+        validate(&request.work.reads, old, txn)?;
     }
     let mut rows = Vec::new();
-    for space in request.writes.spaces() {
+    for space in request.work.writes.spaces() {
         if matches!(space.base, Base::Stored) && space.changes.is_empty() {
             continue;
         }
-        let table = request.open.table(shared, space.id, |name| txn.table(name));
+        let table = request.work.open.table(shared, space.id, |name| txn.table(name));
         let view = match table.and_then(|table| txn.view(&table)) {
             Err(StorageError::NoSuchTable { .. }) => None,
             view => Some(view?),
@@ -117,10 +117,10 @@ fn apply(
     txn: &mut WriteTxn,
 ) -> std::result::Result<(), StorageError> {
     let mut rows = rows.into_iter();
-    for space in request.writes.spaces() {
+    for space in request.work.writes.spaces() {
         let table = match &space.base {
             Base::Stored if space.changes.is_empty() => continue,
-            Base::Stored => request.open.table(shared, space.id, |name| txn.table(name))?,
+            Base::Stored => request.work.open.table(shared, space.id, |name| txn.table(name))?,
             Base::Made(entries) => {
                 let table = txn.create_table(&table_name(space.id), TableKind::Plain)?;
                 if !entries.is_empty() {

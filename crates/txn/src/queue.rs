@@ -34,13 +34,11 @@ use colibri_storage::{Error as StorageError, Snapshot, TxnId, WriteTxn};
 use crate::apply::{Carried, carry_out};
 use crate::error::{Error, Result};
 use crate::local::{Shared, count};
-use crate::locks::Locks;
-use crate::opened::OpenSpaces;
-use crate::reads::ReadSet;
 use crate::store::SpaceId;
 use crate::sync::{Condvar, Mutex};
 use crate::ticket::{CommitTicket, Committed};
-use crate::writes::{Base, WriteSet};
+use crate::transaction::Work;
+use crate::writes::Base;
 
 /// A leader works for so many batches. Models, in which few commit, are to see it cease.
 const ROUNDS_MAX: u32 = if cfg!(feature = "shuttle") { 2 } else { 16 };
@@ -48,12 +46,9 @@ const ROUNDS_MAX: u32 = if cfg!(feature = "shuttle") { 2 } else { 16 };
 /// A transaction that wants to commit.
 pub(crate) struct Request {
     pub(crate) snapshot: Snapshot<'static>,
-    pub(crate) open: OpenSpaces,
-    pub(crate) reads: ReadSet,
     /// A space of which something was read that is not remembered: then nothing at all may have changed.
     pub(crate) blind: Option<SpaceId>,
-    pub(crate) writes: WriteSet,
-    pub(crate) locks: Locks,
+    pub(crate) work: Box<Work>,
 }
 
 /// What became of a request.
@@ -352,7 +347,7 @@ impl CommitQueue {
             self.commit_batch(shared, &mut batch, &mut leader);
             for Item { mut request, follower, answer } in batch.drain(..) {
                 let answer = answer.expect("everyone in a batch gets an answer");
-                request.locks.release();
+                request.work.locks.release();
                 match follower {
                     Some(follower) => follower.answer(answer, Some(request)),
                     None => own = Some(answer),
@@ -442,7 +437,7 @@ impl CommitQueue {
                 for index in applied {
                     let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
                     batch[index].answer = Some(Answer::Result(Ok(Committed { txn, sequence })));
-                    for space in batch[index].request.writes.spaces() {
+                    for space in batch[index].request.work.writes.spaces() {
                         if matches!(space.base, Base::Dropped { made: false }) {
                             shared.forget(space.id);
                         }

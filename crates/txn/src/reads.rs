@@ -88,6 +88,13 @@ impl ReadSet {
         }
     }
 
+    /// As a new one, for the next transaction.
+    pub(crate) fn renew(&mut self) {
+        if self.reads.capacity() > 0 || !self.spaces.is_empty() {
+            *self = Self::default();
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.reads.clear();
         self.spaces.clear();

@@ -45,13 +45,19 @@ pub struct LocalTransaction {
     snapshot: Snapshot<'static>,
     /// The snapshot may not be durable yet.
     weak: bool,
-    /// Spaces as they were last found, in this snapshot or an earlier one.
-    open: OpenSpaces,
-    reads: ReadSet,
     blind: Option<SpaceId>,
-    writes: WriteSet,
-    locks: Locks,
     read_back: Option<SpaceId>,
+    work: Box<Work>,
+}
+
+/// What a transaction gathers. It has a place of its own, since a short read would spend more on moving it than on reading, and
+/// goes on from there: to the queue of commits, or to the next transaction of the session.
+pub(crate) struct Work {
+    /// Spaces as they were last found, in the transaction's snapshot or an earlier one.
+    pub(crate) open: OpenSpaces,
+    pub(crate) reads: ReadSet,
+    pub(crate) writes: WriteSet,
+    pub(crate) locks: Locks,
 }
 
 /// Spaces that a transaction leaves found to the next one; with more, none.
@@ -63,8 +69,8 @@ const SPACES_LEFT_MAX: usize = 16;
 pub struct Remains {
     shared: Arc<Shared>,
     database: Database,
-    open: OpenSpaces,
-    locks: Locks,
+    /// Without reads and writes.
+    work: Box<Work>,
 }
 
 impl Remains {
@@ -73,27 +79,18 @@ impl Remains {
     /// # Errors
     /// Those of the storage.
     pub fn begin_after(self, how: Begin, seen: TxnId) -> Result<LocalTransaction> {
-        let Self { shared, database, open, locks } = self;
+        let Self { shared, database, work } = self;
         let (snapshot, weak) = snapshot(database, how.newest, seen)?;
-        Ok(LocalTransaction {
-            shared,
-            begun: how,
-            snapshot,
-            weak,
-            open,
-            reads: ReadSet::default(),
-            blind: None,
-            writes: WriteSet::default(),
-            locks,
-            read_back: None,
-        })
+        Ok(LocalTransaction { shared, begun: how, snapshot, weak, blind: None, read_back: None, work })
     }
 }
 
 impl LocalTransaction {
     pub(crate) fn begin(shared: &Arc<Shared>, begun: Begin, seen: TxnId) -> Result<Self> {
-        let (shared, database, locks) = (Arc::clone(shared), shared.database.clone(), Locks::new(&shared.locks));
-        Remains { shared, database, open: OpenSpaces::default(), locks }.begin_after(begun, seen)
+        let locks = Locks::new(&shared.locks);
+        let (open, reads, writes) = (OpenSpaces::default(), ReadSet::default(), WriteSet::default());
+        let work = Box::new(Work { open, reads, writes, locks });
+        Remains { shared: Arc::clone(shared), database: shared.database.clone(), work }.begin_after(begun, seen)
     }
 
     /// As [`Transaction::commit`], which is this and [`Commit::wait`]: while others commit it gives its place behind them
@@ -103,27 +100,29 @@ impl LocalTransaction {
     ///
     /// # Errors
     /// As [`Transaction::commit`].
-    pub fn commit_leaving(mut self, remains: &mut Option<Remains>) -> Result<Commit> {
+    pub fn commit_leaving(self, remains: &mut Option<Remains>) -> Result<Commit> {
         if self.has_writes() {
             return self.queue_up();
         }
         // In this order: whoever gets a lock of this transaction need not wait for its ticket.
         let ticket = self.ticket_of_reads();
-        self.locks.renew();
-        let Self { shared, snapshot, mut open, locks, .. } = self;
-        if open.len() > SPACES_LEFT_MAX {
-            open = OpenSpaces::default();
+        let Self { shared, snapshot, mut work, .. } = self;
+        work.locks.renew();
+        work.reads.renew();
+        work.writes.renew();
+        if work.open.len() > SPACES_LEFT_MAX {
+            work.open = OpenSpaces::default();
         }
-        *remains = Some(Remains { shared, database: snapshot.into_database(), open, locks });
+        *remains = Some(Remains { shared, database: snapshot.into_database(), work });
         Ok(Commit::Ended(ticket))
     }
 
     /// Commits what was written, or queues up for it.
     fn queue_up(mut self) -> Result<Commit> {
         if self.is_read_committed() {
-            self.reads.clear();
+            self.work.reads.clear();
         }
-        let reads = self.reads.reads();
+        let reads = self.work.reads.reads();
         let is_range = |read: &crate::reads::Read| matches!(read.covered, Covered::Range(_));
         if (reads.len() > READS_LEFT_TO_LEADER_MAX || reads.iter().any(is_range))
             && self.shared.database.newest_txn() != self.snapshot.txn()
@@ -133,14 +132,14 @@ impl LocalTransaction {
             // Without the images of patched rows: nobody looks at them any more.
             self.snapshot = newest;
         }
-        let Self { shared, snapshot, open, reads, blind, writes, locks, .. } = self;
-        shared.queue.commit(&shared, Box::new(Request { snapshot, open, reads, blind, writes, locks }))
+        let Self { shared, snapshot, blind, work, .. } = self;
+        shared.queue.commit(&shared, Box::new(Request { snapshot, blind, work }))
     }
 
     /// Its number among those who hold locks.
     #[must_use]
     pub fn id(&self) -> OwnerId {
-        self.locks.owner()
+        self.work.locks.owner()
     }
 
     /// The transaction of the storage whose state it sees.
@@ -169,11 +168,11 @@ impl LocalTransaction {
 
     /// Makes sure that a stored space is found in this snapshot.
     fn open(&mut self, space: SpaceId) -> Result<()> {
-        self.open.open(&self.shared, &self.snapshot, space)
+        self.work.open.open(&self.shared, &self.snapshot, space)
     }
 
     fn opened(&self, space: SpaceId) -> Result<&OpenTable> {
-        self.open.found_in(&self.snapshot, space).ok_or_else(|| no_such_space(space))
+        self.work.open.found_in(&self.snapshot, space).ok_or_else(|| no_such_space(space))
     }
 
     /// A stored value, as the snapshot has it.
@@ -183,14 +182,14 @@ impl LocalTransaction {
 
     /// What the transaction made of a space, if it is not the stored one.
     fn own_base(&self, space: SpaceId) -> Option<&Base> {
-        self.writes.space(space).map(|writes| &writes.base).filter(|base| !matches!(base, Base::Stored))
+        self.work.writes.space(space).map(|writes| &writes.base).filter(|base| !matches!(base, Base::Stored))
     }
 
     // ---- reads ----
 
     fn remembers(&mut self, space: SpaceId) -> bool {
         // Read-only since it has written: then what it reads matters still.
-        if !self.begun.read_only || !self.writes.is_empty() {
+        if !self.begun.read_only || !self.work.writes.is_empty() {
             return true;
         }
         if self.begun.isolation == Isolation::Serializable {
@@ -201,19 +200,19 @@ impl LocalTransaction {
 
     fn read_point(&mut self, space: &Space, key: &[u8], columns: ColumnSet) {
         if self.remembers(space.id) {
-            self.reads.point(space, key, columns);
+            self.work.reads.point(space, key, columns);
         }
     }
 
     fn read_range(&mut self, space: &Space, range: KeyRange, columns: ColumnSet) {
         if self.remembers(space.id) {
-            self.reads.range(space, range, columns);
+            self.work.reads.range(space, range, columns);
         }
     }
 
     /// Makes sure that nobody else adds to a row of which columns are read that the transaction adds to.
     fn keep_for_itself(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<()> {
-        match self.writes.find(space.id, key) {
+        match self.work.writes.find(space.id, key) {
             Some(Write::Patch(patched)) if patched.adds.intersects(columns) => {
                 self.read_back = Some(space.id);
                 self.take_lock(space, key, LockMode::Exclusive, IfLocked::Wait)
@@ -224,7 +223,7 @@ impl LocalTransaction {
 
     /// A value under the transaction's own writes. The space is open if it is stored.
     fn see(&self, space: SpaceId, key: &[u8]) -> Result<Option<&[u8]>> {
-        if let Some(writes) = self.writes.space(space) {
+        if let Some(writes) = self.work.writes.space(space) {
             if let Some(write) = writes.changes.get(key) {
                 return Ok(write.value());
             }
@@ -245,7 +244,7 @@ impl LocalTransaction {
         match self.own_base(space) {
             Some(Base::Made(entries)) => Ok(slice_of(entries, range).len() as u64),
             Some(_) => Ok(0),
-            None => Ok(self.open.view(&self.shared, &self.snapshot, space)?.count(range.bounds())?),
+            None => Ok(self.work.open.view(&self.shared, &self.snapshot, space)?.count(range.bounds())?),
         }
     }
 
@@ -272,11 +271,11 @@ impl LocalTransaction {
 
     /// Makes a change, or, if it is too much, none.
     fn change(&mut self, make: impl FnOnce(&mut WriteSet)) -> Result<()> {
-        let mark = self.writes.mark();
-        make(&mut self.writes);
+        let mark = self.work.writes.mark();
+        make(&mut self.work.writes);
         match self.shared.write_bytes_max {
-            Some(bytes_max) if self.writes.bytes() > bytes_max => {
-                self.writes.undo(mark);
+            Some(bytes_max) if self.work.writes.bytes() > bytes_max => {
+                self.work.writes.undo(mark);
                 Err(Error::TooLarge { bytes_max })
             }
             _ => Ok(()),
@@ -286,7 +285,7 @@ impl LocalTransaction {
     // ---- locks ----
 
     fn take_lock(&mut self, space: &Space, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<()> {
-        let taken = self.locks.take(space.id, key, mode, if_locked)?;
+        let taken = self.work.locks.take(space.id, key, mode, if_locked)?;
         if taken.verified {
             return Ok(());
         }
@@ -294,7 +293,7 @@ impl LocalTransaction {
             return Err(Error::Stale);
         }
         if taken.mode != LockMode::Add {
-            self.locks.verified(taken.name);
+            self.work.locks.verified(taken.name);
         }
         Ok(())
     }
@@ -306,12 +305,12 @@ impl LocalTransaction {
             return Ok(true);
         }
         let newest = self.shared.database.read_newest_owned()?;
-        let table = match self.open.table(&self.shared, space.id, |name| newest.table(name)) {
+        let table = match self.work.open.table(&self.shared, space.id, |name| newest.table(name)) {
             // The lock is not a row's.
             Err(StorageError::NoSuchTable { .. }) => return Ok(true),
             table => table?,
         };
-        let old = there(self.open.view(&self.shared, &self.snapshot, space.id))?;
+        let old = there(self.work.open.view(&self.shared, &self.snapshot, space.id))?;
         let (old, new) = match (old, there(newest.view(&table))?) {
             (Some(old), Some(new)) => (old, new),
             // Made or dropped since, or neither here nor there.
@@ -330,7 +329,7 @@ impl LocalTransaction {
         if mode != LockMode::Add || before.is_none() || after.is_none() {
             return Ok(false);
         }
-        let columns = self.reads.columns_of(space.id, key).unwrap_or(ColumnSet::NONE);
+        let columns = self.work.reads.columns_of(space.id, key).unwrap_or(ColumnSet::NONE);
         Ok(same(space, columns, before, after))
     }
 
@@ -339,14 +338,14 @@ impl LocalTransaction {
     /// Sees another state from now on, in which what was read holds.
     fn move_to(&mut self, snapshot: Snapshot<'static>, weak: bool) -> Result<()> {
         let mut images = Vec::new();
-        for (space, key, patched) in self.writes.patched() {
+        for (space, key, patched) in self.work.writes.patched() {
             // If the space is gone, the commit will say so.
-            let table = there(self.open.table(&self.shared, space, |name| snapshot.table(name)))?;
+            let table = there(self.work.open.table(&self.shared, space, |name| snapshot.table(name)))?;
             let view = table.map(|table| there(snapshot.view(&table))).transpose()?.flatten();
             let row = view.map(|view| view.get(key)).transpose()?.flatten();
             images.push(row.map(|row| patch_all(&patched.patches, row)).transpose()?);
         }
-        self.writes.set_images(images);
+        self.work.writes.set_images(images);
         self.snapshot = snapshot;
         self.weak = weak;
         Ok(())
@@ -357,8 +356,8 @@ impl LocalTransaction {
         let checked = match self.blind {
             Some(space) => Err(Error::Conflict { space }),
             None => {
-                let old = |space| self.open.view(&self.shared, &self.snapshot, space);
-                validate(&self.reads, old, newer)
+                let old = |space| self.work.open.view(&self.shared, &self.snapshot, space);
+                validate(&self.work.reads, old, newer)
             }
         };
         if let Err(Error::Conflict { .. }) = checked {
@@ -416,15 +415,15 @@ impl Transaction for LocalTransaction {
     }
 
     fn has_writes(&self) -> bool {
-        !self.writes.is_empty()
+        !self.work.writes.is_empty()
     }
 
     fn write_bytes(&self) -> usize {
-        self.writes.bytes()
+        self.work.writes.bytes()
     }
 
     fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>> {
-        let own = match self.writes.space(space.id) {
+        let own = match self.work.writes.space(space.id) {
             None => false,
             Some(writes) => match writes.changes.get(key) {
                 Some(Write::Put(_) | Write::Delete) => true,
@@ -458,7 +457,7 @@ impl Transaction for LocalTransaction {
         if range.is_empty() {
             return Ok(());
         }
-        let own = self.writes.space(space.id);
+        let own = self.work.writes.space(space.id);
         match own.map(|own| &own.base) {
             Some(Base::Dropped { .. }) => return Ok(()),
             Some(Base::Made(entries)) => {
@@ -481,7 +480,7 @@ impl Transaction for LocalTransaction {
         self.open(space.id)?;
         let view = self.snapshot.view_open(self.opened(space.id)?);
         let stored = Stored::new(&view, range, direction)?;
-        let end = merge::scan(stored, self.writes.space(space.id), range, direction, visit)?;
+        let end = merge::scan(stored, self.work.writes.space(space.id), range, direction, visit)?;
         drop(view);
         let mut covered = range.clone();
         if let Some(end) = end {
@@ -500,7 +499,7 @@ impl Transaction for LocalTransaction {
             self.open(space.id)?;
         }
         let mut count = self.base_count(space.id, range)?;
-        if let Some(own) = self.writes.space(space.id) {
+        if let Some(own) = self.work.writes.space(space.id) {
             for (key, write) in own.in_range(range) {
                 let was = match &own.base {
                     Base::Stored => self.stored(space.id, key)?.is_some(),
@@ -540,7 +539,7 @@ impl Transaction for LocalTransaction {
                 Ok(spread(entries.len() as u64).map(|rank| Key::from_slice(&entries[rank as usize].0)).collect())
             }
             Some(_) => Ok(Vec::new()),
-            None => of_view(&self.open.view(&self.shared, &self.snapshot, space.id)?),
+            None => of_view(&self.work.open.view(&self.shared, &self.snapshot, space.id)?),
         }
     }
 
@@ -560,7 +559,7 @@ impl Transaction for LocalTransaction {
     fn patch(&mut self, space: &Space, key: &[u8], adds: ColumnSet, patch: Arc<dyn Patch>) -> Result<()> {
         self.check_writable(space.id)?;
         let missing = || Error::NoSuchKey { space: space.id };
-        let write = match self.writes.find(space.id, key) {
+        let write = match self.work.writes.find(space.id, key) {
             Some(Write::Delete) => return Err(missing()),
             Some(Write::Put(value)) => Write::Put(patch_one(&*patch, value)?),
             Some(Write::Patch(patched)) => {
@@ -585,7 +584,7 @@ impl Transaction for LocalTransaction {
 
     fn load(&mut self, space: &Space, entries: Vec<(Key, Vec<u8>)>) -> Result<()> {
         self.check_writable(space.id)?;
-        match self.writes.space(space.id) {
+        match self.work.writes.space(space.id) {
             Some(own) if own.changes.is_empty() && matches!(&own.base, Base::Made(entries) if entries.is_empty()) => {}
             _ => return Err(Error::NotEmpty { space: space.id }),
         }
@@ -643,10 +642,10 @@ impl Transaction for LocalTransaction {
 
     fn begin_statement(&mut self) -> Result<Savepoint> {
         if self.is_read_committed() {
-            self.reads.clear();
+            self.work.reads.clear();
         }
         // Nothing depends on the snapshot, so a newer one is better: the client may have idled since it began.
-        let depends = !self.reads.reads().is_empty() || self.blind.is_some();
+        let depends = !self.work.reads.reads().is_empty() || self.blind.is_some();
         let newest = match self.begun.newest || self.weak {
             true => self.shared.database.newest_txn(),
             false => self.shared.database.readable_txn(),
@@ -661,18 +660,18 @@ impl Transaction for LocalTransaction {
     }
 
     fn savepoint(&self) -> Savepoint {
-        Savepoint { writes: self.writes.mark(), reads: self.reads.mark() }
+        Savepoint { writes: self.work.writes.mark(), reads: self.work.reads.mark() }
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        self.writes.undo(savepoint.writes);
+        self.work.writes.undo(savepoint.writes);
         Ok(())
     }
 
     fn restart(&mut self, savepoint: Savepoint) -> Result<()> {
         count(&self.shared.counts.restarts, 1);
-        self.writes.undo(savepoint.writes);
-        self.reads.cut(savepoint.reads);
+        self.work.writes.undo(savepoint.writes);
+        self.work.reads.cut(savepoint.reads);
         if self.shared.database.newest_txn() == self.snapshot.txn() {
             return Ok(());
         }
@@ -684,10 +683,10 @@ impl Transaction for LocalTransaction {
     }
 
     fn commit(mut self) -> Result<CommitTicket> {
-        if self.writes.is_empty() {
+        if self.work.writes.is_empty() {
             // In this order: whoever gets a lock of this transaction need not wait for its ticket.
             let ticket = self.ticket_of_reads();
-            self.locks.release();
+            self.work.locks.release();
             return Ok(ticket);
         }
         self.queue_up()?.wait()

@@ -116,6 +116,13 @@ impl WriteSet {
         self.space(id)?.changes.get(key)
     }
 
+    /// As a new one, for the next transaction.
+    pub(crate) fn renew(&mut self) {
+        if self.undo.capacity() > 0 || !self.spaces.is_empty() {
+            *self = Self::default();
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.spaces
             .iter()

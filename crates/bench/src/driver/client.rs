@@ -60,6 +60,9 @@ impl Drop for AtWork<'_> {
 /// Lives until the run is over.
 pub(super) async fn live(run: Arc<Run>, number: u32) {
     let mut client = run.workload.client(number, run.plan.seed);
+    if run.plan.pacing == Pacing::Closed && run.pool.has_one_for_each(run.plan.clients) {
+        return Box::pin(with_own_session(&run, &mut client)).await;
+    }
     let mut first = match run.plan.pacing {
         Pacing::Terminals => run.workload.first_wait(&mut client.random),
         _ => None,
@@ -95,22 +98,75 @@ pub(super) async fn live(run: Arc<Run>, number: u32) {
     }
 }
 
+/// A client in closed loop that need not share sessions: it keeps its own, and a transaction is due when the one before has ended.
+async fn with_own_session(run: &Run, client: &mut Client) {
+    let mut own = None;
+    let mut ended = None;
+    let mut turn = 0_u32;
+    while !run.is_over() {
+        turn = turn.wrapping_add(1);
+        if turn.is_multiple_of(TURNS) {
+            let_others_run().await;
+            ended = None;
+        }
+        let kind = run.workload.choose(client).kind;
+        let due = ended.unwrap_or_else(Instant::now);
+        let _at_work = AtWork::new(run);
+        let (session, admitted) = match &mut own {
+            Some(session) => (session, due),
+            None => {
+                let Some(session) = session(run).await else { break };
+                (own.insert(session), Instant::now())
+            }
+        };
+        ended = Some(transact(run, client, kind, (due, admitted), session).await);
+        if session.is_broken() {
+            own = None;
+            run.pool.put_room();
+        }
+    }
+    if let Some(session) = own {
+        run.pool.put(session);
+    }
+}
+
 /// One transaction, from when it is due to when it is recorded.
 async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
     let _at_work = AtWork::new(run);
-    let session = match run.pool.take().await {
+    let Some(mut session) = session(run).await else { return };
+    let times = (due, Instant::now());
+    transact(run, client, kind, times, &mut session).await;
+    if session.is_broken() {
+        drop(session);
+        run.pool.put_room();
+    } else {
+        run.pool.put(session);
+    }
+}
+
+/// A session, when it is this one's turn; nothing if the run is over.
+async fn session(run: &Run) -> Option<Session> {
+    match run.pool.take().await {
         Given::Session(session) => Some(session),
         Given::Room => connect(run).await,
         Given::Closed => None,
-    };
-    let Some(mut session) = session else { return };
-    let admitted = Instant::now();
+    }
+}
+
+/// Runs and records a transaction that was due and has had a session since these times; gives the time of its end.
+async fn transact(
+    run: &Run,
+    client: &mut Client,
+    kind: u8,
+    (due, admitted): (Instant, Instant),
+    session: &mut Session,
+) -> Instant {
     session.take_wire();
     let random = client.random;
     let mut retries = 0;
     let outcome = loop {
         session.take_row_bytes();
-        let outcome = attempt(run, client, kind, &mut session).await;
+        let outcome = attempt(run, client, kind, session).await;
         match &outcome {
             Err(failure)
                 if failure.kind() == Kind::Conflict && retries < run.plan.retries_max && !session.is_broken() =>
@@ -123,21 +179,22 @@ async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
         }
     };
     let (wire, row_bytes) = (session.take_wire(), session.take_row_bytes());
-    let now = Instant::now();
-    if matches!(&outcome, Err(failure) if failure.kind() != Kind::Conflict && failure.kind() != Kind::Refused)
-        || session.is_broken()
-    {
-        drop(session);
-        run.pool.put_room();
-    } else {
-        run.pool.put(session);
-    }
+    let now = match (&outcome, session.take_answered()) {
+        (Ok(_), Some(answered)) => answered,
+        _ => Instant::now(),
+    };
     let ended = match outcome {
         Ok(Done { rolled_back, tally }) => Ended::Done { rolled_back, tally },
-        Err(failure) => Ended::Failed(failure),
+        Err(failure) => {
+            if !matches!(failure.kind(), Kind::Conflict | Kind::Refused) {
+                session.give_up();
+            }
+            Ended::Failed(failure)
+        }
     };
     let sample = Sample { kind, scheduled: now - due, admitted: now - admitted, wire, retries, row_bytes };
     run.recorder.record(now, &sample, ended);
+    now
 }
 
 /// Tries a transaction once. Afterwards the session is in none.

@@ -22,6 +22,7 @@ pub(crate) struct SessionPool {
     target: Arc<dyn Target>,
     statements: Arc<[String]>,
     writes: Arc<[bool]>,
+    limit: u32,
     state: Mutex<State>,
 }
 
@@ -78,7 +79,12 @@ impl SessionPool {
             waiting: VecDeque::new(),
             is_closed: false,
         };
-        Self { target: Arc::clone(target), statements: Arc::clone(statements), writes, state: Mutex::new(state) }
+        Self { target: Arc::clone(target), statements: Arc::clone(statements), writes, limit, state: Mutex::new(state) }
+    }
+
+    /// Whether so many clients may keep a session each.
+    pub(crate) fn has_one_for_each(&self, clients: u32) -> bool {
+        clients <= self.limit
     }
 
     /// A session, or leave to make one, when it is this one's turn.

@@ -79,8 +79,8 @@ enum Step {
     Running(Running),
     /// For a lock, or for others who commit.
     Waiting(Running, Boxed<'static, ()>),
-    /// It is done, and may be told of when the ticket is due.
-    Telling(String, CommitTicket),
+    /// It is done with so many rows, and may be told of when the ticket is due.
+    Telling(u64, CommitTicket),
 }
 
 struct InProcess {
@@ -124,7 +124,8 @@ fn write(datum: &Datum, out: &mut AnswerWriter<'_>) {
 
 /// The number at the end of a command tag: `INSERT 0 3`.
 pub(super) fn rows_of_tag(tag: &str) -> u64 {
-    tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
+    let digits = tag.bytes().rev().take_while(u8::is_ascii_digit).count();
+    tag[tag.len() - digits..].parse().unwrap_or(0)
 }
 
 impl InProcess {
@@ -147,10 +148,10 @@ impl InProcess {
                 }
                 Step::Telling(_, ticket) => {
                     let told = ready!(Pin::new(ticket).poll(cx));
-                    let Step::Telling(tag, ticket) = mem::replace(&mut self.step, Step::Idle) else { continue };
+                    let Step::Telling(rows, ticket) = mem::replace(&mut self.step, Step::Idle) else { continue };
                     told.map_err(|e| failure(&e.into()))?;
                     self.connection.session().wait_durable(ticket).map_err(|e| failure(&e))?;
-                    out.affected(rows_of_tag(&tag));
+                    out.affected(rows);
                 }
             }
         }
@@ -184,7 +185,9 @@ impl InProcess {
                     self.step = Step::Idle;
                     out.affected(rows_of_tag(&tag));
                 }
-                Ok(Progress::Done(Completion { tag, ticket: Some(ticket) })) => self.step = Step::Telling(tag, ticket),
+                Ok(Progress::Done(Completion { tag, ticket: Some(ticket) })) => {
+                    self.step = Step::Telling(rows_of_tag(&tag), ticket);
+                }
                 Err(error) => {
                     self.step = Step::Idle;
                     return Poll::Ready(Err(failure(&error)));

@@ -307,7 +307,7 @@ impl Shell {
         is_end: bool,
     ) -> io::Result<()> {
         let columns = prepared.columns().unwrap_or_default();
-        let answer = Answer { columns: columns.to_vec(), rows: std::mem::take(rows), tag: String::new() };
+        let answer = Answer { columns: columns.to_vec(), rows: std::mem::take(rows), tag: String::new().into() };
         let cells = answer.text_rows(self.connection.session());
         let out = &mut self.out;
         if self.format == Format::Csv && *printed == 0 && (is_end || !cells.is_empty()) {
@@ -340,7 +340,7 @@ impl Shell {
             .iter()
             .map(|column| Heading { name: column.name.to_string(), to_the_right: is_number(column.ty.ty) })
             .collect();
-        let answer = Answer { columns: columns.to_vec(), rows, tag: String::new() };
+        let answer = Answer { columns: columns.to_vec(), rows, tag: String::new().into() };
         let cells = answer.text_rows(self.connection.session());
         if self.expanded {
             table::print_expanded(&headings, &cells, &mut self.out)?;

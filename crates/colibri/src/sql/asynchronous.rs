@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use colibri_sql::{Completion, Progress, Running, SqlState, TransactionState};
+use colibri_sql::{CompactString, Completion, Progress, Running, SqlState, TransactionState};
 
 use super::connection::{only_row, rows_of_tag};
 use super::row::{Block, Row};
@@ -72,7 +72,7 @@ impl Drop for AtWork<'_> {
 
 impl AtWork<'_> {
     /// Waits for what comes next: rows, or the end.
-    async fn advance(&mut self, rows: &mut colibri_sql::Rows) -> Result<Option<String>> {
+    async fn advance(&mut self, rows: &mut colibri_sql::Rows) -> Result<Option<CompactString>> {
         loop {
             match self.connection.session.step(&mut self.running, rows, BUDGET_ROWS)? {
                 Progress::Rows => return Ok(None),
@@ -136,7 +136,7 @@ impl AsyncConnection {
         statement: impl ToStatement,
         params: impl Params,
         mut take: impl FnMut(Row) -> Result<()>,
-    ) -> Result<String> {
+    ) -> Result<CompactString> {
         let statement = statement.to_statement(&mut self.connection)?;
         let params = bind(&params, statement.prepared.params(), self.connection.session.env())?;
         let running = self.connection.session.start(&statement.prepared, params)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use colibri_sql::{Copy, CopyFrom, Cursor, Prepared, Session, SqlState, TransactionState};
+use colibri_sql::{CompactString, Copy, CopyFrom, Cursor, Prepared, Session, SqlState, TransactionState};
 use parking_lot::Mutex;
 
 use super::database::Shared;
@@ -366,7 +366,7 @@ pub struct Rows<'c> {
     block: Option<Arc<Block>>,
     /// Of the block.
     next: usize,
-    tag: Option<String>,
+    tag: Option<CompactString>,
     is_over: bool,
 }
 

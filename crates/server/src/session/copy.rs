@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use colibri_sql::{Copy, CopyFrom, CopyTo, Error, Progress, SqlState};
+use colibri_sql::{CompactString, Copy, CopyFrom, CopyTo, Error, Progress, SqlState};
 
 use super::drive::Turn;
 use super::{Client, End, Failure, OUT_BYTES, unexpected};
@@ -25,7 +25,7 @@ enum Piece {
 
 impl Client {
     /// Carries out a COPY, whichever way it goes; gives its command tag.
-    pub(super) async fn copy(&mut self, text: String, began: Instant) -> Result<String, Failure> {
+    pub(super) async fn copy(&mut self, text: String, began: Instant) -> Result<CompactString, Failure> {
         let mut turn = self.turn(began);
         // It may have to wait for a change of the table, and does not know how to do that without a thread.
         let begun = self.elsewhere(None, move |session| session.copy(&text)).await?;
@@ -36,7 +36,7 @@ impl Client {
         }
     }
 
-    async fn copy_from(&mut self, mut copy: CopyFrom, turn: &mut Turn) -> Result<String, Failure> {
+    async fn copy_from(&mut self, mut copy: CopyFrom, turn: &mut Turn) -> Result<CompactString, Failure> {
         backend::copy_in(&mut self.link.out, copy.columns(), copy.is_binary());
         let taken = self.take_copy(&mut copy, turn).await;
         if let Err(failure) = taken {
@@ -148,7 +148,7 @@ impl Client {
         }
     }
 
-    async fn copy_to(&mut self, mut copy: CopyTo, turn: &mut Turn) -> Result<String, Failure> {
+    async fn copy_to(&mut self, mut copy: CopyTo, turn: &mut Turn) -> Result<CompactString, Failure> {
         backend::copy_out(&mut self.link.out, copy.columns(), copy.is_binary());
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         loop {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use colibri_runtime::{Pool, Sleep, budget, sleep_until, spawn_blocking};
 use colibri_sql::cluster::Waits;
-use colibri_sql::{Error, Progress, Rows, Running, Session, SqlState};
+use colibri_sql::{CompactString, Error, Progress, Rows, Running, Session, SqlState};
 use colibri_txn::{CommitTurn, LockWait};
 
 use super::{Client, End, Failure, admin_shutdown};
@@ -107,7 +107,7 @@ impl Client {
         running: &mut Option<Running>,
         rows: &mut Rows,
         turn: &mut Turn,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<CompactString>, Failure> {
         let at_work = |running: &Option<Running>| running.as_ref().expect("a statement is at work").holds_rows();
         loop {
             match self.step(running, rows, turn).await? {

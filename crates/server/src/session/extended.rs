@@ -72,7 +72,7 @@ struct Suspended {
     /// Of the rows, the first that was not given.
     next: usize,
     /// All rows are here, and this is what the statement did.
-    tag: Option<String>,
+    tag: Option<CompactString>,
     turn: Turn,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use colibri_txn::{Isolation, Transaction};
+use compact_str::CompactString;
 use sqlparser::ast::{self, Statement};
 
 use super::block::{CommitStep, NamedSavepoint, isolation_of};
@@ -96,7 +97,7 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
 }
 
 fn done(tag: &str) -> Completion {
-    Completion { tag: tag.to_owned(), ticket: None }
+    Completion { tag: tag.into(), ticket: None }
 }
 
 fn no_block() -> Error {
@@ -135,7 +136,7 @@ impl Session {
                 if *chain && was_open {
                     self.open_block(isolation, read_only);
                 }
-                Ok(Completion { tag: "ROLLBACK".to_owned(), ticket })
+                Ok(Completion { tag: "ROLLBACK".into(), ticket })
             }
             Statement::Rollback { savepoint: Some(name), .. } => {
                 self.rollback_to(&fold(name))?;
@@ -304,7 +305,7 @@ impl Session {
         }
         let ticket = self.abort_txn();
         self.end_block(false);
-        Completion { tag: "ROLLBACK".to_owned(), ticket }
+        Completion { tag: "ROLLBACK".into(), ticket }
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {
@@ -459,7 +460,7 @@ impl Session {
         })
     }
 
-    pub(super) fn utility(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, String)> {
+    pub(super) fn utility(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, CompactString)> {
         match statement {
             Statement::Explain { .. } => self.explain(statement, params),
             Statement::ShowVariable { variable } => {
@@ -472,7 +473,7 @@ impl Session {
                     for (name, value) in self.own.settings.all() {
                         rows.push([Datum::text(&name), Datum::text(&value)].into_iter());
                     }
-                    return Ok((rows, "SHOW".to_owned()));
+                    return Ok((rows, "SHOW".into()));
                 }
                 let value = match name.as_str() {
                     "transaction_isolation" => match self.block.isolation {
@@ -485,7 +486,7 @@ impl Session {
                     "transaction_read_only" => if self.block.read_only { "on" } else { "off" }.to_owned(),
                     other => self.own.settings.show(other)?,
                 };
-                Ok((text_rows([value]), "SHOW".to_owned()))
+                Ok((text_rows([value]), "SHOW".into()))
             }
             Statement::Prepare { name, data_types, statement } => {
                 let name = fold(name);
@@ -509,7 +510,7 @@ impl Session {
                 let text = statement.to_string();
                 let prepared = self.prepare_in_txn(&text, &types)?;
                 self.named.insert(name, prepared);
-                Ok((Rows::default(), "PREPARE".to_owned()))
+                Ok((Rows::default(), "PREPARE".into()))
             }
             Statement::Execute { name: Some(name), parameters, using, .. } => {
                 let prepared = self.named_statement(name)?;
@@ -518,13 +519,13 @@ impl Session {
             }
             ddl => {
                 let tag = self.ddl(ddl)?;
-                Ok((Rows::default(), tag))
+                Ok((Rows::default(), tag.into()))
             }
         }
     }
 
     /// EXECUTE: within the statement at hand.
-    fn execute_named(&mut self, prepared: &Arc<Prepared>, exprs: &[&ast::Expr]) -> Result<(Rows, String)> {
+    fn execute_named(&mut self, prepared: &Arc<Prepared>, exprs: &[&ast::Expr]) -> Result<(Rows, CompactString)> {
         if exprs.len() != prepared.params.len() {
             let message = format!("wrong number of parameters for prepared statement \"{}\"", prepared.text());
             let detail = format!("Expected {} parameters but got {}.", prepared.params.len(), exprs.len());
@@ -611,7 +612,7 @@ impl Session {
         Ok(execution.affected().unwrap_or(0))
     }
 
-    fn explain(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, String)> {
+    fn explain(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, CompactString)> {
         if let Statement::Explain { statement, .. } = statement
             && ddl::is_ddl(statement)
             && !matches!(&**statement, Statement::CreateTable(create) if create.query.is_some())
@@ -648,7 +649,7 @@ impl Session {
             lines.extend(times.iter().map(|(name, ms)| format!("{name}: {ms:.3} ms")));
             lines
         };
-        Ok((text_rows(lines), "EXPLAIN".to_owned()))
+        Ok((text_rows(lines), "EXPLAIN".into()))
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use colibri_txn::{Begin, ColumnSet, CommitTicket, IfLocked, LockMode, LockWait, Transaction};
+use compact_str::{CompactString, format_compact};
 use sqlparser::ast;
 
 use super::block::in_failed_block;
@@ -230,7 +231,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::copy_data`], and those of a commit.
-    pub fn copy_end(&mut self, copy: &mut CopyFrom) -> Result<String> {
+    pub fn copy_end(&mut self, copy: &mut CopyFrom) -> Result<CompactString> {
         loop {
             match self.copy_finish(copy)? {
                 Progress::Wait(wait) => self.copy_wait(copy, wait)?,
@@ -273,7 +274,7 @@ impl Session {
             self.end_block(true);
         }
         copy.is_over = true;
-        Ok(Progress::Done(Completion { tag: format!("COPY {rows}"), ticket }))
+        Ok(Progress::Done(Completion { tag: format_compact!("COPY {rows}"), ticket }))
     }
 
     /// Gives a COPY up: nothing of it stays, and a block that it is in has failed.
@@ -402,7 +403,7 @@ impl Session {
                 if out.len() > before {
                     ends.push(out.len());
                 }
-                Progress::Done(Completion { tag: format!("COPY {}", copy.count), ticket })
+                Progress::Done(Completion { tag: format_compact!("COPY {}", copy.count), ticket })
             }
             other => other,
         })
@@ -417,7 +418,11 @@ impl Session {
     ///
     /// # Errors
     /// Those of the query, and what `take` gives.
-    pub fn copy_drive(&mut self, copy: &mut CopyTo, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<String> {
+    pub fn copy_drive(
+        &mut self,
+        copy: &mut CopyTo,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<CompactString> {
         let mut bytes = Vec::new();
         loop {
             let progress = self.copy_step(copy, &mut bytes, super::BUDGET_ROWS)?;

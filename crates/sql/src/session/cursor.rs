@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use colibri_txn::{CommitTicket, Transaction};
+use compact_str::CompactString;
 
 use super::drive::wait_now;
 use super::step::{Ends, Stage};
@@ -32,7 +33,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::execute`].
-    pub fn fetch(&mut self, cursor: &mut Cursor, rows: &mut Rows) -> Result<Option<String>> {
+    pub fn fetch(&mut self, cursor: &mut Cursor, rows: &mut Rows) -> Result<Option<CompactString>> {
         let Cursor { running, deadline } = cursor;
         loop {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {

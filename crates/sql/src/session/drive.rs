@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use colibri_txn::LockWait;
+use compact_str::CompactString;
 
 use super::{BUDGET_ROWS, Lifting, Prepared, Progress, ResultColumn, Rows, Session, Settings};
 use crate::error::{Error, Result, SqlState};
@@ -18,7 +19,7 @@ pub struct Answer {
     /// The rows.
     pub rows: Rows,
     /// As PostgreSQL's command tags.
-    pub tag: String,
+    pub tag: CompactString,
 }
 
 impl Session {
@@ -42,7 +43,7 @@ impl Session {
         params: Vec<Datum>,
         rows: &mut Rows,
         take: &mut dyn FnMut(&mut Rows) -> Result<()>,
-    ) -> Result<(Vec<ResultColumn>, String)> {
+    ) -> Result<(Vec<ResultColumn>, CompactString)> {
         let deadline = self.own.settings.hot().statement_timeout.map(|limit| Instant::now() + limit);
         let mut running = self.start(prepared, params)?;
         loop {

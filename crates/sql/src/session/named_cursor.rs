@@ -22,7 +22,7 @@ mod tests;
 use std::sync::Arc;
 
 use colibri_txn::Isolation;
-use compact_str::CompactString;
+use compact_str::{CompactString, format_compact};
 
 use super::drive::wait_now;
 use super::plans::{Command, Kind};
@@ -220,7 +220,7 @@ impl Session {
                 self.list_cursors();
             }
         }
-        Ok(Some(Completion { tag: prepared.tag().to_owned(), ticket: None }))
+        Ok(Some(Completion { tag: prepared.tag().into(), ticket: None }))
     }
 
     /// Goes on with a FETCH; `None` when it is done.
@@ -338,8 +338,8 @@ impl Session {
 }
 
 impl Fetch {
-    pub(super) fn tag(&self) -> String {
-        format!("{} {}", if self.moves { "MOVE" } else { "FETCH" }, self.given)
+    pub(super) fn tag(&self) -> CompactString {
+        format_compact!("{} {}", if self.moves { "MOVE" } else { "FETCH" }, self.given)
     }
 }
 

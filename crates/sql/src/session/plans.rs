@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use colibri_txn::{Begin, Isolation, Key, LocalTransaction, Space, SpaceId, Transaction};
+use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::activity::Counter;
@@ -262,21 +263,20 @@ impl Prepared {
     }
 
     /// The command tag for so many rows.
-    pub(super) fn completed(&self, rows: u64) -> String {
+    pub(super) fn completed(&self, rows: u64) -> CompactString {
         match &self.command {
             Command::Plan { kind: Kind::Insert, .. } => numbered("INSERT 0 ", rows),
             Command::Plan { kind: Kind::Select, .. } => numbered("SELECT ", rows),
             Command::Plan { kind: Kind::Update, .. } => numbered("UPDATE ", rows),
             Command::Plan { kind: Kind::Delete, .. } => numbered("DELETE ", rows),
-            _ => self.tag().to_owned(),
+            _ => self.tag().into(),
         }
     }
 }
 
 /// Without the machinery of formatting for the number that most statements give.
-fn numbered(tag: &str, rows: u64) -> String {
-    let mut text = String::with_capacity(tag.len() + 8);
-    text.push_str(tag);
+fn numbered(tag: &str, rows: u64) -> CompactString {
+    let mut text = CompactString::new(tag);
     match rows {
         0..=9 => text.push(char::from(b'0' + rows as u8)),
         _ => text.push_str(&rows.to_string()),

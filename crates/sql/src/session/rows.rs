@@ -68,8 +68,9 @@ impl Rows {
 
     /// Takes all out.
     pub fn clear(&mut self) {
-        trim_leftover(&mut self.cells);
-        self.count = 0;
+        if std::mem::take(&mut self.count) > 0 {
+            trim_leftover(&mut self.cells);
+        }
     }
 
     /// Without rows, for another statement: with the memory of a few small values at the most.

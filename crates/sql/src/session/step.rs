@@ -15,6 +15,7 @@ use colibri_txn::{
     Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
     Transaction,
 };
+use compact_str::CompactString;
 
 use super::block::{Block, CommitStep, in_failed_block};
 use super::named_cursor::{self, Fetch};
@@ -44,7 +45,7 @@ pub enum Progress {
 /// How a statement ended.
 pub struct Completion {
     /// As PostgreSQL's command tags: `SELECT 3`, `INSERT 0 1`.
-    pub tag: String,
+    pub tag: CompactString,
     /// For what ended a transaction; `None` within a block.
     pub ticket: Option<CommitTicket>,
 }
@@ -89,7 +90,7 @@ pub(super) enum Stage {
     /// With the command tag.
     Committing {
         what: Ends,
-        tag: String,
+        tag: CompactString,
     },
     Giving(Option<Completion>),
     /// It takes rows from a cursor.
@@ -386,7 +387,7 @@ impl Session {
         let prepared = Arc::clone(&running.prepared);
         if let Command::Control(statement) = &prepared.command {
             if let Some(what) = self.ends_open_block(statement) {
-                running.stage = Stage::Committing { what, tag: prepared.tag().to_owned() };
+                running.stage = Stage::Committing { what, tag: prepared.tag().into() };
                 return Ok(Begun::Runs);
             }
             return self.control(statement).map(Begun::Done);
@@ -462,12 +463,12 @@ impl Session {
             }
             Command::Admin(statement) => {
                 self.administer(statement)?;
-                let tag = statement.tag().to_owned();
+                let tag = statement.tag().into();
                 running.stage = Stage::Committing { what: Ends::Statement, tag };
                 Ok(())
             }
             Command::Empty => {
-                running.stage = Stage::Committing { what: Ends::Statement, tag: String::new() };
+                running.stage = Stage::Committing { what: Ends::Statement, tag: CompactString::default() };
                 Ok(())
             }
             Command::Control(_) | Command::Cursor(_) => Err(Error::internal("what ends a transaction runs within one")),

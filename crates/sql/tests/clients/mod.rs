@@ -126,7 +126,7 @@ impl Client {
             match self.session.step(running, &mut rows, budget_rows) {
                 Ok(Progress::Rows) => {
                     let rows = std::mem::take(&mut rows);
-                    let answer = Answer { columns: self.columns.clone(), rows, tag: String::new() };
+                    let answer = Answer { columns: self.columns.clone(), rows, tag: String::new().into() };
                     let shown = |value: Option<String>| value.unwrap_or_else(|| "NULL".to_owned());
                     let line = |row: Vec<Option<String>>| row.into_iter().map(shown).collect::<Vec<_>>().join(" ");
                     self.texts.extend(answer.text_rows(&self.session).into_iter().map(line));
@@ -153,7 +153,7 @@ impl Client {
         self.running = None;
         let texts = std::mem::take(&mut self.texts);
         match reply {
-            Ok(tag) => Reply::Done(texts, tag),
+            Ok(tag) => Reply::Done(texts, tag.into()),
             Err(error) => Reply::failed(&error),
         }
     }

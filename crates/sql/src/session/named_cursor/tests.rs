@@ -23,7 +23,7 @@ fn said(session: &mut Session, sql: &str) -> String {
     };
     let rows = answer.text_rows(session);
     let mut values: Vec<String> = rows.into_iter().map(|mut row| row.remove(0).unwrap_or_default()).collect();
-    values.push(answer.tag);
+    values.push(answer.tag.into());
     values.join(" ")
 }
 
