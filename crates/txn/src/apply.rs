@@ -1,10 +1,11 @@
 //! What a commit does with one request: everything for which it can be refused is found out against the newest state
 //! before anything of it is written.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use colibri_storage::{Error as StorageError, TableKind, VALUE_BYTES_MAX, View, WriteTxn};
+use colibri_storage::{Error as StorageError, TableKind, TxnId, VALUE_BYTES_MAX, View, WriteTxn};
 
 use crate::error::{Error, Result};
 use crate::local::{Shared, count, table_name};
@@ -41,7 +42,7 @@ pub(crate) fn carry_out(shared: &Shared, request: &Request, txn: &mut WriteTxn, 
 }
 
 /// Finds out everything for which a request can be refused. Gives the rows that its patches make, in their order.
-fn check(shared: &Shared, request: &Request, txn: &WriteTxn, unchanged: bool) -> Result<Vec<Vec<u8>>> {
+fn check<'r>(shared: &Shared, request: &'r Request, txn: &WriteTxn, unchanged: bool) -> Result<Vec<Cow<'r, [u8]>>> {
     if !unchanged {
         if let Some(space) = request.blind {
             return Err(Error::Conflict { space });
@@ -62,7 +63,7 @@ fn check(shared: &Shared, request: &Request, txn: &WriteTxn, unchanged: bool) ->
         match (&space.base, view) {
             (Base::Made(_), None) | (Base::Dropped { made: true }, _) => {}
             (Base::Dropped { made: false }, Some(_)) => {}
-            (Base::Stored, Some(view)) => patch_rows(space, &view, &mut rows)?,
+            (Base::Stored, Some(view)) => patch_rows(space, &view, request.snapshot.txn(), &mut rows)?,
             (Base::Made(_), Some(_)) | (Base::Stored | Base::Dropped { made: false }, None) => {
                 return Err(Error::Conflict { space: space.id });
             }
@@ -71,12 +72,15 @@ fn check(shared: &Shared, request: &Request, txn: &WriteTxn, unchanged: bool) ->
     Ok(rows)
 }
 
-fn patch_rows(space: &SpaceWrites, view: &View<'_>, rows: &mut Vec<Vec<u8>>) -> Result<()> {
+/// The rows that the patches of a space make. One that nobody has changed since the transaction looked at it was made then.
+fn patch_rows<'r>(space: &'r SpaceWrites, view: &View<'_>, seen: TxnId, rows: &mut Vec<Cow<'r, [u8]>>) -> Result<()> {
     for (key, write) in &space.changes {
         let Write::Patch(patched) = write else { continue };
         let row = view.get(key)?.ok_or(Error::Conflict { space: space.id })?;
-        let now = patch_all(&patched.patches, row)?;
-        rows.push(now);
+        rows.push(match patched.image_of(seen, row) {
+            Some(image) => Cow::Borrowed(image),
+            None => Cow::Owned(patch_all(&patched.patches, row)?),
+        });
     }
     Ok(())
 }
@@ -113,7 +117,7 @@ pub(crate) fn check_value(bytes: usize) -> Result<()> {
 fn apply(
     shared: &Shared,
     request: &Request,
-    rows: Vec<Vec<u8>>,
+    rows: Vec<Cow<'_, [u8]>>,
     txn: &mut WriteTxn,
 ) -> std::result::Result<(), StorageError> {
     let mut rows = rows.into_iter();

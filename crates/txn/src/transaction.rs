@@ -32,7 +32,7 @@ use crate::store::{
 };
 use crate::ticket::CommitTicket;
 use crate::validate::{same, validate};
-use crate::writes::{Base, Patched, Write, WriteSet};
+use crate::writes::{Base, Patched, StoredAt, Write, WriteSet};
 
 /// A transaction that has read more than this checks it before it stands in the queue of commits, so that the leader has
 /// little to check while it keeps all others from committing.
@@ -343,7 +343,8 @@ impl LocalTransaction {
             let table = there(self.work.open.table(&self.shared, space, |name| snapshot.table(name)))?;
             let view = table.map(|table| there(snapshot.view(&table))).transpose()?.flatten();
             let row = view.map(|view| view.get(key)).transpose()?.flatten();
-            images.push(row.map(|row| patch_all(&patched.patches, row)).transpose()?);
+            let image = |row| Result::Ok((patch_all(&patched.patches, row)?, StoredAt::new(snapshot.txn(), row)));
+            images.push(row.map(image).transpose()?);
         }
         self.work.writes.set_images(images);
         self.snapshot = snapshot;
@@ -566,7 +567,8 @@ impl Transaction for LocalTransaction {
                 let image = patch_one(&*patch, patched.image.as_deref().ok_or_else(missing)?)?;
                 let mut patches = patched.patches.clone();
                 patches.push(patch);
-                Write::Patch(Patched { patches, adds: patched.adds.union(adds), image: Some(image) })
+                let made_of = patched.made_of;
+                Write::Patch(Patched { patches, adds: patched.adds.union(adds), image: Some(image), made_of })
             }
             None if self.own_base(space.id).is_some() => {
                 let row = self.see(space.id, key)?.ok_or_else(missing)?;
@@ -575,8 +577,9 @@ impl Transaction for LocalTransaction {
             None => {
                 self.open(space.id)?;
                 self.read_point(space, key, ColumnSet::NONE);
-                let image = patch_one(&*patch, self.stored(space.id, key)?.ok_or_else(missing)?)?;
-                Write::Patch(Patched { patches: SmallVec::from_iter([patch]), adds, image: Some(image) })
+                let row = self.stored(space.id, key)?.ok_or_else(missing)?;
+                let (image, made_of) = (Some(patch_one(&*patch, row)?), Some(StoredAt::new(self.sees(), row)));
+                Write::Patch(Patched { patches: SmallVec::from_iter([patch]), adds, image, made_of })
             }
         };
         self.change(|writes| writes.change(space.id, key, write))

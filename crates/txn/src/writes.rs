@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use colibri_storage::TxnId;
 use smallvec::SmallVec;
 
 use crate::columns::ColumnSet;
@@ -29,6 +30,31 @@ pub(crate) struct Patched {
     pub(crate) adds: ColumnSet,
     /// The row as the transaction sees it. `None` if its snapshot has no such row any more.
     pub(crate) image: Option<Vec<u8>>,
+    /// The stored row that the image was made of.
+    pub(crate) made_of: Option<StoredAt>,
+}
+
+impl Patched {
+    /// The image, if this is the row that it was made of: what the patches would make of it again. Meant for somebody who holds
+    /// a snapshot of this state.
+    pub(crate) fn image_of(&self, state: TxnId, row: &[u8]) -> Option<&[u8]> {
+        self.image.as_deref().filter(|_| self.made_of == Some(StoredAt::new(state, row)))
+    }
+}
+
+/// Where a row lies in the map, in the state that a transaction of the storage has left. As long as somebody holds a snapshot of
+/// that state, newer states too have nothing else in this place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredAt {
+    state: TxnId,
+    start: usize,
+    bytes: usize,
+}
+
+impl StoredAt {
+    pub(crate) fn new(state: TxnId, row: &[u8]) -> Self {
+        Self { state, start: row.as_ptr().addr(), bytes: row.len() }
+    }
 }
 
 /// What a change takes beside its key and value: nodes and notes, about.
@@ -204,11 +230,11 @@ impl WriteSet {
     }
 
     /// What the transaction sees where it has patched, on a newer snapshot, in the order of [`WriteSet::patched`].
-    pub(crate) fn set_images(&mut self, images: Vec<Option<Vec<u8>>>) {
+    pub(crate) fn set_images(&mut self, images: Vec<Option<(Vec<u8>, StoredAt)>>) {
         let writes = self.spaces.iter_mut().flat_map(|space| space.changes.values_mut());
         let patched = writes.filter_map(|write| if let Write::Patch(patched) = write { Some(patched) } else { None });
         for (patched, image) in patched.zip(images) {
-            patched.image = image;
+            (patched.image, patched.made_of) = image.unzip();
         }
     }
 }

@@ -6,7 +6,7 @@ mod common;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -15,7 +15,7 @@ use colibri_txn::{
     Begin, ColumnSet, Commit, CommitTurn, Error, LocalStore, LockMode, Patch, PatchError, QueuedCommit, Result, Space,
     SpaceId, Transaction,
 };
-use common::{A, B, LIMIT, Set, Short, TestStore, begin, fill, key, now, open, open_with, read_only, rows, write};
+use common::{A, Add, B, LIMIT, Set, Short, TestStore, begin, fill, key, now, open, open_with, read_only, rows, write};
 
 fn with_rows(durability: Durability, values: &[(u16, i64)]) -> TestStore {
     let store = open_with(durability);
@@ -115,6 +115,10 @@ fn behind_a_slow_commit<'s, 'e>(
     let mut txn = begin(store, write());
     txn.patch(&rows(), &key(slow_key), ColumnSet::NONE, Arc::new(Held(Arc::clone(&at_work), Arc::clone(&go_on))))
         .unwrap();
+    // Or the commit would have nothing to ask the patch.
+    let mut other = begin(store, write());
+    other.add(slow_key, 1, 1).unwrap();
+    drop(other.commit().unwrap());
     at_work.store(false, Ordering::SeqCst);
     go_on.store(false, Ordering::SeqCst);
     let slow = scope.spawn(move || txn.commit().unwrap().wait().unwrap());
@@ -151,7 +155,8 @@ fn commits_that_queue_up_become_one() {
         });
         let after = store.counters();
         assert_eq!(now(&store)[0], (1, 10));
-        assert_eq!((after.commits - before.commits, after.batches - before.batches), (11, 2));
+        // With the one that changed the slow one's row.
+        assert_eq!((after.commits - before.commits, after.batches - before.batches), (12, 3));
     }
 }
 
@@ -363,10 +368,59 @@ fn a_patch_that_panics_does_so_in_the_thread_of_its_transaction() {
         assert_eq!(results, [true, true, true, false, true, true]);
     });
     let alone = panics();
+    // As long as the row is what the transaction has seen, the patch is not asked again.
+    let mut other = begin(&store, write());
+    other.add(1, 0, 1).unwrap();
+    drop(other.commit().unwrap());
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| alone.commit().map(|_| ()))).is_err());
     fill(&store, &[(9, 9)]);
-    assert_eq!(now(&store), [(1, 5), (2, 0), (9, 9)]);
+    assert_eq!(now(&store), [(1, 6), (2, 0), (9, 9)]);
     assert!(store.locks().is_empty());
+}
+
+/// Adds one, and counts how often it is asked to.
+struct Counted(Arc<AtomicU64>);
+
+impl Patch for Counted {
+    fn apply(&self, row: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), PatchError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Add(0, 1).apply(row, out)
+    }
+}
+
+#[test]
+fn a_patch_is_asked_again_only_if_its_row_may_have_changed() {
+    let store = with_rows(Durability::NoSync, &[(1, 0), (2, 0)]);
+    let asked = Arc::new(AtomicU64::new(0));
+    let patched = || {
+        asked.store(0, Ordering::SeqCst);
+        let mut txn = begin(&store, write());
+        txn.patch(&rows(), &key(1), ColumnSet::one(0), Arc::new(Counted(Arc::clone(&asked)))).unwrap();
+        txn
+    };
+    drop(patched().commit().unwrap());
+    assert_eq!((asked.load(Ordering::SeqCst), now(&store)), (1, vec![(1, 1), (2, 0)]));
+    // Its row has changed, and then only its neighbour on the page, which moves it.
+    for (row, is) in [(1, [(1, 12), (2, 0)]), (2, [(1, 13), (2, 10)])] {
+        let txn = patched();
+        let mut other = begin(&store, write());
+        other.add(row, 0, 10).unwrap();
+        drop(other.commit().unwrap());
+        drop(txn.commit().unwrap());
+        assert_eq!((asked.load(Ordering::SeqCst), now(&store)), (2, is.to_vec()));
+    }
+    // Twice in one transaction: what the first has made is what the second is made of.
+    let mut txn = patched();
+    txn.add(1, 0, 100).unwrap();
+    drop(txn.commit().unwrap());
+    assert_eq!((asked.load(Ordering::SeqCst), now(&store)[0]), (1, (1, 114)));
+    // Another snapshot, another image.
+    let mut txn = patched();
+    let statement = txn.begin_statement().unwrap();
+    fill(&store, &[(1, 200)]);
+    txn.restart(statement).unwrap();
+    drop(txn.commit().unwrap());
+    assert_eq!((asked.load(Ordering::SeqCst), now(&store)[0]), (2, (1, 201)));
 }
 
 #[test]
