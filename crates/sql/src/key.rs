@@ -11,7 +11,7 @@
 //! text, bytea   := bytes 00      where 00 is written 01 01, and 01 is written 01 02
 //! uuid          := 16 bytes
 //! numeric       := 80 for zero, else exponent digits 00   (all bits flipped if negative)
-//!   exponent    := 81 + 50 + the power of 100 that the first digit counts
+//!   exponent    := B3 + the power of 100 that the first digit counts, which is -50 at least
 //!   digits      := digits in base 100, each plus one, none at the end zero
 //! interval      := its length as 10 bytes, big-endian, the sign bit flipped
 //! ```
@@ -355,6 +355,46 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_bytes_never_change() {
+        let numeric = |text| Datum::Numeric(Numeric::parse(text).unwrap());
+        let cases: [(Type, Datum, &[u8]); 16] = [
+            (Type::Bool, Datum::Bool(true), &[1]),
+            (Type::Int2, Datum::Int(-2), &[0x7f, 0xfe]),
+            (Type::Int4, Datum::Int(7), &[0x80, 0, 0, 7]),
+            (Type::Int8, Datum::Int(-1), &[0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            (Type::Oid, Datum::Int(7), &[0, 0, 0, 7]),
+            (Type::Float4, Datum::Float(1.0), &[0xbf, 0x80, 0, 0]),
+            (Type::Float8, Datum::Float(-2.0), &[0x3f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            (Type::Text, Datum::text("a\0b\x01"), &[b'a', 1, 1, b'b', 1, 2, 0]),
+            (Type::Bytea, Datum::Bytes([2].into()), &[2, 0]),
+            (Type::Date, Datum::Date(1), &[0x80, 0, 0, 1]),
+            (Type::TimestampTz, Datum::Timestamp(1), &[0x80, 0, 0, 0, 0, 0, 0, 1]),
+            (Type::Uuid, Datum::Uuid([9; 16]), &[9; 16]),
+            (
+                Type::Interval,
+                Datum::Interval(Interval { months: 0, days: 0, micros: 1 }),
+                &[0x80, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            ),
+            (Type::Numeric, numeric("0.00"), &[0x80]),
+            (Type::Numeric, numeric("12.5"), &[0xb3, 13, 51, 0]),
+            (Type::Numeric, numeric("-1200"), &[!0xb4, !13, !0]),
+        ];
+        for (ty, value, bytes) in cases {
+            let mut out = Key::new();
+            encode(ty, &value, false, true, true, &mut out);
+            assert_eq!(&out[..], bytes, "{ty} {value:?}");
+        }
+        let nullable = |value: &Datum, descending, nulls_first| {
+            let mut out = Key::new();
+            encode(Type::Int4, value, descending, nulls_first, false, &mut out);
+            out.to_vec()
+        };
+        assert_eq!(nullable(&Datum::Int(7), true, false), [1, 0x7f, 0xff, 0xff, 0xf8]);
+        assert_eq!(nullable(&Datum::Null, false, true), [0]);
+        assert_eq!(nullable(&Datum::Null, true, false), [2]);
     }
 
     #[test]

@@ -14,14 +14,16 @@
 //! | `catalog` | tables, indexes, constraints, sequences, schemas |
 //! | `cluster` | the server around a session: databases, roles, grants, other sessions |
 //! | `system` | `pg_catalog` and `information_schema`, made from the catalogue when asked for |
+//! | `statement` | texts to the parser's trees |
 //! | `bind`, `expr` | names and types resolved |
-//! | `plan`, `explain` | operators, and how they are chosen |
+//! | `plan`, `planner`, `explain` | operators, how they are chosen, and what is told of them |
 //! | `exec` | running them |
 //! | `ddl` | changing the catalogue |
 //! | `admin` | roles, databases, privileges, owners, upkeep |
 //! | `copy` | rows as files: COPY |
 //! | `lift` | literals lifted out of texts, so that these share plans |
 //! | `wire`, `directory_lock` | values as clients send them; which process has a database open |
+//! | `env`, `error` | what a statement runs among; SQL's errors by their codes |
 //! | `session` | statements, transactions, settings, the plan cache |
 
 mod admin;

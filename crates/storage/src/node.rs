@@ -14,7 +14,7 @@
 //!   below 128 and two bytes (high bits first, top bit set) above.
 //! - Entry 0 of a branch has an empty separator that stands for minus infinity, and no part in the prefix.
 //!
-//! Invariants: suffixes strictly ascending; arrays end at or before the heap; `heap_len` counts all bytes behind the
+//! Invariants: suffixes strictly ascending, in a branch from entry 1 on; arrays end at or before the heap; `heap_len` counts all bytes behind the
 //! arrays that cells took, `dead` those of cells since removed; separators satisfy left < sep ≤ right.
 //! [`Node::validate`] proves a page well-formed before anything else looks at it.
 //!

@@ -334,6 +334,25 @@ impl Workspace {
     }
 }
 
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    /// The numbers of `docs/GUARANTEES.md`.
+    #[test]
+    fn who_waits_is_passed_as_often_as_the_mode_says() {
+        let modes =
+            [(Durability::Sync, 4), (Durability::SyncNoLog, 4), (Durability::LAZY, 64), (Durability::NoSync, 64)];
+        for (durability, passes) in modes {
+            let writers = Writers::new(Workspace::new(Space::empty()), durability);
+            // Somebody has begun to wait, and is slow.
+            writers.turns.waiting.fetch_add(1, Ordering::Relaxed);
+            let take_and_give_up = || writers.try_lock().map(|guard| writers.unlock(guard));
+            assert_eq!(std::iter::from_fn(take_and_give_up).take(1_000).count(), passes, "{durability:?}");
+        }
+    }
+}
+
 #[cfg(all(test, feature = "shuttle"))]
 mod models {
     //! Threads that take the workspace again and again, with a lock in its place.

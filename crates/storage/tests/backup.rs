@@ -110,14 +110,17 @@ fn a_backup_is_of_one_state_while_a_writer_goes_on() {
         let mut before: Option<BackupInfo> = None;
         let mut chain: Vec<Vec<u8>> = Vec::new();
         for _ in 0..5 {
+            let oldest = verify(&db.read().unwrap());
             let (info, bytes) = backup(&db, before.as_ref());
+            let newest = verify(&db.read().unwrap());
             before = Some(info);
             chain.push(bytes);
             let parts: Vec<&[u8]> = chain.iter().map(Vec::as_slice).collect();
             let target = dir.path().join(format!("restored-{}", chain.len()));
             restored(&parts, &target).unwrap();
             let copy = Database::open(&target, &Options::new()).unwrap();
-            assert!(verify(&copy.read().unwrap()) > 0);
+            let state = verify(&copy.read().unwrap());
+            assert!((oldest..=newest).contains(&state), "{state} of {oldest} to {newest}");
             assert_clean(&copy);
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
