@@ -25,6 +25,7 @@ import argparse, importlib.machinery, importlib.util, os, random, re, signal, su
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True  # nothing is left in the tree
 import generate  # noqa: E402
 
 
