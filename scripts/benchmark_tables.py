@@ -11,12 +11,22 @@ import statistics
 import sys
 
 
+def read(path):
+    """The runs of a file, if all of them are valid."""
+    try:
+        runs = json.load(open(path))
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path} is not what `colibri bench matrix --json` writes: {error}")
+    for run in runs:
+        if not run["valid"]:
+            sys.exit(f"{path}: {run['workload_about']} on {run['target']} is not valid, so there is no table: {'; '.join(run['reasons'])}")
+    return runs
+
+
 def medians(path):
     """By workload and target: the median of each figure over the rounds."""
     runs = {}
-    for run in json.load(open(path)):
-        if not run["valid"]:
-            sys.exit(f"{path}: a run of {run['target']} is not valid: {run['reasons']}")
+    for run in read(path):
         name = run["workload_about"]
         runs.setdefault(name, {}).setdefault(run["target"], []).append(run)
     all_of = lambda rows, of: statistics.median(of(row) for row in rows)
@@ -36,28 +46,28 @@ def medians(path):
 
 
 def table(path):
+    workloads = medians(path)
     print("| workload | target | transactions/s | Colibri is | p99, ms | CPU of the target, µs | of the generator, µs | bytes written |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for name, targets in medians(path).items():
+    for name, targets in workloads.items():
         for target, of in targets.items():
-            times = "" if target == "colibri" else f"{targets['colibri']['rate'] / of['rate']:.2f} ×"
+            colibri = targets.get("colibri")
+            times = f"{colibri['rate'] / of['rate']:.2f} ×" if colibri and target != "colibri" else ""
             print(f"| {name} | {target} | {of['rate']:,.0f} | {times} | {of['p99']:.2f} | {of['cpu']:.1f} | "
                   f"{of['generator']:.1f} | {of['written']:,.0f} |")
 
 
 def limit(path):
     """Of `--find-max`. A server with fewer CPUs is beside Colibri's with as many."""
+    runs = read(path)
     print("| workload | target | under way | transactions/s | Colibri is | p99 of the runs, ms | CPU of the target, µs |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
-    runs = json.load(open(path))
     found = {(run["workload_about"], run["target"]): run["find_max"]["throughput_per_s"] for run in runs}
     for run in runs:
-        if not run["valid"]:
-            sys.exit(f"{path}: a run of {run['target']} is not valid: {run['reasons']}")
         name, target, of = run["workload_about"], run["target"], run["find_max"]
         _, comma, cpus = target.partition(", ")
-        colibri = found.get((name, f"colibri{comma}{cpus}"), found[name, "colibri"])
-        times = "" if target.startswith("colibri") else f"{colibri / of['throughput_per_s']:.2f} ×"
+        colibri = found.get((name, f"colibri{comma}{cpus}")) or found.get((name, "colibri"))
+        times = f"{colibri / of['throughput_per_s']:.2f} ×" if colibri and not target.startswith("colibri") else ""
         held_out = [probe for probe in of["probes"] if probe["held_out"] and probe["knob"] == of["found"]]
         p99s = ", ".join(f"{us / 1000:.1f}" for us in sorted(probe["p99_us"] for probe in held_out))
         print(f"| {name} | {target} | {of['found']:.0f} | {of['throughput_per_s']:,.0f} ({of['low_per_s']:,.0f} to "

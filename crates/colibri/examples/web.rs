@@ -28,7 +28,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| format!("cannot listen on {address}: {error}; end whoever listens there"))?;
-        let db = open(dir.as_ref())?;
+        let db = open(dir.as_ref()).map_err(|error| error.to_string())?;
         println!("http://{address}/birds");
         serve(listener, db).await?;
         Ok(())

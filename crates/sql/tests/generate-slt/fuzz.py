@@ -21,10 +21,11 @@ nobody's promise: where only one of both gives an error of class 22 (data), or
 both give different ones, the file counts as agreeing and the statements stand
 in a file of their own.
 """
-import argparse, importlib.machinery, importlib.util, os, random, re, subprocess, sys, tempfile, time
+import argparse, importlib.machinery, importlib.util, os, random, re, signal, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True  # nothing is left in the tree
 import generate  # noqa: E402
 
 
@@ -418,10 +419,12 @@ def main():
     ap.add_argument("--count", type=int, default=3000, help="statements of one file")
     ap.add_argument("--keep", help="where files go that do not agree")
     a = ap.parse_args()
-    keep = a.keep or tempfile.mkdtemp(prefix="colibri-fuzz-")
-    os.makedirs(keep, exist_ok=True)
     cargo = ["cargo", "test", "-q", "-p", "colibri-sql", "--test", "slt"]
     subprocess.run([*cargo, "--no-run"], check=True)
+    # So that whoever ends this process ends PostgreSQL's, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    keep = a.keep or tempfile.mkdtemp(prefix="colibri-fuzz-")
+    os.makedirs(keep, exist_ok=True)
     server, seed, total, wrong, eager, end = pg.Server(), a.seed, 0, 0, 0, time.time() + a.seconds
     try:
         host, port = server.start()
