@@ -32,7 +32,7 @@ use crate::store::{
 };
 use crate::ticket::CommitTicket;
 use crate::validate::{same, validate};
-use crate::writes::{Base, Patched, StoredAt, Write, WriteSet};
+use crate::writes::{Base, Image, Patched, StoredAt, Write, WriteSet};
 
 /// A transaction that has read more than this checks it before it stands in the queue of commits, so that the leader has
 /// little to check while it keeps all others from committing.
@@ -336,7 +336,7 @@ impl LocalTransaction {
     // ---- moving forward ----
 
     /// The patched rows, as they are in a state.
-    fn images_in(&self, snapshot: &Snapshot<'_>) -> Result<Vec<Option<(Vec<u8>, StoredAt)>>> {
+    fn images_in(&self, snapshot: &Snapshot<'_>) -> Result<Vec<Option<Image>>> {
         let mut images = Vec::new();
         for (space, key, patched) in self.work.writes.patched() {
             // If the space is gone, the commit will say so.

@@ -52,6 +52,9 @@ pub(crate) struct StoredAt {
     bytes: usize,
 }
 
+/// What patches have made of a row, and of which.
+pub(crate) type Image = (Vec<u8>, StoredAt);
+
 impl StoredAt {
     pub(crate) fn new(state: TxnId, row: &[u8]) -> Self {
         Self { state, start: row.as_ptr().addr(), bytes: row.len() }
@@ -248,7 +251,7 @@ impl WriteSet {
     }
 
     /// What the transaction sees where it has patched, in its snapshot, in the order of [`WriteSet::patched`].
-    pub(crate) fn set_images(&mut self, images: Vec<Option<(Vec<u8>, StoredAt)>>) {
+    pub(crate) fn set_images(&mut self, images: Vec<Option<Image>>) {
         self.has_old_images = false;
         let writes = self.spaces.iter_mut().flat_map(|space| space.changes.values_mut());
         let patched = writes.filter_map(|write| if let Write::Patch(patched) = write { Some(patched) } else { None });
