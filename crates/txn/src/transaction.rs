@@ -336,8 +336,8 @@ impl LocalTransaction {
 
     // ---- moving forward ----
 
-    /// Sees another state from now on, in which what was read holds.
-    fn move_to(&mut self, snapshot: Snapshot<'static>, weak: bool) -> Result<()> {
+    /// The patched rows, as they are in a state.
+    fn images_in(&self, snapshot: &Snapshot<'_>) -> Result<Vec<Option<Vec<u8>>>> {
         let mut images = Vec::new();
         for (space, key, patched) in self.writes.patched() {
             // If the space is gone, the commit will say so.
@@ -346,7 +346,23 @@ impl LocalTransaction {
             let row = view.map(|view| view.get(key)).transpose()?.flatten();
             images.push(row.map(|row| patch_all(&patched.patches, row)).transpose()?);
         }
+        Ok(images)
+    }
+
+    /// After going back to before the snapshot has moved.
+    fn renew_images(&mut self) -> Result<()> {
+        if self.writes.has_old_images() {
+            let images = self.images_in(&self.snapshot)?;
+            self.writes.set_images(images);
+        }
+        Ok(())
+    }
+
+    /// Sees another state from now on, in which what was read holds.
+    fn move_to(&mut self, snapshot: Snapshot<'static>, weak: bool) -> Result<()> {
+        let images = self.images_in(&snapshot)?;
         self.writes.set_images(images);
+        self.writes.make_notes_old();
         self.snapshot = snapshot;
         self.weak = weak;
         Ok(())
@@ -666,7 +682,7 @@ impl Transaction for LocalTransaction {
 
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.writes.undo(savepoint.writes);
-        Ok(())
+        self.renew_images()
     }
 
     fn restart(&mut self, savepoint: Savepoint) -> Result<()> {
@@ -674,7 +690,7 @@ impl Transaction for LocalTransaction {
         self.writes.undo(savepoint.writes);
         self.reads.cut(savepoint.reads);
         if self.shared.database.newest_txn() == self.snapshot.txn() {
-            return Ok(());
+            return self.renew_images();
         }
         let newest = self.shared.database.read_newest_owned()?;
         if !self.is_read_committed() {

@@ -4,7 +4,8 @@
 //! top of it. Every change is noted with what it replaced; going back undoes the notes from the last.
 //!
 //! Invariants: a patch is only ever kept for a key that the base is stored for, anything else it is applied to at once;
-//! `bytes` is the sum of what all changes take; a dropped space has no changes.
+//! `bytes` is the sum of what all changes take; a dropped space has no changes; the images of patched rows are those in the
+//! transaction's snapshot, unless `has_old_images`. In notes they may be older.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,6 +102,9 @@ pub(crate) struct WriteSet {
     spaces: SmallVec<[SpaceWrites; 2]>,
     undo: Vec<(u32, Undo)>,
     bytes: usize,
+    /// So many notes are older than the snapshot.
+    old_notes: usize,
+    has_old_images: bool,
 }
 
 impl WriteSet {
@@ -164,10 +168,12 @@ impl WriteSet {
 
     pub(crate) fn undo(&mut self, mark: usize) {
         while self.undo.len() > mark {
-            let Some((index, undo)) = self.undo.pop() else { return };
+            let Some((index, undo)) = self.undo.pop() else { break };
+            let is_old = self.undo.len() < self.old_notes;
             let space = &mut self.spaces[index as usize];
             match undo {
                 Undo::Change(key, before) => {
+                    self.has_old_images |= is_old && matches!(before, Some(Write::Patch(_)));
                     let was = before.as_ref().map_or(0, |before| before.bytes(&key));
                     let undone = match before {
                         Some(before) => space.changes.insert(key.clone(), before),
@@ -177,6 +183,7 @@ impl WriteSet {
                     self.bytes = (self.bytes + was).saturating_sub(now);
                 }
                 Undo::Base(before, changes) => {
+                    self.has_old_images |= is_old && changes.values().any(|write| matches!(write, Write::Patch(_)));
                     let now = base_bytes(&space.base) + changes_bytes(&space.changes);
                     self.bytes = (self.bytes + base_bytes(&before) + changes_bytes(&changes)).saturating_sub(now);
                     space.base = before;
@@ -184,6 +191,17 @@ impl WriteSet {
                 }
             }
         }
+        self.old_notes = self.old_notes.min(self.undo.len());
+    }
+
+    /// Whether a patched row came back with the image of an earlier snapshot.
+    pub(crate) fn has_old_images(&self) -> bool {
+        self.has_old_images
+    }
+
+    /// The snapshot is another one: what was noted so far was on an earlier one.
+    pub(crate) fn make_notes_old(&mut self) {
+        self.old_notes = self.undo.len();
     }
 
     /// All patches not yet applied.
@@ -196,8 +214,9 @@ impl WriteSet {
         })
     }
 
-    /// What the transaction sees where it has patched, on a newer snapshot, in the order of [`WriteSet::patched`].
+    /// What the transaction sees where it has patched, in its snapshot, in the order of [`WriteSet::patched`].
     pub(crate) fn set_images(&mut self, images: Vec<Option<Vec<u8>>>) {
+        self.has_old_images = false;
         let writes = self.spaces.iter_mut().flat_map(|space| space.changes.values_mut());
         let patched = writes.filter_map(|write| if let Write::Patch(patched) = write { Some(patched) } else { None });
         for (patched, image) in patched.zip(images) {

@@ -354,3 +354,35 @@ fn a_space_made_twice_is_a_conflict() {
     drop(t1.commit().unwrap());
     assert!(matches!(t2.commit(), Err(Error::Conflict { .. })));
 }
+
+/// Bug: going back to a savepoint gave a row that the transaction adds to as it was when the savepoint was made, though the
+/// snapshot had moved since. Consequence: the transaction saw its addition without those that others had committed, and
+/// committed. Fix: such rows are made anew.
+#[test]
+fn back_at_a_savepoint_a_row_that_is_added_to_is_that_of_the_snapshot() {
+    for how in [write(), read_committed()] {
+        for drops_space in [false, true] {
+            let store = open();
+            fill(&store, &[(1, 0)]);
+            let mut txn = begin(&store, how);
+            _ = txn.begin_statement().unwrap();
+            txn.add(1, 0, 1).unwrap();
+            let savepoint = txn.savepoint();
+            _ = txn.begin_statement().unwrap();
+            txn.add(1, 0, 9).unwrap();
+            if drops_space {
+                txn.drop_space(rows().id).unwrap();
+            }
+            let mut other = begin(&store, write());
+            other.add(1, 0, 100).unwrap();
+            drop(other.commit().unwrap());
+            // As a statement does that finds a row changed.
+            let statement = txn.begin_statement().unwrap();
+            txn.restart(statement).unwrap();
+            txn.rollback_to(savepoint).unwrap();
+            assert_eq!(txn.a(1), 101, "{how:?}, {drops_space}");
+            drop(txn.commit().unwrap());
+            assert_eq!(begin(&store, write()).a(1), 101);
+        }
+    }
+}
