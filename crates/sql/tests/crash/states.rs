@@ -192,7 +192,7 @@ fn a_crash_at_any_write_or_flush_leaves_the_state_behind_a_commit() {
 }
 
 #[test]
-#[ignore = "tens of thousands of crashes: minutes"]
+#[ignore = "tens of thousands of crashes: a quarter of an hour"]
 fn many_crashes_at_any_write_or_flush_leave_the_state_behind_a_commit() {
     let mut crashes = 0;
     for seed in 10..110 {
