@@ -1061,3 +1061,24 @@ fn a_savepoint_takes_back_what_came_behind_it_alone() {
         assert_eq!(db.now("SELECT v FROM t ORDER BY id"), ["1", "3"]);
     }
 }
+
+/// Bug: after ROLLBACK TO, a column that the transaction had added to before the savepoint was read without what others had
+/// added meanwhile. See `back_at_a_savepoint_a_row_that_is_added_to_is_that_of_the_snapshot` of the transactions.
+#[test]
+fn a_savepoint_does_not_take_back_what_others_have_added() {
+    let db = TestDatabase::new(ACCOUNTS);
+    let mut others = db.client();
+    others.ok("UPDATE t SET v = 0");
+    let mut t1 = db.begun(SERIALIZABLE);
+    t1.ok("UPDATE t SET v = v + 1 WHERE id = 1");
+    t1.ok("SAVEPOINT a");
+    t1.ok("UPDATE t SET v = v + 9 WHERE id = 1");
+    others.ok("UPDATE t SET v = v + 100 WHERE id = 1");
+    others.ok("UPDATE t SET v = 5 WHERE id = 2");
+    // Comes upon a row that was changed, and runs again on a newer snapshot.
+    t1.ok("UPDATE t SET v = 6 WHERE id = 2");
+    t1.ok("ROLLBACK TO a");
+    assert_eq!(t1.ok("SELECT v FROM t WHERE id = 1"), ["101"]);
+    t1.ok("COMMIT");
+    assert_eq!(db.now("SELECT v FROM t ORDER BY id"), ["101", "5"]);
+}
