@@ -257,6 +257,11 @@ impl<'a> Node<'a> {
         self.slots_at() + self.count() * self.slot_bytes() + self.heap_len() - self.dead()
     }
 
+    /// Bytes of all cells.
+    pub(crate) fn cells_bytes(self) -> usize {
+        self.heap_len() - self.dead() - if self.is_leaf() { 0 } else { BRANCH_HEAP_PAD }
+    }
+
     fn free_bytes(self) -> usize {
         self.bytes.len() - self.heap_len() - self.slots_at() - self.count() * self.slot_bytes()
     }
@@ -290,6 +295,19 @@ impl<'a> Node<'a> {
         } else {
             out.extend_from_slice(&head[..cell.suffix_len]);
         }
+    }
+
+    /// Bytes of an entry's cell on this page.
+    fn cell_len(self, index: usize) -> usize {
+        self.payload(index).cell_bytes(self.cell(index).suffix_len)
+    }
+
+    /// Whether the entry at an index, and the one before it, are those written last, one after the other: somebody writes
+    /// in ascending order here.
+    pub(crate) fn ends_run(self, index: usize) -> bool {
+        index > 0
+            && self.place(index) == self.heap_len()
+            && self.place(index - 1) + self.cell_len(index) == self.heap_len()
     }
 
     /// Bytes of an entry's cell on a page with a prefix of so many bytes. The first child of a branch has none.
@@ -650,7 +668,9 @@ pub(crate) fn cell_bytes(key_len: usize, prefix_len: usize, payload: Payload<'_>
 pub(crate) enum Fit {
     /// The entry is in.
     Done,
-    /// The page must be rewritten first: to gather its dead bytes, or to shorten its prefix.
+    /// Its dead bytes must be gathered first.
+    Gather,
+    /// The page must be rewritten first, with a shorter prefix.
     Rebuild,
     /// The page is full.
     Full,
@@ -680,7 +700,7 @@ impl<'a> NodeMut<'a> {
         let slot_bytes = node.slot_bytes();
         let free = node.free_bytes();
         if free < cell_len + slot_bytes {
-            return if free + node.dead() >= cell_len + slot_bytes { Fit::Rebuild } else { Fit::Full };
+            return if free + node.dead() >= cell_len + slot_bytes { Fit::Gather } else { Fit::Full };
         }
         let heap_len = node.heap_len() + cell_len;
         self.open_slot(index);
@@ -697,6 +717,28 @@ impl<'a> NodeMut<'a> {
             self.set_child_count(index, count);
         }
         Fit::Done
+    }
+
+    /// Moves the cells together, so that no dead bytes are left between them. `copy` is room for the page as it was.
+    pub(crate) fn gather(&mut self, copy: &mut Vec<u8>) {
+        copy.clear();
+        copy.extend_from_slice(self.bytes);
+        let old = Node::new(copy);
+        let places_at = old.slots_at() + 4 * old.count();
+        let page_size = self.bytes.len();
+        let mut heap_len = if old.is_leaf() { 0 } else { BRANCH_HEAP_PAD };
+        for index in 0..old.count() {
+            let cell_len = old.cell_len(index);
+            // A short separator lies in its slot.
+            if cell_len > 0 {
+                heap_len += cell_len;
+                let (from, to) = (page_size - old.place(index), page_size - heap_len);
+                self.bytes[to..to + cell_len].copy_from_slice(&old.bytes[from..from + cell_len]);
+                put_u16(self.bytes, places_at + 2 * index, heap_len as u16);
+            }
+        }
+        put_u16(self.bytes, AT_HEAP_LEN, heap_len as u16);
+        put_u16(self.bytes, AT_DEAD, 0);
     }
 
     /// Makes room in every array; the arrays move from the last to the first.
@@ -742,7 +784,7 @@ impl<'a> NodeMut<'a> {
     /// Gives up the bytes of a cell: at once if it is the one written last, else as dead bytes.
     fn bury_cell(&mut self, index: usize) {
         let node = self.node();
-        let cell_len = node.payload(index).cell_bytes(node.cell(index).suffix_len);
+        let cell_len = node.cell_len(index);
         let (heap_len, dead) = (node.heap_len(), node.dead());
         if cell_len > 0 && node.place(index) == heap_len {
             put_u16(self.bytes, AT_HEAP_LEN, (heap_len - cell_len) as u16);

@@ -42,7 +42,7 @@ pub(crate) struct Tree {
 /// A page on the way to an entry, and which child or entry of it.
 pub(crate) type Step = (PageId, usize);
 /// The way from the root to a leaf.
-type Path = SmallVec<[Step; 8]>;
+pub(crate) type Path = SmallVec<[Step; 8]>;
 
 /// What a put found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -207,6 +207,27 @@ impl Tree {
         }
     }
 
+    /// The way to a key that belongs between two entries of the leaf written to last, and whether it is there: what is
+    /// written comes in the order of the keys, so that often enough it goes where the one before went.
+    fn near(&self, pager: &Pager, work: &mut Workspace, key: &[u8]) -> Result<Option<(Path, bool)>> {
+        if work.finger.first().is_none_or(|&(root, _)| root != self.root) {
+            return Ok(None);
+        }
+        let Some(&(leaf, _)) = work.finger.last() else { return Ok(None) };
+        let node = pager.node(leaf, work.bounds())?;
+        let (index, exists) = match node.search(key) {
+            Ok(index) => (index, true),
+            Err(index) if index > 0 && index < node.count() => (index, false),
+            // The leaf beside it may be the one.
+            Err(_) => return Ok(None),
+        };
+        let mut path = std::mem::take(&mut work.finger);
+        if let Some(last) = path.last_mut() {
+            last.1 = index;
+        }
+        Ok(Some((path, exists)))
+    }
+
     /// Makes every page of a path the transaction's own.
     fn own_path(&mut self, pager: &Pager, work: &mut Workspace, path: &mut Path) -> Result<()> {
         for level in 0..path.len() {
@@ -258,7 +279,12 @@ impl Tree {
             *self = Self { root: id, depth: 1, entries: 1, leaf_pages: 1, ..*self };
             return Ok(Put::Inserted);
         }
-        let (mut path, exists) = self.descend(pager, work.bounds(), key)?;
+        let near = self.near(pager, work, key)?;
+        let is_near = near.is_some();
+        let (mut path, exists) = match near {
+            Some(found) => found,
+            None => self.descend(pager, work.bounds(), key)?,
+        };
         let (leaf, index) = path[path.len() - 1];
         match mode {
             PutMode::InsertOnly if exists => return Ok(Put::Exists),
@@ -272,7 +298,10 @@ impl Tree {
         }
         let spare = if exists { 0 } else { PAGES_SPARE };
         let payload = self.store(pager, work, key, value, 2 * self.depth + 2 + spare)?;
-        self.own_path(pager, work, &mut path)?;
+        if !is_near {
+            self.own_path(pager, work, &mut path)?;
+        }
+        work.finger.clone_from(&path);
         let leaf = path[path.len() - 1].0;
         if exists {
             let old = pager.node(leaf, work.bounds())?.payload(index);
@@ -472,7 +501,8 @@ impl Tree {
             node.key_into(right_index, &mut work.key);
             let separator = std::mem::take(&mut work.key);
             let pair = Pair { left: left_node, right: right_node, separator: &separator };
-            let fits = pair.bytes_merged() <= pager.page_size() * 9 / 10;
+            let bytes_max = pager.page_size() * 9 / 10;
+            let fits = pair.bytes_merged(bytes_max) <= bytes_max;
             if fits {
                 if !pair.is_ordered() {
                     return Err(Error::Corrupted { page: right, reason: "its keys are not above its neighbour's" });

@@ -18,6 +18,7 @@ use crate::page::{self, PageId, PageKind, TxnId};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::space::{Freed, Space};
 use crate::sync::{AtomicU32, FairMutex};
+use crate::tree::Path;
 use crate::{Durability, Result};
 
 /// The right to write, as far as this process is concerned.
@@ -137,6 +138,9 @@ pub(crate) struct Workspace {
     /// Copies of pages that are being rewritten.
     pub(crate) scratch: [Vec<u8>; 2],
     pub(crate) key: Vec<u8>,
+    /// The way to the leaf that was written to last, all of it owned; empty if it may have changed since: with every page
+    /// that is taken or given up, and every level that begins or ends.
+    pub(crate) finger: Path,
     /// The pins of live snapshots, when last looked at.
     pub(crate) snapshots: Vec<TxnId>,
     /// What the log will say of the transaction.
@@ -153,6 +157,7 @@ impl Workspace {
             spare: Level::default(),
             scratch: [Vec::new(), Vec::new()],
             key: Vec::new(),
+            finger: Path::new(),
             snapshots: Vec::new(),
             record: record::Builder::default(),
         }
@@ -163,6 +168,7 @@ impl Workspace {
         debug_assert!(self.levels.is_empty());
         self.txn = txn;
         self.steady = steady;
+        self.finger.clear();
         self.levels.push(std::mem::take(&mut self.spare));
     }
 
@@ -187,11 +193,13 @@ impl Workspace {
 
     /// Starts a nested level.
     pub(crate) fn begin_level(&mut self) {
+        self.finger.clear();
         self.levels.push(Level::default());
     }
 
     /// Ends a nested level, keeping what it did.
     pub(crate) fn commit_level(&mut self) {
+        self.finger.clear();
         let inner = self.levels.pop().expect("a nested level was begun");
         let outermost = self.levels.len() == 1;
         let level = self.level();
@@ -213,6 +221,7 @@ impl Workspace {
 
     /// Ends a nested level, or the whole transaction, as if it had not been.
     pub(crate) fn abort_level(&mut self, pager: &Pager) {
+        self.finger.clear();
         let inner = self.levels.pop().expect("a level was begun");
         for page in inner.taken {
             // A run that the level gave back itself may be in `taken` twice; it counts once.
@@ -274,6 +283,7 @@ impl Workspace {
 
     fn take(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
         let id = self.space.take(pager, pages)?;
+        self.finger.clear();
         let nested = self.levels.len() > 1;
         let level = self.level();
         level.taken.push(id);
@@ -325,6 +335,7 @@ impl Workspace {
     }
 
     fn free_run(&mut self, id: PageId, pages: u32, birth: TxnId) {
+        self.finger.clear();
         if self.owns(id, birth) {
             self.level().owned.remove(&id);
             self.space.untake(id, pages);

@@ -468,3 +468,37 @@ fn every_policy_but_append_keeps_the_file_small() {
         }
     }
 }
+
+/// Lists side by side in one table, each of which grows at its end (lines of orders, events by device).
+#[test]
+fn lists_that_grow_at_their_ends_fill_their_pages() {
+    const LISTS: u8 = 10;
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path(), Durability::NoSync);
+    let entry = |list: u8, number: u32| ([&[list][..], &number.to_be_bytes()].concat(), [list; 50]);
+    for number in 0..4_000 {
+        let mut txn = db.write().unwrap();
+        let table = txn.create_table("lists", TableKind::Plain).unwrap();
+        // By turns, a few at a time.
+        for list in (0..LISTS).filter(|list| (number / 10 + u32::from(*list)) % 3 != 0) {
+            let (key, value) = entry(list, number);
+            txn.put(&table, &key, &value).unwrap();
+        }
+        txn.commit().unwrap();
+    }
+    let snapshot = db.read().unwrap();
+    let view = snapshot.view(&snapshot.table("lists").unwrap()).unwrap();
+    for item in view.range(..).unwrap() {
+        let (key, value) = item.unwrap();
+        let number = u32::from_be_bytes(key.as_slice()[1..].try_into().unwrap());
+        assert_eq!((key.to_vec(), *value.first_chunk().unwrap()), entry(key.as_slice()[0], number));
+    }
+    let stat = view.stat();
+    // Slot, lengths and value. Cut in the middle, pages would be half full.
+    let page_bytes = stat.leaf_pages * 4096;
+    let filled = stat.entries * (6 + 2 + 50) * 100 / page_bytes;
+    println!("{} entries in {} pages: {filled} % full", stat.entries, stat.leaf_pages);
+    assert!(filled >= 80, "{filled} % full");
+    drop(snapshot);
+    assert!(db.check().unwrap().is_clean());
+}

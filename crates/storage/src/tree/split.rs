@@ -19,7 +19,11 @@ pub(super) fn insert_or_split(
     payload: Payload<'_>,
     last: bool,
 ) -> Result<Option<(Vec<u8>, PageId)>> {
-    let fit = NodeMut::new(pager.page_mut(id)).insert(index, key, payload);
+    let mut fit = NodeMut::new(pager.page_mut(id)).insert(index, key, payload);
+    if fit == Fit::Gather {
+        NodeMut::new(pager.page_mut(id)).gather(&mut work.scratch[0]);
+        fit = NodeMut::new(pager.page_mut(id)).insert(index, key, payload);
+    }
     if fit == Fit::Done {
         return Ok(None);
     }
@@ -39,7 +43,7 @@ pub(super) fn insert_or_split(
             cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
         }
     } else {
-        cut = Some(if last && index + 1 == grown.count() { index } else { grown.middle() });
+        cut = Some(if last && index + 1 == grown.count() { index } else { grown.cut() });
     }
     let result = match cut {
         None => {
@@ -57,7 +61,9 @@ pub(super) fn insert_or_split(
                 separator.truncate(shared + 1);
             }
             grown.write(pager.page_mut(right), cut..grown.count());
-            grown.write(pager.page_mut(id), 0..cut);
+            if cut < node.count() || index < cut {
+                grown.write(pager.page_mut(id), 0..cut);
+            }
             Some((separator, right))
         }
     };
@@ -144,6 +150,14 @@ impl Grown<'_> {
         builder.finish();
     }
 
+    /// Where to cut: in the middle; or, where somebody writes in ascending order at the end of the page or not far from it,
+    /// before the new entry. What is left of it is full then and will stay so, and half a page would be.
+    fn cut(&self) -> usize {
+        let middle = self.middle();
+        let is_run = self.node.is_leaf() && self.index > middle && self.node.ends_run(self.index - 1);
+        if is_run { self.index } else { middle }
+    }
+
     /// Where to cut so that both sides hold about the same bytes.
     fn middle(&self) -> usize {
         let prefix_len = self.node.prefix().len();
@@ -212,8 +226,19 @@ impl Pair<'_> {
         first
     }
 
-    pub(super) fn bytes_merged(&self) -> usize {
+    /// Bytes of a node with the entries of both. Where these are more than `bytes_max`, it may be fewer than they are, but
+    /// not `bytes_max` or fewer.
+    pub(super) fn bytes_merged(&self, bytes_max: usize) -> usize {
         let prefix_len = self.prefix().len();
+        // With a shorter prefix no cell gets smaller: mostly that is enough to see that there is no room, and who deletes
+        // entry by entry asks each time.
+        if self.left.prefix().len() >= prefix_len && self.right.prefix().len() >= prefix_len {
+            let cells = self.left.cells_bytes() + self.right.cells_bytes();
+            let least = node::node_bytes(self.left.is_leaf(), prefix_len, self.count(), cells);
+            if least > bytes_max {
+                return least;
+            }
+        }
         let left: usize = (0..self.left.count()).map(|index| self.left.cell_bytes(index, prefix_len)).sum();
         let right: usize = (0..self.right.count()).map(|index| self.right.cell_bytes(index, prefix_len)).sum();
         // The separator comes down as the key of the right branch's first child.
