@@ -11,7 +11,7 @@ use compact_str::CompactString;
 
 use crate::aggregates::Aggregate;
 use crate::catalog::{Index, Table};
-use crate::exec::{Point, Reader, UpdateWay};
+use crate::exec::{Idle, Point, Reader, UpdateWay};
 use crate::expr::Expr;
 use crate::system::SystemTable;
 use crate::types::ColumnType;
@@ -27,11 +27,13 @@ pub(crate) struct Fragment {
     pub(crate) columns: Vec<OutputColumn>,
     /// For one row by its whole key, found out with the first run.
     point: OnceLock<Option<Box<Point>>>,
+    /// What the last run has left for the next one.
+    pub(crate) idle: Idle,
 }
 
 impl Fragment {
     pub(crate) fn new(root: Node, slots: usize, columns: Vec<OutputColumn>) -> Self {
-        Self { root, slots, columns, point: OnceLock::new() }
+        Self { root, slots, columns, point: OnceLock::new(), idle: Idle::default() }
     }
 
     /// What running it takes, if it gives one row by its whole key, or none.

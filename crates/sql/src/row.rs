@@ -398,13 +398,14 @@ impl RowFormat {
         if changes.iter().all(|(column, _)| self.slots[*column].form.width().is_some()) {
             let start = out.len();
             out.extend_from_slice(row);
-            let mut bytes = Vec::with_capacity(16);
+            let end = out.len();
             for (column, value) in changes {
                 let slot = self.slots[*column];
-                bytes.clear();
-                let present = write_value(slot.form, value, &mut bytes)?;
-                bytes.resize(slot.form.width().unwrap_or_default(), 0);
-                out[start + slot.place as usize..][..bytes.len()].copy_from_slice(&bytes);
+                // Behind the row at first: that is room enough, and no memory of its own.
+                let present = write_value(slot.form, value, out)?;
+                out.resize(end + slot.form.width().unwrap_or_default(), 0);
+                out.copy_within(end.., start + slot.place as usize);
+                out.truncate(end);
                 let bits = &mut out[start + HEADER_BYTES + (column + 1) / 8];
                 let bit = 1 << ((column + 1) % 8);
                 *bits = if present { *bits & !bit } else { *bits | bit };

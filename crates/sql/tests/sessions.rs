@@ -77,3 +77,98 @@ fn a_setting_is_shown_under_the_name_that_postgresql_gives_it() {
     assert_eq!(shown("IntervalSTYLE"), "IntervalStyle");
     assert_eq!(shown("Work_Mem"), "work_mem");
 }
+
+/// The operators of a plan are kept from run to run: see `exec/idle.rs`.
+#[test]
+fn a_statement_that_runs_again_knows_nothing_of_the_run_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    let mut session = Session::new(&engine, "u");
+    session
+        .run(
+            "CREATE TABLE t (k int PRIMARY KEY, v text, n int CHECK (n < 100), s text DEFAULT repeat('long ', 30)); \
+             CREATE UNIQUE INDEX t_n ON t (n); \
+             CREATE TABLE r (k int REFERENCES t); \
+             INSERT INTO t (k, v, n) SELECT i, 'v' || i, i FROM generate_series(1, 20) AS i",
+        )
+        .unwrap();
+    let mut run = |text: &str, runs: &[(&[i64], Result<&str, &str>)]| {
+        let prepared = session.prepare(text, &[]).unwrap();
+        for (params, expected) in runs {
+            let params = params.iter().map(|&param| Datum::Int(param)).collect();
+            let answer = session.execute(&prepared, params);
+            let got = match &answer {
+                Ok(answer) => {
+                    let rows = answer.rows.iter().map(|row| format!("{row:?}")).collect::<Vec<_>>();
+                    Ok(format!("{} {}", answer.tag, rows.join(" ").replace('"', "'")))
+                }
+                Err(error) => Err(error.state().0),
+            };
+            assert_eq!(
+                got.as_deref().map_err(|&state| state),
+                expected.as_ref().map(|&text| text).map_err(|&e| e),
+                "{text}"
+            );
+        }
+    };
+    // Limits and filters begin from their starts, also after a failure in the middle.
+    run(
+        "SELECT k FROM t WHERE k > $1 ORDER BY k LIMIT $2",
+        &[
+            (&[3, 2], Ok("SELECT 2 [Int(4)] [Int(5)]")),
+            (&[18, 9], Ok("SELECT 2 [Int(19)] [Int(20)]")),
+            (&[3, -1], Err("2201W")),
+            (&[0, 1], Ok("SELECT 1 [Int(1)]")),
+        ],
+    );
+    run(
+        "SELECT k, v FROM t WHERE n + 0 = $1 AND 10 / ($1 - 7) < 100",
+        &[
+            (&[2], Ok("SELECT 1 [Int(2), Text('v2')]")),
+            (&[7], Err("22012")),
+            (&[30], Ok("SELECT 0 ")),
+            (&[3], Ok("SELECT 1 [Int(3), Text('v3')]")),
+        ],
+    );
+    run(
+        "SELECT k FROM t WHERE k = $1 AND v <> 'v2' FOR UPDATE",
+        &[(&[2], Ok("SELECT 0 ")), (&[3], Ok("SELECT 1 [Int(3)]"))],
+    );
+    // What was changed, counted and returned is that of one run; a check, a key and a reference are looked at in each.
+    run(
+        "UPDATE t SET n = n + $2 WHERE k >= $1 AND k < $1 + 2 RETURNING k, n",
+        &[
+            (&[1, 30], Ok("UPDATE 2 [Int(1), Int(31)] [Int(2), Int(32)]")),
+            (&[1, 90], Err("23514")),
+            (&[2, 1], Err("23505").or(Ok("UPDATE 2 [Int(2), Int(33)] [Int(3), Int(4)]"))),
+            (&[1, -30], Ok("UPDATE 2 [Int(1), Int(1)] [Int(2), Int(2)]")),
+            (&[50, 1], Ok("UPDATE 0 ")),
+        ],
+    );
+    run(
+        "INSERT INTO t (k, v, n) VALUES ($1, 'new', $2) ON CONFLICT (k) DO UPDATE SET v = 'old' RETURNING k, v",
+        &[
+            (&[21, 21], Ok("INSERT 0 1 [Int(21), Text('new')]")),
+            (&[21, 50], Ok("INSERT 0 1 [Int(21), Text('old')]")),
+            (&[21, 50], Ok("INSERT 0 1 [Int(21), Text('old')]")),
+            (&[22, 5], Err("23505")),
+            (&[22, 22], Ok("INSERT 0 1 [Int(22), Text('new')]")),
+        ],
+    );
+    run(
+        "INSERT INTO r VALUES ($1), ($2)",
+        &[(&[21, 22], Ok("INSERT 0 2 ")), (&[1, 99], Err("23503")), (&[1, 2], Ok("INSERT 0 2 "))],
+    );
+    run(
+        "DELETE FROM t WHERE k BETWEEN $1 AND $2",
+        &[
+            (&[11, 12], Ok("DELETE 2 ")),
+            (&[11, 12], Ok("DELETE 0 ")),
+            (&[20, 21], Err("23503")),
+            (&[13, 20], Ok("DELETE 8 ")),
+        ],
+    );
+    assert_eq!(ints(&mut session, "SELECT count(*) FROM t"), [12]);
+    assert_eq!(ints(&mut session, "SELECT count(*) FROM r"), [4]);
+    assert_eq!(engine.check().unwrap(), Vec::<String>::new());
+}

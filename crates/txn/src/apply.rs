@@ -97,7 +97,8 @@ pub(crate) fn patch_all(patches: &[Arc<dyn Patch>], row: &[u8]) -> Result<Vec<u8
 
 /// A row after a patch.
 pub(crate) fn patch_one(patch: &dyn Patch, row: &[u8]) -> Result<Vec<u8>> {
-    let mut out = Vec::with_capacity(row.len());
+    // The widest value of fixed width is written behind the row at first.
+    let mut out = Vec::with_capacity(row.len() + 16);
     patch.apply(row, &mut out).map_err(Error::Patch)?;
     check_value(out.len())?;
     Ok(out)

@@ -178,7 +178,8 @@ impl WriteSet {
         let index = self.index(id);
         let key = Key::from_slice(key);
         let (now, mut was) = (write.bytes(&key), 0);
-        let before = self.spaces[index].changes.insert(key.clone(), write);
+        // Not `clone`, which goes byte by byte.
+        let before = self.spaces[index].changes.insert(Key::from_slice(&key), write);
         if let Some(before) = &before {
             was = before.bytes(&key);
         }

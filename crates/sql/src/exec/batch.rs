@@ -4,6 +4,7 @@
 //! overwritten, so that a batch used again and again allocates nothing. Nobody puts more than `rows_max` rows into a
 //! batch: whoever reads ahead would lock, or come to depend on, rows that were not asked for.
 
+use super::idle::{KEPT_CELLS_MAX, KEPT_TEXT_BYTES_MAX};
 use crate::value::Datum;
 
 /// The most rows that operators put into a batch.
@@ -18,6 +19,8 @@ pub(crate) struct Batch {
     width: usize,
     rows: usize,
     rows_max: usize,
+    /// Cells behind these are as they were when the batch was emptied.
+    touched: usize,
 }
 
 impl Default for Batch {
@@ -29,7 +32,7 @@ impl Default for Batch {
 impl Batch {
     /// Without rows.
     pub(crate) fn new() -> Self {
-        Self { cells: Vec::new(), width: 0, rows: 0, rows_max: BATCH_ROWS_MAX }
+        Self { cells: Vec::new(), width: 0, rows: 0, rows_max: BATCH_ROWS_MAX, touched: 0 }
     }
 
     /// Takes all rows out; the next ones will have `width` columns.
@@ -76,11 +79,21 @@ impl Batch {
     }
 
     /// Without rows, for another statement: with the memory of a few small values.
-    pub(crate) fn emptied(mut self) -> Self {
-        if self.cells.capacity() > LEFTOVER_CELLS_MAX {
+    pub(crate) fn emptied(self) -> Self {
+        self.trimmed(LEFTOVER_CELLS_MAX, LEFTOVER_TEXT_BYTES_MAX)
+    }
+
+    /// The same for another run of the plan, of which there may be many: with less.
+    pub(super) fn kept(self) -> Self {
+        self.trimmed(KEPT_CELLS_MAX, KEPT_TEXT_BYTES_MAX)
+    }
+
+    fn trimmed(mut self, cells_max: usize, text_bytes_max: usize) -> Self {
+        if self.cells.capacity() > cells_max {
             return Self::new();
         }
-        trim_leftover(&mut self.cells);
+        let touched = self.touched.min(self.cells.len());
+        trim(&mut self.cells[..touched], text_bytes_max);
         Self { cells: self.cells, ..Self::new() }
     }
 
@@ -113,6 +126,7 @@ impl Batch {
             self.grow(end);
         }
         self.rows += 1;
+        self.touched = self.touched.max(end);
         &mut self.cells[start..end]
     }
 
@@ -192,9 +206,13 @@ const LEFTOVER_TEXT_BYTES_MAX: usize = 256;
 /// Lets go of values that nobody needs any more, except for the memory of a few small ones: at most 16 KiB.
 pub(crate) fn trim_leftover(cells: &mut Vec<Datum>) {
     cells.truncate(LEFTOVER_CELLS_MAX);
+    trim(cells, LEFTOVER_TEXT_BYTES_MAX);
+}
+
+fn trim(cells: &mut [Datum], text_bytes_max: usize) {
     for cell in cells {
         match cell {
-            Datum::Text(text) if text.capacity() <= LEFTOVER_TEXT_BYTES_MAX => {}
+            Datum::Text(text) if text.capacity() <= text_bytes_max => {}
             cell => *cell = Datum::Null,
         }
     }

@@ -70,6 +70,15 @@ impl DeleteRun {
         }
     }
 
+    pub(super) fn again(&mut self, delete: &Delete) -> bool {
+        let Deletions { seen, space: _, effects } = &mut self.deletions;
+        if let Some(seen) = seen {
+            *seen = HashSet::new();
+        }
+        effects.again();
+        self.course.again(&delete.source)
+    }
+
     /// Rows deleted so far, those by actions of foreign keys not counted.
     pub(super) fn affected(&self) -> u64 {
         self.course.outcome.affected

@@ -19,7 +19,7 @@ use super::constraints::{check_condition, check_not_null, claim_key, find_entry,
 use super::row_patch::Addition;
 use super::update::{ChangePlan, assign, change_row};
 use super::writing::{Changes, Course, Outcome};
-use super::{Batch, Exec, Step};
+use super::{Batch, Exec, Step, idle};
 use crate::catalog::{Index, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, TableRules};
@@ -163,6 +163,17 @@ impl InsertRun {
         }
     }
 
+    pub(super) fn again(&mut self, insert: &Insert) -> bool {
+        let Insertions { writer, conflict, row } = &mut self.insertions;
+        writer.effects.again();
+        idle::empty(&mut writer.buffer);
+        idle::empty(row);
+        if let Some(conflict) = conflict {
+            conflict.again();
+        }
+        self.course.again(&insert.source)
+    }
+
     /// Rows inserted, or updated by ON CONFLICT, so far.
     pub(super) fn affected(&self) -> u64 {
         self.course.outcome.affected
@@ -246,6 +257,16 @@ enum Resolved {
 }
 
 impl Conflict {
+    fn again(&mut self) {
+        if let Some(written) = &mut self.written {
+            *written = HashSet::new();
+        }
+        idle::empty(&mut self.pair);
+        idle::empty(&mut self.old);
+        idle::empty(&mut self.new);
+        idle::empty(&mut self.additions);
+    }
+
     fn resolve(
         &mut self,
         insert: &Insert,

@@ -37,8 +37,18 @@ impl FilterRun {
         Self { input: Run::new(input), gate, rows: Batch::new(), at: 0, ahead: BATCH_ROWS_FIRST }
     }
 
+    pub(super) fn again(&mut self, input: &Node) -> bool {
+        self.forget();
+        self.rows = std::mem::take(&mut self.rows).kept();
+        self.input.again(input)
+    }
+
     pub(super) fn rewind(&mut self, input: &Node, ex: &mut Exec<'_, '_>) {
         self.input.rewind(input, ex);
+        self.forget();
+    }
+
+    fn forget(&mut self) {
         if self.gate != Gate::None {
             self.gate = Gate::Unknown;
         }
@@ -101,6 +111,11 @@ impl ProjectRun {
         Self { input: Run::new(input), rows: Batch::new() }
     }
 
+    pub(super) fn again(&mut self, input: &Node) -> bool {
+        self.rows = std::mem::take(&mut self.rows).kept();
+        self.input.again(input)
+    }
+
     pub(super) fn rewind(&mut self, input: &Node, ex: &mut Exec<'_, '_>) {
         self.input.rewind(input, ex);
     }
@@ -139,6 +154,11 @@ pub(crate) struct LimitRun {
 impl LimitRun {
     pub(super) fn new(input: &Node) -> Self {
         Self { input: Run::new(input), left: None }
+    }
+
+    pub(super) fn again(&mut self, input: &Node) -> bool {
+        self.left = None;
+        self.input.again(input)
     }
 
     pub(super) fn rewind(&mut self, input: &Node, ex: &mut Exec<'_, '_>) {

@@ -34,6 +34,7 @@ mod delete;
 mod eval;
 mod group;
 mod hash_join;
+mod idle;
 mod insert;
 mod join;
 mod limit;
@@ -60,6 +61,7 @@ mod writing;
 pub(crate) use batch::{Batch, LEFTOVER_CELLS_MAX, trim_leftover};
 pub(crate) use constraints::validate::{check_table, with_exec};
 pub(crate) use eval::Scope;
+pub(crate) use idle::Idle;
 pub(crate) use insert::RowWriter;
 pub(crate) use point::Point;
 pub(crate) use scan::Reader;
@@ -419,6 +421,19 @@ impl Tree {
         let slots = vec![Datum::Null; fragment.slots];
         Box::new(Self { run: Run::new(&fragment.root), slots, statement, lists: RefCell::default() })
     }
+
+    /// As new, but for some memory; `false` if that cannot be.
+    fn again(&mut self, fragment: &Fragment) -> bool {
+        if self.statement.actuals.is_some() || !self.run.again(&fragment.root) {
+            return false;
+        }
+        self.slots.fill(Datum::Null);
+        self.statement = Statement::default();
+        if !self.lists.get_mut().is_empty() {
+            self.lists = RefCell::default();
+        }
+        true
+    }
 }
 
 impl Execution {
@@ -426,7 +441,10 @@ impl Execution {
     pub(crate) fn new(fragment: Arc<Fragment>) -> Self {
         let body = match fragment.point() {
             Some(_) => Body::Point { done: false },
-            None => Body::Tree(Tree::new(&fragment, Statement::default())),
+            None => {
+                let idle = fragment.idle.take();
+                Body::Tree(idle.unwrap_or_else(|| Tree::new(&fragment, Statement::default())))
+            }
         };
         Self { fragment, body }
     }
@@ -435,6 +453,15 @@ impl Execution {
     pub(crate) fn new_watched(fragment: Arc<Fragment>) -> Self {
         let statement = Statement { actuals: Some(HashMap::new()), ..Statement::default() };
         Self { body: Body::Tree(Tree::new(&fragment, statement)), fragment }
+    }
+
+    /// Leaves what can be used again to the next run of the plan. To be called when a step has said [`Step::Done`].
+    pub(crate) fn retire(self) {
+        if let Body::Tree(mut tree) = self.body
+            && tree.again(&self.fragment)
+        {
+            self.fragment.idle.put(tree);
+        }
     }
 
     /// Has rows that are only added to taken exclusively.

@@ -79,7 +79,7 @@ impl RowPatch {
         if self.adds.is_empty() {
             return format.patch(row, &self.sets, out);
         }
-        let mut changes = self.sets.clone();
+        let mut changes: SmallVec<[(usize, Datum); 8]> = self.sets.iter().cloned().collect();
         for (place, addition) in &self.adds {
             changes.push((*place, addition.apply(&self.table, &format.get(row, *place)?)?));
         }

@@ -16,7 +16,7 @@ use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
 
 use super::batch::BATCH_ROWS_MAX;
 use super::ranges::{Ranges, key_ranges};
-use super::{Batch, Exec, Scope, Step};
+use super::{Batch, Exec, Scope, Step, idle};
 use crate::catalog::{Index, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
@@ -112,6 +112,13 @@ impl ScanRun {
         self.done = 0;
         self.last = None;
         self.ahead = AHEAD_FIRST;
+    }
+
+    pub(super) fn again(&mut self) -> bool {
+        self.rewind();
+        idle::empty(&mut self.entries.bytes);
+        idle::empty(&mut self.entries.ends);
+        true
     }
 
     #[inline]

@@ -25,6 +25,11 @@ pub(crate) struct ValuesRun {
 }
 
 impl ValuesRun {
+    pub(super) fn again(&mut self) -> bool {
+        self.done = 0;
+        true
+    }
+
     pub(super) fn step(&mut self, rows: &[Vec<Expr>], ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         let Some(first) = rows.get(self.done) else { return Ok(Step::Done) };
         if ex.is_used_up() {

@@ -18,7 +18,7 @@ use super::constraints::references::{Effects, differ};
 use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation};
 use super::row_patch::{Addition, RowPatch};
 use super::writing::{Changes, Course, Outcome};
-use super::{Batch, Exec, Step};
+use super::{Batch, Exec, Step, idle};
 use crate::catalog::Table;
 use crate::error::{Error, Result};
 use crate::plan::{AssignedValue, Assignment, TableRules, Update};
@@ -287,7 +287,7 @@ struct Updates {
     /// Keys of rows changed, if a row may come more than once.
     seen: Option<HashSet<Key>>,
     effects: Effects,
-    /// The row at hand: as it will be, what is added to it, and what RETURNING sees.
+    /// The row at hand: as it will be, what is added to it, and what RETURNING sees where a join has more columns.
     new: Vec<Datum>,
     additions: Vec<Addition>,
     returning: Vec<Datum>,
@@ -333,6 +333,18 @@ impl UpdateRun {
         }
     }
 
+    pub(super) fn again(&mut self, update: &Update) -> bool {
+        let Updates { seen, effects, new, additions, returning } = &mut self.updates;
+        if let Some(seen) = seen {
+            *seen = HashSet::new();
+        }
+        effects.again();
+        idle::empty(new);
+        idle::empty(additions);
+        idle::empty(returning);
+        self.course.again(&update.source)
+    }
+
     /// Rows changed so far.
     pub(super) fn affected(&self) -> u64 {
         self.course.outcome.affected
@@ -371,10 +383,15 @@ impl Updates {
         change_row(ex, &mut self.effects, plan, &key, row, &self.new, &self.additions)?;
         outcome.affected += 1;
         if let Some(exprs) = &update.returning {
-            self.returning.clear();
-            self.returning.extend_from_slice(&self.new);
-            self.returning.extend_from_slice(&row[own_width..]);
-            outcome.returned.push(ex, exprs, &self.returning)?;
+            let row = if row.len() == own_width {
+                &self.new
+            } else {
+                self.returning.clear();
+                self.returning.extend_from_slice(&self.new);
+                self.returning.extend_from_slice(&row[own_width..]);
+                &self.returning
+            };
+            outcome.returned.push(ex, exprs, row)?;
         }
         Ok(())
     }

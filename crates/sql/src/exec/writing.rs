@@ -7,7 +7,7 @@
 //! Invariants: no row of RETURNING is given before all has been written. A step ends at the budget, between two batches;
 //! what was done stays done.
 
-use super::{Batch, Exec, Run, Step, row_bytes};
+use super::{Batch, Exec, Run, Step, idle, row_bytes};
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::Node;
@@ -65,6 +65,16 @@ impl Course {
             streams,
             outcome: Outcome::default(),
         }
+    }
+
+    pub(super) fn again(&mut self, source: &Node) -> bool {
+        self.input = std::mem::take(&mut self.input).kept();
+        idle::empty(&mut self.batches);
+        (self.done, self.bytes) = (0, 0);
+        self.phase = Phase::Reading;
+        self.outcome.affected = 0;
+        self.outcome.returned.again();
+        self.source.again(source)
     }
 
     pub(super) fn step(
@@ -130,6 +140,11 @@ pub(super) struct Returned {
 }
 
 impl Returned {
+    fn again(&mut self) {
+        idle::empty(&mut self.cells);
+        (self.rows, self.given, self.bytes) = (0, 0, 0);
+    }
+
     /// Evaluates RETURNING on a row.
     pub(super) fn push(&mut self, ex: &mut Exec<'_, '_>, exprs: &[Expr], row: &[Datum]) -> Result<()> {
         let start = self.cells.len();

@@ -488,7 +488,9 @@ impl Session {
         let is_validated = txn.begun().isolation != Isolation::ReadCommitted;
         for &id in &prepared.used {
             let locks = locks_all || Some(id) == prepared.target;
-            if is_validated && self.block.depends.iter().any(|&(other, locked)| other == id && (locked || !locks)) {
+            // What is read is not validated, and so nothing is to be had by reading; a lock holds until the end.
+            let is_nothing = !is_validated && !locks;
+            if is_nothing || self.block.depends.iter().any(|&(other, locked)| other == id && (locked || !locks)) {
                 continue;
             }
             // Before the lock, which is had only if what was read of the table is as it was.
@@ -545,7 +547,10 @@ impl Session {
                 if self.own.settings_changed {
                     self.settings_set();
                 }
-                running.stage = Stage::Committing { what: Ends::Statement, tag };
+                let next = Stage::Committing { what: Ends::Statement, tag };
+                if let Stage::Running { execution, .. } = std::mem::replace(&mut running.stage, next) {
+                    execution.retire();
+                }
                 Ok(None)
             }
         }

@@ -32,7 +32,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::exec::delete::delete_row;
 use crate::exec::scan::Lookup;
 use crate::exec::update::{ChangePlan, change_row};
-use crate::exec::{Batch, Exec, row_bytes};
+use crate::exec::{Batch, Exec, idle, row_bytes};
 use crate::key;
 use crate::operators;
 use crate::plan::{Arbiter, ForeignKeyRule, ReferenceAction, ReferenceRule, TableRules};
@@ -101,6 +101,13 @@ impl Event {
 }
 
 impl Effects {
+    /// As new, for the next run of the plan.
+    pub(in crate::exec) fn again(&mut self) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        idle::empty(&mut buffer);
+        *self = Self { buffer, ..Self::default() };
+    }
+
     /// Keeps a row, or entries of it, to be written by [`Effects::put_moved`].
     pub(in crate::exec) fn push_moved(
         &mut self,
