@@ -120,6 +120,8 @@ struct Reach<'a> {
     pager: &'a Pager,
     bounds: Bounds,
     runs_left: u32,
+    /// The state may be an old one: see [`Pager::node_of_old`].
+    old: bool,
     /// Told of each run, and whether it is a page that is read to go on; says whether to.
     visit: &'a mut dyn FnMut(PageId, u32, bool) -> bool,
 }
@@ -140,7 +142,10 @@ impl Reach<'_> {
         if !self.visit(id, 1, levels > 1 || large || catalog)? {
             return Ok(());
         }
-        let node = self.pager.node(id, self.bounds)?;
+        let node = match self.old {
+            false => self.pager.node(id, self.bounds)?,
+            true => self.pager.node_of_old(id, self.bounds)?,
+        };
         if u32::from(node.level()) + 1 != levels {
             return Err(Error::Corrupted { page: id, reason: "it is at another level than its tree says" });
         }
@@ -164,17 +169,17 @@ impl Reach<'_> {
 /// How many pages a state reaches that a newer one does not; both are pinned. A page that both reach is the same, since
 /// none is written anew while somebody sees it, and so is everything below it: the cost is that of the changes in between.
 pub(crate) fn pages_gone(pager: &Pager, old: (Bounds, Tree), new: (Bounds, Tree)) -> Result<u64> {
-    let reach = |(bounds, catalog): (Bounds, Tree), visit: &mut dyn FnMut(PageId, u32, bool) -> bool| {
-        let mut reach = Reach { pager, bounds, runs_left: bounds.page_count, visit };
+    let reach = |(bounds, catalog): (Bounds, Tree), old, visit: &mut dyn FnMut(PageId, u32, bool) -> bool| {
+        let mut reach = Reach { pager, bounds, runs_left: bounds.page_count, old, visit };
         if catalog.depth > 0 { reach.page(catalog.root, catalog.depth, false, true) } else { Ok(()) }
     };
     let mut newest = PageSet::default();
-    reach(new, &mut |page, pages, read| {
+    reach(new, false, &mut |page, pages, read| {
         (page.0..page.0 + pages).for_each(|page| _ = newest.insert(page));
         !read || pager.birth_and_pages(page).0 > old.0.newest
     })?;
     let mut gone = 0;
-    reach(old, &mut |page, pages, _| {
+    reach(old, true, &mut |page, pages, _| {
         let only_old = !newest.contains(page.0);
         gone += if only_old { u64::from(pages) } else { 0 };
         only_old
