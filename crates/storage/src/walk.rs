@@ -7,6 +7,7 @@ use crate::node::{Node, Payload};
 use crate::page::{PageId, TxnId};
 use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
+use crate::shared::Root;
 use crate::space::Freed;
 use crate::tree::{Tree, large_pages};
 use crate::{Error, Result};
@@ -185,4 +186,42 @@ pub(crate) fn pages_gone(pager: &Pager, old: (Bounds, Tree), new: (Bounds, Tree)
         only_old
     })?;
     Ok(gone)
+}
+
+/// Takes the runs that a pinned state reaches out of the free pages `idle` of a newer state, and adds them to `seen`. What
+/// the pinned state reaches and is not among them is in use still, or was taken out for a newer pin; and so is everything
+/// below it. So the cost is that of what is found, and of leaves that tell of no other pages the header alone is read.
+///
+/// If the pin came too late, some of what it reaches may have been written anew: by a transaction after the pinned one, which
+/// its header tells. So what is found is right, or there is an error, as there is for damage. Whoever calls this keeps
+/// everybody from writing.
+pub(crate) fn take_seen(
+    pager: &Pager,
+    pinned: &Root,
+    page_count: u32,
+    idle: &mut PageSet,
+    seen: &mut Vec<Freed>,
+) -> Result<()> {
+    let mut torn = None;
+    let visit = &mut |page: PageId, pages: u32, _: bool| {
+        let run = page.0..page.0 + pages;
+        if !idle.contains(page.0) {
+            return false;
+        }
+        if !run.clone().all(|page| idle.contains(page)) {
+            torn = Some(page);
+            return false;
+        }
+        run.for_each(|page| _ = idle.remove(page));
+        let (birth, _) = pager.birth_and_pages(page);
+        seen.push(Freed { page, pages, birth: birth.min(pinned.txn) });
+        true
+    };
+    let bounds = Bounds { page_count, newest: pinned.txn, steady: TxnId(0) };
+    let mut reach = Reach { pager, bounds, runs_left: page_count, old: true, visit };
+    if pinned.catalog.depth > 0 {
+        reach.page(pinned.catalog.root, pinned.catalog.depth, false, true)?;
+    }
+    let torn = torn.map(|page| Error::Corrupted { page, reason: "part of its run is in use by others" });
+    torn.map_or(Ok(()), Err)
 }
