@@ -84,7 +84,7 @@ impl Database {
         if !core.is_read_only() {
             core.sync()?;
         }
-        let (snapshot, meta) = Snapshot::steady(&self.0)?;
+        let (snapshot, meta, ()) = Snapshot::steady(&self.0, |_| ())?;
         let (root, bounds, pager) = (snapshot.root(), snapshot.bounds(), &core.pager);
         let database_id = meta.database_id;
         if let Some(before) = since

@@ -70,14 +70,13 @@ impl Database {
             }
         }
         let work = core.workspace().lock();
-        // Its snapshot keeps the free map, too, from being taken or cut off.
-        let (steady, fault) = match Snapshot::steady(&self.0) {
-            Ok((steady, meta)) => ((steady.txn() == core.shared.visible()).then_some((steady, meta)), None),
+        let (steady, fault) = match Snapshot::steady(&self.0, |meta| Space::load(&core.pager, meta)) {
+            Ok((steady, _, space)) => ((steady.txn() == core.shared.visible()).then_some((steady, space)), None),
             Err(e @ Error::Corrupted { .. }) => (None, Some(e)),
             Err(e) => return Err(e),
         };
-        let (snapshot, meta) = match steady {
-            Some((steady, meta)) => (steady, Some(meta)),
+        let (snapshot, space) = match steady {
+            Some((steady, space)) => (steady, Some(space)),
             None => (self.read()?, None),
         };
         core.pager.forget_verified(snapshot.bounds().page_count);
@@ -86,9 +85,9 @@ impl Database {
             Check { core, bounds, report: CheckReport { txn: snapshot.txn(), ..report }, reached: HashSet::new() };
         check.meta_pages();
         check.catalog(&snapshot.root().catalog);
-        if let Some(meta) = meta {
+        if let Some(space) = space {
             check.report.free_checked = true;
-            check.free_space(&meta);
+            check.free_space(space);
         }
         if let Some(e) = fault {
             check.report.problem(e.to_string());
@@ -291,8 +290,8 @@ impl Check<'_> {
     }
 
     /// Compares what is reached with what the steady point says is free.
-    fn free_space(&mut self, meta: &Meta) {
-        let space = match Space::load(&self.core.pager, meta) {
+    fn free_space(&mut self, space: Result<Space>) {
+        let space = match space {
             Ok(space) => space,
             Err(e) => return self.report.problem(format!("the free map: {e}")),
         };
@@ -300,7 +299,7 @@ impl Check<'_> {
             self.reach(page, pages);
         }
         self.report.pages_free = u64::from(space.persisted().len());
-        for page in 2..meta.page_count {
+        for page in 2..space.page_count() {
             match (self.reached.contains(&page), space.persisted().contains(page)) {
                 (true, true) => self.report.problem(format!("page {page} is in use and listed as free")),
                 (false, false) => self.report.problem(format!("page {page} is neither in use nor free")),

@@ -168,6 +168,20 @@ impl Pager {
         self.page(id, Expected::Node, bounds).map(Node::new)
     }
 
+    /// A tree page of an old state, which may have no checksum, or which the page may be no part of. So its form is verified
+    /// each time, its checksum never, and neither tells others anything. Nobody writes to it meanwhile.
+    pub(crate) fn node_of_old(&self, id: PageId, bounds: Bounds) -> Result<Node<'_>> {
+        if id.0 >= bounds.page_count {
+            return Err(corrupted(id, "a page number lies beyond the end of the file"));
+        }
+        self.verify_bytes(id, bounds, false).map_err(|reason| corrupted(id, reason))?;
+        let page = self.bytes(id, 1);
+        match page::kind_of(page) {
+            Some(PageKind::Leaf | PageKind::Branch) => Ok(Node::new(page)),
+            _ => Err(corrupted(id, "it is not a tree page")),
+        }
+    }
+
     /// Starts loading the part of a page that searching it touches first.
     #[inline]
     pub(crate) fn prefetch(&self, id: PageId, bounds: Bounds) {

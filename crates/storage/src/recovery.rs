@@ -11,8 +11,8 @@ use crate::log::record::Operations;
 use crate::meta::{Meta, MetaFault};
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
-use crate::shared::Root;
-use crate::space::Space;
+use crate::shared::{Pin, Root};
+use crate::space::{Freed, Space};
 use crate::txn::WriteTxn;
 use crate::workspace::Workspace;
 use crate::{Durability, Error, FORMAT_VERSION, Result, walk};
@@ -128,16 +128,19 @@ impl Core {
         self.shared.raise_visible(root.txn);
         self.shared.set_steady(meta.txn);
         let mut space = Space::load(&self.pager, &meta)?;
-        space.set_policy(self.free_space);
-        let snapshots = self.snapshots_that_live(meta.txn);
+        let newest = root.txn.max(meta.txn);
+        let pins = self.pins_that_live(newest);
+        let mut freed = Vec::new();
         if root.txn > meta.txn {
             let page_count = root.page_count.max(meta.page_count);
             let bounds = Bounds { page_count, newest: root.txn, steady: meta.txn };
             let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.catalog, &root.catalog)?;
-            space.adopt(root.txn, page_count, &difference.live, &difference.freed, &snapshots);
-        } else if snapshots.iter().any(|&pin| pin < meta.txn) {
-            space.adopt(meta.txn, meta.page_count, &[], &[], &snapshots);
+            space.adopt(page_count, &difference.live);
+            freed = difference.freed;
         }
+        self.hold_back(&mut space, pins);
+        space.commit(newest, &freed);
+        space.set_policy(self.free_space);
         // Bug: a handover forgot that the file was to be cut off. Consequence: it kept its length until it was closed, or
         // as much was free at its end once more. Fix: the lock file remembers.
         if self.shared.is_cut_pending() {
@@ -150,16 +153,51 @@ impl Core {
         Ok(())
     }
 
-    /// The transactions that live snapshots see; some may be older than `steady`, but not only because their
-    /// processes died.
-    fn snapshots_that_live(&self, steady: TxnId) -> Vec<TxnId> {
-        let mut snapshots = Vec::new();
-        self.shared.pinned(&mut snapshots);
-        if snapshots.iter().any(|&pin| pin < steady) && self.shared.release_dead_readers() {
-            snapshots.clear();
-            self.shared.pinned(&mut snapshots);
+    /// What live snapshots pin of states before `newest`, the newest first, and not only because their processes died.
+    fn pins_that_live(&self, newest: TxnId) -> Vec<Pin> {
+        let older = || {
+            let mut pins = self.shared.pins();
+            // Nothing is older than the state before the first transaction: who pins that has yet to choose a state.
+            pins.retain(|pin| TxnId(0) < pin.txn && pin.txn < newest);
+            pins
+        };
+        let mut pins = older();
+        if !pins.is_empty() && self.shared.release_dead_readers() {
+            pins = older();
         }
-        snapshots
+        pins.sort_unstable_by_key(|pin| std::cmp::Reverse(pin.txn));
+        pins
+    }
+
+    /// Has those of the idle pages wait that snapshots see, and no others.
+    ///
+    /// Bug: all of them waited while a snapshot older than the steady point lived. Consequence: each time the writing changed
+    /// hands, be it because a writer was killed, the next one could take nothing but new pages, and the file grew by what
+    /// it wrote for as long as there was always some snapshot. Fix: pins say which root they are of, and what that reaches
+    /// is what waits.
+    fn hold_back(&self, space: &mut Space, pins: Vec<Pin>) {
+        let mut idle = space.idle().clone();
+        // The newest of the pins that do not say what they see, or cannot be asked.
+        let mut unsure = None;
+        let mut held: Vec<(TxnId, Vec<Freed>)> = Vec::new();
+        for pin in pins {
+            let mut seen = Vec::new();
+            let asked =
+                pin.root.map(|root| walk::take_seen(&self.pager, &root, space.page_count(), &mut idle, &mut seen));
+            if !matches!(asked, Some(Ok(()))) {
+                unsure.get_or_insert(pin.txn);
+            }
+            held.push((pin.txn, seen));
+        }
+        if let Some(unsure) = unsure {
+            // It may see whatever is left, and what older ones see.
+            let rest = idle.runs().map(|(page, pages)| Freed { page: PageId(page), pages, birth: TxnId(0) });
+            held.push((unsure, rest.collect()));
+            held.iter_mut().for_each(|(pin, _)| *pin = (*pin).max(unsure));
+        }
+        for (pin, runs) in held.into_iter().rev() {
+            space.hold_back(pin.next(), runs);
+        }
     }
 }
 

@@ -22,6 +22,9 @@
 //! - Who looks at what another snapshot sees (`pin_beside`) pins the same in a slot behind it, and then finds the other
 //!   settled. The writer looks at the slots in their order, and after each whether there are more: when it finds the other
 //!   gone, it has yet to come to the pin behind it.
+//! - A pin says which root it is of (`ReaderSlot::note`), for who takes over the writing and has to know what the snapshot
+//!   sees. The pin of a steady point says so only once its free map is not looked at any more: until then it is taken to see
+//!   whatever is free.
 //! - `writer`: 0, or the process slot + 1 of the holder, with a bit for sleepers.
 //! - Process slots: a process holds an open-file-description lock on the byte that goes with its slot; the kernel lets
 //!   it go with the process, which is how the others know. Slots change hands under the gate, a lock on byte 0.
@@ -126,20 +129,27 @@ struct ReaderSlot {
     thread: AtomicU32,
     /// By [`now_ms`].
     since_ms: AtomicU64,
-    /// The root that is pinned, for [`Shared::pin_beside`]: the catalogue's page, and 32 bits of the transaction.
+    /// The root that is pinned, for [`Shared::pins`] and [`Shared::pin_beside`]: the catalogue's page, and 32 bits of the
+    /// transaction.
     root: AtomicU64,
     /// Its page count, the catalogue's depth, and 24 bits of the transaction.
     shape: AtomicU64,
 }
 
 impl ReaderSlot {
-    /// Says which root is about to be pinned. Only its owner calls this.
+    /// Says which root is about to be pinned, or is. Only its owner calls this. Released: who finds it here comes after
+    /// whatever its owner did before.
     #[inline]
     fn note(&self, root: &Root) {
         let (catalog, txn) = (&root.catalog, root.txn.0);
-        self.root.store(u64::from(catalog.root.0) | txn << 32, Ordering::Relaxed);
+        self.root.store(u64::from(catalog.root.0) | txn << 32, Ordering::Release);
         let shape = u64::from(root.page_count) | u64::from(catalog.depth & 0xff) << 32 | txn << 40;
-        self.shape.store(shape, Ordering::Relaxed);
+        self.shape.store(shape, Ordering::Release);
+    }
+
+    /// Does not say which root of a transaction is about to be pinned. Only its owner calls this.
+    fn note_none(&self, txn: TxnId) {
+        self.root.store(!txn.0 << 32, Ordering::Release);
     }
 
     /// The root of a transaction, as far as walking it takes, if it is what the slot has.
@@ -241,6 +251,15 @@ pub struct ReaderInfo {
     /// Bytes of pages that the newest state does not need any more and this snapshot does. Known to the process that
     /// wrote last, while none of its transactions is active; [`crate::Database::bytes_held`] finds it out for any other.
     pub bytes_held: Option<u64>,
+}
+
+/// What somebody has pinned, as who takes over the writing finds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pin {
+    pub(crate) txn: TxnId,
+    /// As far as walking it takes. The pin may have come too late for it, so that its pages may be anything by now. `None`
+    /// if the slot does not say which it is, or not any more.
+    pub(crate) root: Option<Root>,
 }
 
 /// Names a reader slot.

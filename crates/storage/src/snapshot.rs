@@ -155,9 +155,9 @@ impl<'db> Snapshot<'db> {
         Self::take(owner, |core, place| core.shared.pin(place.hint, place.thread, core.weak_reads))
     }
 
-    /// The last steady point, which no crash takes back, with its meta page. What that refers to, the free map among it,
-    /// stays as long as the snapshot.
-    pub(crate) fn steady(handle: &'db Handle) -> Result<(Self, Meta)> {
+    /// The last steady point, which no crash takes back, with its meta page, and what `read` makes of its free map, which
+    /// stays only until then.
+    pub(crate) fn steady<T>(handle: &'db Handle, read: impl FnOnce(&Meta) -> T) -> Result<(Self, Meta, T)> {
         let mut meta = Meta::default();
         let snapshot = Self::take(Owner::Borrowed(handle), |core, place| {
             core.shared.pin_steady(place.hint, place.thread, |steady| {
@@ -167,7 +167,9 @@ impl<'db> Snapshot<'db> {
                 Ok(Root::of(&meta))
             })
         })?;
-        Ok((snapshot, meta))
+        let read = read(&meta);
+        snapshot.core().shared.let_go_of_map(snapshot.reader, &snapshot.root);
+        Ok((snapshot, meta, read))
     }
 
     /// What another live snapshot sees, as far as walking it takes; `None` if that is gone by now, or no slot is free.

@@ -17,7 +17,8 @@
 //! on how much is free.
 //!
 //! Between steady points nothing is written. When the writer's lock goes to another process, the state is derived
-//! from the last steady point and the pages that are newer than it (`handover`).
+//! from the last steady point and the pages that are newer than it, and from what the snapshots that live reach of its free
+//! pages (`Core::take_over`).
 //!
 //! What becomes of free pages at the file's end is in `tail`.
 //!
@@ -290,7 +291,7 @@ impl Space {
         self.born_pages
     }
 
-    /// Sets the order in which free pages are taken, before any are.
+    /// Sets the order in which free pages are taken, before any are, and when it is known which of them may be.
     pub(crate) fn set_policy(&mut self, policy: FreeSpace) {
         debug_assert_eq!(self.ready.len(), 0);
         self.policy = policy;
@@ -847,48 +848,37 @@ impl Space {
         }
     }
 
-    /// Takes over from another process: `live` are the runs newer than the steady point that the newest state or
-    /// the free map uses, `freed` those of the steady point that it does not use any more; `snapshots` are the
-    /// transactions that live snapshots see.
-    pub(crate) fn adopt(
-        &mut self,
-        txn: TxnId,
-        page_count: u32,
-        live: &[(PageId, u32)],
-        freed: &[Freed],
-        snapshots: &[TxnId],
-    ) {
+    /// Takes over from another process, whose newest state has so many pages: `live` are the runs newer than the steady
+    /// point that it or the free map uses.
+    pub(crate) fn adopt(&mut self, page_count: u32, live: &[(PageId, u32)]) {
         let before = self.page_count;
         self.page_count = page_count;
-        let mut used = PageSet::default();
+        (before..page_count).for_each(|page| _ = self.unbacked.insert(page));
         for &(page, pages) in live {
-            for page in page.0..page.0 + pages {
-                used.insert(page);
-            }
+            (page.0..page.0 + pages).for_each(|page| _ = self.unbacked.remove(page));
             self.born.insert(page.0);
             self.born_pages += u64::from(pages);
             self.born_listed.insert(page.0);
             self.born_list.push(page);
         }
-        // A page that was free, or came into being since, may be seen by a snapshot in between, and by one that is
-        // older than the steady point; nothing tells which. So what is not in use waits for all of either.
-        let older = snapshots.iter().any(|&pin| pin < self.steady);
-        let between = snapshots.iter().any(|&pin| pin > self.steady && pin < txn);
-        let (birth, freed_by) = match (older, between) {
-            (false, _) => (self.steady.next(), txn),
-            (true, false) => (TxnId(0), self.steady),
-            (true, true) => (TxnId(0), txn),
-        };
-        let mut idle = self.persisted.clone();
-        (before..page_count).for_each(|page| _ = idle.insert(page));
-        used.iter().for_each(|page| _ = idle.remove(page));
-        self.pending_pages += u64::from(idle.len());
-        let idle: Vec<Freed> = idle.runs().map(|(page, pages)| Freed { page: PageId(page), pages, birth }).collect();
-        self.unbacked = PageSet::default();
-        if !idle.is_empty() {
-            self.pending.push_back(Pending { txn: freed_by, blocker: None, unbacked: true, runs: idle });
+    }
+
+    /// What a newer state than the steady point's, or that itself, does not use; before any of it is taken.
+    pub(crate) fn idle(&self) -> &PageSet {
+        &self.unbacked
+    }
+
+    /// Has free pages wait as if `txn` had freed them: for those who pin a state before it that is not older than the page.
+    /// To be called for one transaction after the other.
+    pub(crate) fn hold_back(&mut self, txn: TxnId, runs: Vec<Freed>) {
+        debug_assert!(self.pending.back().is_none_or(|group| group.txn <= txn));
+        for run in &runs {
+            (run.page.0..run.page.0 + run.pages).for_each(|page| _ = self.unbacked.remove(page));
+            self.pending_pages += u64::from(run.pages);
         }
-        self.commit(txn, freed);
+        if !runs.is_empty() {
+            self.pending.push_back(Pending { txn, blocker: None, unbacked: true, runs });
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::node::{Node, Payload};
 use crate::page::{PageId, TxnId};
 use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
+use crate::shared::Root;
 use crate::space::Freed;
 use crate::tree::{Tree, large_pages};
 use crate::{Error, Result};
@@ -120,6 +121,8 @@ struct Reach<'a> {
     pager: &'a Pager,
     bounds: Bounds,
     runs_left: u32,
+    /// The state may be an old one: see [`Pager::node_of_old`].
+    old: bool,
     /// Told of each run, and whether it is a page that is read to go on; says whether to.
     visit: &'a mut dyn FnMut(PageId, u32, bool) -> bool,
 }
@@ -140,7 +143,10 @@ impl Reach<'_> {
         if !self.visit(id, 1, levels > 1 || large || catalog)? {
             return Ok(());
         }
-        let node = self.pager.node(id, self.bounds)?;
+        let node = match self.old {
+            false => self.pager.node(id, self.bounds)?,
+            true => self.pager.node_of_old(id, self.bounds)?,
+        };
         if u32::from(node.level()) + 1 != levels {
             return Err(Error::Corrupted { page: id, reason: "it is at another level than its tree says" });
         }
@@ -164,20 +170,58 @@ impl Reach<'_> {
 /// How many pages a state reaches that a newer one does not; both are pinned. A page that both reach is the same, since
 /// none is written anew while somebody sees it, and so is everything below it: the cost is that of the changes in between.
 pub(crate) fn pages_gone(pager: &Pager, old: (Bounds, Tree), new: (Bounds, Tree)) -> Result<u64> {
-    let reach = |(bounds, catalog): (Bounds, Tree), visit: &mut dyn FnMut(PageId, u32, bool) -> bool| {
-        let mut reach = Reach { pager, bounds, runs_left: bounds.page_count, visit };
+    let reach = |(bounds, catalog): (Bounds, Tree), old, visit: &mut dyn FnMut(PageId, u32, bool) -> bool| {
+        let mut reach = Reach { pager, bounds, runs_left: bounds.page_count, old, visit };
         if catalog.depth > 0 { reach.page(catalog.root, catalog.depth, false, true) } else { Ok(()) }
     };
     let mut newest = PageSet::default();
-    reach(new, &mut |page, pages, read| {
+    reach(new, false, &mut |page, pages, read| {
         (page.0..page.0 + pages).for_each(|page| _ = newest.insert(page));
         !read || pager.birth_and_pages(page).0 > old.0.newest
     })?;
     let mut gone = 0;
-    reach(old, &mut |page, pages, _| {
+    reach(old, true, &mut |page, pages, _| {
         let only_old = !newest.contains(page.0);
         gone += if only_old { u64::from(pages) } else { 0 };
         only_old
     })?;
     Ok(gone)
+}
+
+/// Takes the runs that a pinned state reaches out of the free pages `idle` of a newer state, and adds them to `seen`. What
+/// the pinned state reaches and is not among them is in use still, or was taken out for a newer pin; and so is everything
+/// below it. So the cost is that of what is found, and of leaves that tell of no other pages the header alone is read.
+///
+/// If the pin came too late, some of what it reaches may have been written anew: by a transaction after the pinned one, which
+/// its header tells. So what is found is right, or there is an error, as there is for damage. Whoever calls this keeps
+/// everybody from writing.
+pub(crate) fn take_seen(
+    pager: &Pager,
+    pinned: &Root,
+    page_count: u32,
+    idle: &mut PageSet,
+    seen: &mut Vec<Freed>,
+) -> Result<()> {
+    let mut torn = None;
+    let visit = &mut |page: PageId, pages: u32, _: bool| {
+        let run = page.0..page.0 + pages;
+        if !idle.contains(page.0) {
+            return false;
+        }
+        if !run.clone().all(|page| idle.contains(page)) {
+            torn = Some(page);
+            return false;
+        }
+        run.for_each(|page| _ = idle.remove(page));
+        let (birth, _) = pager.birth_and_pages(page);
+        seen.push(Freed { page, pages, birth: birth.min(pinned.txn) });
+        true
+    };
+    let bounds = Bounds { page_count, newest: pinned.txn, steady: TxnId(0) };
+    let mut reach = Reach { pager, bounds, runs_left: page_count, old: true, visit };
+    if pinned.catalog.depth > 0 {
+        reach.page(pinned.catalog.root, pinned.catalog.depth, false, true)?;
+    }
+    let torn = torn.map(|page| Error::Corrupted { page, reason: "part of its run is in use by others" });
+    torn.map_or(Ok(()), Err)
 }

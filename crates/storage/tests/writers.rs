@@ -294,6 +294,78 @@ fn a_snapshot_older_than_the_steady_point_survives_a_handover() {
     }
 }
 
+/// What the ledger's newest state, an old one and the copies that commits make of pages need at most.
+const LEDGER_PAGES_MAX: u64 = 110;
+
+/// Bug: whoever took over the writing let all free pages wait while a snapshot older than the steady point lived, since
+/// nothing told which of them it sees. Consequence: each handover beside a snapshot, be it between processes that take turns
+/// or after a writer was killed, made the file longer by what was written, without bound. Fix: what the snapshot reaches
+/// waits, and nothing else.
+#[test]
+fn the_file_does_not_grow_with_the_handovers_beside_a_snapshot() {
+    for (name, durability) in MODES {
+        for syncs in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (a, b) = (open(dir.path(), durability), open(dir.path(), durability));
+            for _ in 0..5 {
+                commit_next(&a).unwrap();
+            }
+            let stuck = a.read().unwrap();
+            // Another comes and goes, and there is always one.
+            let mut passing = (b.read().unwrap(), 5);
+            for turn in 0..60 {
+                commit_next(&b).unwrap();
+                commit_next(&b).unwrap();
+                if syncs {
+                    b.sync().unwrap();
+                }
+                if turn % 4 == 0 {
+                    assert_eq!(verify(&passing.0), passing.1);
+                    passing = (b.read().unwrap(), 5 + 3 * turn + 2);
+                }
+                commit_next(&a).unwrap();
+                assert_eq!(verify(&stuck), 5, "{name}, turn {turn}");
+            }
+            let pages = a.stat().unwrap().pages;
+            assert!(pages <= LEDGER_PAGES_MAX, "{name}, {syncs}: {pages} pages");
+            assert_eq!(verify(&passing.0), passing.1);
+            assert_clean(&a);
+        }
+    }
+}
+
+/// As above, with writers that are killed, some of them within a transaction.
+#[test]
+fn the_file_does_not_grow_with_the_killed_writers_beside_a_snapshot() {
+    for (name, durability) in MODES {
+        let dir = tempfile::tempdir().unwrap();
+        let db = open(dir.path(), durability);
+        for _ in 0..5 {
+            commit_next(&db).unwrap();
+        }
+        let stuck = db.read().unwrap();
+        let mut state = 5;
+        for round in 0..12 {
+            let mut writer = Child::start(&format!("obey {name}"), dir.path());
+            assert_eq!(writer.hear(), "open");
+            for _ in 0..3 {
+                state += 1;
+                assert_eq!(writer.ask("commit"), state.to_string());
+            }
+            if round % 2 == 0 {
+                writer.ask("begin");
+            }
+            writer.kill();
+            state += 1;
+            assert_eq!(commit_next(&db).unwrap(), state);
+            assert_eq!(verify(&stuck), 5, "{name}, round {round}");
+        }
+        let pages = db.stat().unwrap().pages;
+        assert!(pages <= LEDGER_PAGES_MAX, "{name}: {pages} pages");
+        assert_clean(&db);
+    }
+}
+
 #[test]
 fn two_handles_of_one_process_see_each_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -397,6 +469,7 @@ fn kill_writers(name: &str, durability: Durability, stays: bool, rounds: u64) {
     assert_clean(&db);
     let pages = db.stat().unwrap().pages;
     println!("{name}, a handle stays: {stays}: {state} commits, {pages} pages");
+    assert!(pages <= LEDGER_PAGES_MAX, "{name}: {pages} pages");
 }
 
 #[test]

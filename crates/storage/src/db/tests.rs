@@ -314,3 +314,90 @@ fn a_reader_that_dies_does_not_keep_the_file_as_long_as_it_is_while_somebody_wri
     assert!(db.check().unwrap().is_clean());
     std::mem::forget((dying, snapshot));
 }
+
+/// Who looks at the free map of a steady point finds it whole, though what is taken over meanwhile no longer uses it: the
+/// snapshot alone does not tell that somebody reads the map.
+#[test]
+fn the_free_map_of_a_steady_point_stays_for_who_reads_it_while_the_writing_changes_hands() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, other) = (open(dir.path()), open(dir.path()));
+    let write = |db: &Database, name: &str, keys: u32, value: u8| {
+        let mut txn = db.write().unwrap();
+        let table = txn.create_table(name, TableKind::Plain).unwrap();
+        for key in 0..keys {
+            txn.put(&table, &key.wrapping_mul(0x9e37_79b9).to_be_bytes(), &[value; 900]).unwrap();
+        }
+        txn.commit().unwrap();
+    };
+    // Takes all pages that are free, and makes a steady point that has them free again.
+    let churn = |db: &Database| {
+        write(db, "passing", 20_000, 0);
+        let mut txn = db.write().unwrap();
+        let table = txn.table("passing").unwrap();
+        txn.drop_table(&table).unwrap();
+        txn.commit().unwrap();
+        db.sync().unwrap();
+    };
+    // More changes than the meta page lists: the free map has pages of its own.
+    for value in 0..2 {
+        write(&db, "table", 6000, value);
+        db.sync().unwrap();
+    }
+    let free = |core: &Core, meta: &Meta| {
+        let space = crate::space::Space::load(&core.pager, meta).unwrap();
+        (space.map_runs(), space.persisted().iter().collect::<Vec<_>>())
+    };
+    let core = &db.0.core;
+    let (snapshot, meta, (before, after)) = Snapshot::steady(&db.0, |meta| {
+        let before = free(core, meta);
+        for handle in [&other, &db, &other] {
+            churn(handle);
+        }
+        (before, free(core, meta))
+    })
+    .unwrap();
+    assert!(before == after && before.1.len() > 1000, "{:?}, {:?}", before.0, after.0);
+    // Its catalogue stays for as long as the snapshot does; the map was let go of.
+    for handle in [&db, &other, &db] {
+        churn(handle);
+    }
+    let view = snapshot.view(&snapshot.table("table").unwrap()).unwrap();
+    let values: Vec<u8> = view.range(..).unwrap().map(|entry| entry.unwrap().1[0]).collect();
+    assert!(values == [1; 6000] && snapshot.txn() == meta.txn);
+    drop(snapshot);
+    assert!(db.check().unwrap().is_clean());
+}
+
+/// A handover cannot ask a snapshot with a damaged catalogue what it sees. So everything waits for it, and for older ones
+/// that share pages with it.
+#[test]
+fn a_snapshot_that_cannot_be_asked_what_it_sees_keeps_all_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, other) = (open(dir.path()), open(dir.path()));
+    let txn = |db: &Database, keys: std::ops::Range<u32>, value: u8| {
+        let mut txn = db.write().unwrap();
+        let table = txn.create_table("table", TableKind::Plain).unwrap();
+        keys.for_each(|key| txn.put(&table, &key.to_be_bytes(), &[value; 900]).unwrap());
+        txn.commit().unwrap();
+    };
+    txn(&db, 0..400, 1);
+    let older = db.read().unwrap();
+    txn(&db, 0..200, 2);
+    let newer = db.read().unwrap();
+    let table = newer.table("table").unwrap();
+    let (older_view, newer_view) = (older.view(&table).unwrap(), newer.view(&table).unwrap());
+    txn(&db, 0..400, 3);
+    db.sync().unwrap();
+    db.0.core.pager.page_mut(newer.root().catalog.root)[20] = 0;
+    for turn in 10..20 {
+        txn(&other, 0..400, turn);
+        txn(&db, 0..400, turn);
+        let values =
+            |view: &crate::View<'_>| -> Vec<u8> { view.range(..).unwrap().map(|entry| entry.unwrap().1[0]).collect() };
+        assert!(values(&older_view) == [1; 400], "turn {turn}");
+        assert!(values(&newer_view) == [[2; 200], [1; 200]].concat(), "turn {turn}");
+    }
+    drop((older, newer));
+    txn(&other, 0..400, 0);
+    assert!(db.check().unwrap().is_clean());
+}

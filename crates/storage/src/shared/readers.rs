@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{
-    EVICTED, PARKED, PROCESSES_MAX, ReaderId, ReaderInfo, ReaderSlot, Root, SLOT_IDLE, Shared, UNSETTLED, claim_by,
-    now_ms,
+    EVICTED, PARKED, PROCESSES_MAX, Pin, ReaderId, ReaderInfo, ReaderSlot, Root, SLOT_IDLE, Shared, UNSETTLED,
+    claim_by, now_ms,
 };
 use crate::page::{PageId, TxnId};
 use crate::{Error, Result};
@@ -34,7 +34,8 @@ impl Shared {
         }
     }
 
-    /// Pins the last steady point, which `find` reads from the files, or one that is newer.
+    /// Pins the last steady point, which `find` reads from the files, or one that is newer. Its free map stays, too, until
+    /// [`Self::let_go_of_map`].
     pub(crate) fn pin_steady(
         &self,
         hint: u32,
@@ -56,7 +57,7 @@ impl Shared {
                 Ok(root) => {
                     // Pairs with `steady` before `pinned` in the writer: either it sees the pin, or this sees that the
                     // steady point has been replaced.
-                    slot.note(&root);
+                    slot.note_none(root.txn);
                     slot.txn.swap(UNSETTLED | root.txn.0, Ordering::SeqCst);
                     if self.steady() <= root.txn {
                         slot.txn.store(root.txn.0, Ordering::Release);
@@ -71,6 +72,11 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// From now on a pinned steady point keeps what its catalogue reaches, and not its free map.
+    pub(crate) fn let_go_of_map(&self, id: ReaderId, root: &Root) {
+        self.readers()[id.0 as usize].note(root);
     }
 
     /// Pins what a live snapshot sees, [`Error::Evicted`] if it is gone. [`Error::ReadersFull`] if no slot behind its own
@@ -184,6 +190,17 @@ impl Shared {
 
     /// The transactions that live snapshots see, unsorted.
     pub(crate) fn pinned(&self, out: &mut Vec<TxnId>) {
+        self.each_pinned(|_, txn| out.push(txn));
+    }
+
+    /// What live snapshots see, unsorted.
+    pub(crate) fn pins(&self) -> Vec<Pin> {
+        let mut pins = Vec::new();
+        self.each_pinned(|slot, txn| pins.push(Pin { txn, root: slot.noted(txn) }));
+        pins
+    }
+
+    fn each_pinned(&self, mut visit: impl FnMut(&ReaderSlot, TxnId)) {
         let used = || self.header().readers_used.load(Ordering::SeqCst) as usize;
         for (index, slot) in self.readers().iter().enumerate() {
             // After each slot anew: see the module's head.
@@ -192,7 +209,7 @@ impl Shared {
             }
             let txn = slot.txn.load(Ordering::SeqCst);
             if txn < EVICTED {
-                out.push(TxnId(txn & !(PARKED | UNSETTLED)));
+                visit(slot, TxnId(txn & !(PARKED | UNSETTLED)));
             }
         }
     }

@@ -261,8 +261,14 @@ fn what_another_snapshot_sees_is_pinned_behind_it_or_not_at_all() {
         assert_eq!(pins(), 1);
         Ok(a.root())
     };
-    let (steady, _) = a.pin_steady(0, 1, find).unwrap();
+    let (steady, root) = a.pin_steady(0, 1, find).unwrap();
     assert_eq!(steady.0, 0);
+    // Who still looks at the free map does not say which root it has pinned.
+    assert!(a.pins().iter().all(|pin| pin.txn == root.txn && pin.root.is_none()));
+    assert!(matches!(b.pin_beside(&reader, 2), Err(Error::Evicted { .. })));
+    a.let_go_of_map(steady, &root);
+    let pins = a.pins();
+    assert!(pins.len() == 1 && pins[0].root.is_some_and(|noted| noted.catalog.root == root.catalog.root));
     let (beside, root) = b.pin_beside(&reader, 2).unwrap();
     assert_eq!(root.page_count, 1000);
     b.unpin(beside);
