@@ -15,11 +15,11 @@ use crate::{Error, Result};
 
 /// What a thread knows of itself as a reader.
 #[derive(Clone, Copy)]
-struct Place {
+pub(crate) struct Place {
     /// The reader slot it used last: a hint, right for whichever database it was.
-    hint: u32,
+    pub(crate) hint: u32,
     /// As the operating system numbers it; 0 until it has asked.
-    thread: u32,
+    pub(crate) thread: u32,
 }
 
 thread_local! {
@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-enum Owner<'db> {
+pub(crate) enum Owner<'db> {
     Borrowed(&'db Handle),
     Owned(Arc<Handle>),
     /// It went on to whoever ended the snapshot: see [`Snapshot::into_database`].
@@ -159,7 +159,7 @@ impl<'db> Snapshot<'db> {
     /// stays only until then.
     pub(crate) fn steady<T>(handle: &'db Handle, read: impl FnOnce(&Meta) -> T) -> Result<(Self, Meta, T)> {
         let mut meta = Meta::default();
-        let snapshot = Self::take(Owner::Borrowed(handle), |core, place| {
+        let mut snapshot = Self::take(Owner::Borrowed(handle), |core, place| {
             core.shared.pin_steady(place.hint, place.thread, |steady| {
                 core.pager.disk().refresh()?;
                 // One that is newer is perhaps not on disk yet.
@@ -167,6 +167,8 @@ impl<'db> Snapshot<'db> {
                 Ok(Root::of(&meta))
             })
         })?;
+        // All of it is sealed.
+        snapshot.bounds.steady = meta.txn;
         let read = read(&meta);
         snapshot.core().shared.let_go_of_map(snapshot.reader, &snapshot.root);
         Ok((snapshot, meta, read))
@@ -182,20 +184,21 @@ impl<'db> Snapshot<'db> {
     }
 
     #[inline]
-    fn take(owner: Owner<'db>, pin: impl FnOnce(&Core, Place) -> Result<(ReaderId, Root)>) -> Result<Self> {
+    pub(crate) fn take(owner: Owner<'db>, pin: impl FnOnce(&Core, Place) -> Result<(ReaderId, Root)>) -> Result<Self> {
         let core = &owner.handle().core;
         let place = Place::of_this_thread();
+        // Before the pin: what the pinned state has of this steady point or before was sealed for it. Of a later one, which
+        // might have passed by since, not all of it is.
+        let steady = core.shared.steady();
         let (reader, root) = pin(core, place)?;
         if Shared::hint(reader) != place.hint {
             PLACE.set(Place { hint: Shared::hint(reader), ..place });
         }
-        // Read before any page is: a page this number admits was sealed before it was stored.
-        let steady = core.shared.steady();
         if let Err(e) = core.ensure_mapped(root.page_count) {
             core.shared.unpin(reader);
             return Err(e);
         }
-        let bounds = Bounds { page_count: root.page_count, newest: root.txn, steady };
+        let bounds = Bounds { page_count: root.page_count, newest: root.txn, steady: steady.min(root.txn) };
         Ok(Self { bounds, owner, reader, root, holds_slot: true })
     }
 

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use super::*;
+use crate::snapshot::Owner;
 use crate::{AskSlowReader, ReaderLimits, TableKind, Ticket};
 
 /// No steady point but those that are asked for.
@@ -400,4 +401,32 @@ fn a_snapshot_that_cannot_be_asked_what_it_sees_keeps_all_of_it() {
     drop((older, newer));
     txn(&other, 0..400, 0);
     assert!(db.check().unwrap().is_clean());
+}
+
+/// Bug: a reader learned which pages have checksums after it had pinned its state. Consequence: if a commit and a steady
+/// point passed in between, pages that only the pinned state has, and that were never given a checksum, were taken for damaged
+/// by another process than the writer's. Fix: it learns that before.
+#[test]
+fn a_steady_point_that_passes_a_reader_by_makes_it_find_no_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, other) = (open(dir.path()), open(dir.path()));
+    let write = |value: u8| {
+        let mut txn = db.write().unwrap();
+        let table = txn.create_table("table", TableKind::Plain).unwrap();
+        (0..400_u32).for_each(|key| txn.put(&table, &key.to_be_bytes(), &[value; 900]).unwrap());
+        txn.commit().unwrap();
+    };
+    write(1);
+    db.sync().unwrap();
+    write(2);
+    let snapshot = Snapshot::take(Owner::Borrowed(&other.0), |core, place| {
+        let pinned = core.shared.pin(place.hint, place.thread, true)?;
+        write(3);
+        db.sync()?;
+        Ok(pinned)
+    })
+    .unwrap();
+    let view = snapshot.view(&snapshot.table("table").unwrap()).unwrap();
+    let values: Vec<u8> = view.range(..).unwrap().map(|entry| entry.unwrap().1[0]).collect();
+    assert!(values == [2; 400]);
 }
