@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::catalog::{Description, Table};
+use crate::catalog::{Description, Table, TableKind};
 use crate::db::{Core, Database, Handle};
 use crate::meta::Meta;
-use crate::page::TxnId;
+use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
 use crate::shared::{ReaderId, ReaderInfo, Root, Shared};
 use crate::tree::Tree;
@@ -109,6 +110,17 @@ pub struct OpenTable {
     opening: u64,
     txn: TxnId,
     tree: Tree,
+    last: LastLeaf,
+}
+
+/// The leaf of the tree that was looked into last, by whichever thread; [`PageId::NONE`] at first.
+#[derive(Debug, Default)]
+struct LastLeaf(AtomicU32);
+
+impl Clone for LastLeaf {
+    fn clone(&self) -> Self {
+        Self(AtomicU32::new(self.0.load(Relaxed)))
+    }
 }
 
 impl OpenTable {
@@ -288,14 +300,15 @@ impl<'db> Snapshot<'db> {
     /// Finds a table once, for many looks at it: handles are shared, and what they remember is what their last user
     /// found.
     pub fn open(&self, table: &Table) -> Result<OpenTable> {
-        Ok(OpenTable { table: table.clone(), opening: self.core().opening, txn: self.txn(), tree: self.tree(table)? })
+        let (opening, txn, tree) = (self.core().opening, self.txn(), self.tree(table)?);
+        Ok(OpenTable { table: table.clone(), opening, txn, tree, last: LastLeaf::default() })
     }
 
     /// Finds a table in this state that was found in another one before; `open` stays as it was if that fails.
     #[inline]
     pub fn reopen(&self, open: &mut OpenTable) -> Result<()> {
         open.tree = self.tree(&open.table)?;
-        (open.opening, open.txn) = (self.core().opening, self.txn());
+        (open.opening, open.txn, open.last) = (self.core().opening, self.txn(), LastLeaf::default());
         Ok(())
     }
 
@@ -317,7 +330,26 @@ impl<'db> Snapshot<'db> {
     #[inline]
     pub fn get_open(&self, open: &OpenTable, key: &[u8]) -> Result<Option<&[u8]>> {
         self.expect_found(open);
-        view::get(&self.core().pager, self.bounds, &open.tree, &open.table, key)
+        open.table.expect_kind(&[TableKind::Plain, TableKind::Integer], "get")?;
+        let pager = &self.core().pager;
+        let (leaf, payload) = open.tree.get_from(pager, self.bounds, key)?;
+        open.last.0.store(leaf.0, Relaxed);
+        payload.map(|payload| view::value_bytes(pager, self.bounds, payload)).transpose()
+    }
+
+    /// As [`Snapshot::get_open`], for a key that was most likely asked for just now: looks first where the last one was.
+    ///
+    /// # Panics
+    /// As [`Snapshot::view_open`].
+    pub fn get_again(&self, open: &OpenTable, key: &[u8]) -> Result<Option<&[u8]>> {
+        self.expect_found(open);
+        let leaf = PageId(open.last.0.load(Relaxed));
+        if leaf != PageId::NONE
+            && let Some(value) = view::get_in(&self.core().pager, self.bounds, leaf, key)?
+        {
+            return Ok(Some(value));
+        }
+        self.get_open(open, key)
     }
 
     #[inline]

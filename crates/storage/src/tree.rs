@@ -113,17 +113,18 @@ impl Tree {
 
     /// The leaf that covers a key.
     #[inline]
-    fn leaf<'p>(&self, pager: &'p Pager, bounds: Bounds, key: &[u8]) -> Result<Node<'p>> {
-        let mut node = pager.node(self.root, bounds)?;
+    fn leaf<'p>(&self, pager: &'p Pager, bounds: Bounds, key: &[u8]) -> Result<(PageId, Node<'p>)> {
+        let mut id = self.root;
+        let mut node = pager.node(id, bounds)?;
         let mut levels = self.depth;
         while !node.is_leaf() {
-            let child = node.child(node.child_index(key));
-            pager.prefetch(child, bounds);
-            levels = below(levels, child)?;
-            node = pager.node(child, bounds)?;
+            id = node.child(node.child_index(key));
+            pager.prefetch(id, bounds);
+            levels = below(levels, id)?;
+            node = pager.node(id, bounds)?;
         }
         self.at_bottom(levels)?;
-        Ok(node)
+        Ok((id, node))
     }
 
     /// A path that ends above or below where leaves are has gone through pages of another tree.
@@ -138,11 +139,22 @@ impl Tree {
     /// The payload under a key.
     #[inline]
     pub(crate) fn get<'p>(&self, pager: &'p Pager, bounds: Bounds, key: &[u8]) -> Result<Option<Payload<'p>>> {
+        Ok(self.get_from(pager, bounds, key)?.1)
+    }
+
+    /// The payload under a key, and the leaf where it is or would be: [`PageId::NONE`] in an empty tree.
+    #[inline]
+    pub(crate) fn get_from<'p>(
+        &self,
+        pager: &'p Pager,
+        bounds: Bounds,
+        key: &[u8],
+    ) -> Result<(PageId, Option<Payload<'p>>)> {
         if self.depth == 0 {
-            return Ok(None);
+            return Ok((PageId::NONE, None));
         }
-        let leaf = self.leaf(pager, bounds, key)?;
-        Ok(leaf.search(key).ok().map(|index| leaf.payload(index)))
+        let (id, leaf) = self.leaf(pager, bounds, key)?;
+        Ok((id, leaf.search(key).ok().map(|index| leaf.payload(index))))
     }
 
     /// How many entries have a smaller key (or, `inclusive`, one that is not greater).

@@ -9,6 +9,7 @@ use crate::catalog::{Table, TableKind};
 use crate::composite;
 use crate::cursor::{Cursor, RawCursor};
 use crate::node::Payload;
+use crate::page::PageId;
 use crate::pager::{Bounds, Pager};
 use crate::tree::Tree;
 use crate::{Error, Result};
@@ -208,6 +209,16 @@ pub(crate) fn get<'a>(
     match tree.get(pager, bounds, key)? {
         None => Ok(None),
         Some(payload) => value_bytes(pager, bounds, payload).map(Some),
+    }
+}
+
+/// The value of a key that is in a leaf of the tree. If it is not, that tells nothing.
+#[inline]
+pub(crate) fn get_in<'a>(pager: &'a Pager, bounds: Bounds, leaf: PageId, key: &[u8]) -> Result<Option<&'a [u8]>> {
+    let node = pager.node(leaf, bounds)?;
+    match node.search(key) {
+        Ok(index) => value_bytes(pager, bounds, node.payload(index)).map(Some),
+        Err(_) => Ok(None),
     }
 }
 

@@ -433,3 +433,38 @@ fn what_snapshots_hold_back_can_be_asked_while_they_come_and_go() {
     assert!(found.load(Ordering::Relaxed) > 1, "{gone:?} were gone");
     assert_clean(&db);
 }
+
+#[test]
+fn what_is_asked_for_again_is_what_was_found_or_what_would_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path(), &Options::new().durability(Durability::NoSync)).unwrap();
+    let key = |number: u64| (number * 2).to_be_bytes();
+    let write = |numbers: &mut dyn Iterator<Item = u64>, bytes: usize| {
+        let mut txn = db.write().unwrap();
+        let table = txn.create_table("table", TableKind::Plain).unwrap();
+        numbers.for_each(|number| txn.put(&table, &key(number), &vec![number as u8; bytes]).unwrap());
+        txn.commit().unwrap();
+    };
+    write(&mut std::iter::empty(), 0);
+    let empty = db.read().unwrap();
+    let mut open = empty.open(&empty.table("table").unwrap()).unwrap();
+    assert!(empty.get_again(&open, &key(1)).unwrap().is_none());
+    // Some in leaves, some in pages of their own.
+    for (state, bytes) in [(1, 100), (2, 90), (3, 3000)] {
+        write(&mut (0..3000).filter(|number| number % state == 0), bytes);
+        let snapshot = db.read().unwrap();
+        snapshot.reopen(&mut open).unwrap();
+        let view = snapshot.view(&snapshot.table("table").unwrap()).unwrap();
+        let mut random = 42_u64;
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            // Every other is not there, nor are some at either end.
+            let key = (random >> 33).wrapping_rem(6010).to_be_bytes();
+            let expected = view.get(&key).unwrap().map(<[u8]>::to_vec);
+            if random >> 32 & 1 == 0 {
+                assert_eq!(snapshot.get_open(&open, &key).unwrap(), expected.as_deref());
+            }
+            assert_eq!(snapshot.get_again(&open, &key).unwrap(), expected.as_deref());
+        }
+    }
+}

@@ -593,7 +593,8 @@ impl Transaction for LocalTransaction {
             None => {
                 self.open(space.id)?;
                 self.read_point(space, key, ColumnSet::NONE);
-                let row = self.stored(space.id, key)?.ok_or_else(missing)?;
+                // Whoever changes a row has mostly just read it.
+                let row = self.snapshot.get_again(self.opened(space.id)?, key)?.ok_or_else(missing)?;
                 let (image, made_of) = (Some(patch_one(&*patch, row)?), Some(StoredAt::new(self.sees(), row)));
                 Write::Patch(Patched { patches: SmallVec::from_iter([patch]), adds, image, made_of })
             }
