@@ -40,10 +40,10 @@ pub enum State {
     SumBigint(i128, bool),
     /// `avg` of integers: sum and count.
     AvgInt(i128, i64),
-    /// `sum` of numeric: the sum, and whether there was a value.
-    SumNumeric(Numeric, bool),
-    /// `avg` of numeric: sum and count.
-    AvgNumeric(Numeric, i64),
+    /// `sum` of numeric: the sum, and the most digits after the point that a value had. The sum may have lost zeros there on the way.
+    SumNumeric(Numeric, Option<u8>),
+    /// `avg` of numeric: sum, digits after the point as above, and count.
+    AvgNumeric(Numeric, u8, i64),
     /// `sum` of double precision.
     SumFloat(Option<f64>),
     /// `sum` of real, rounded to one at each step.
@@ -191,12 +191,13 @@ impl State {
                 *sum += i128::from(*value);
                 *count += 1;
             }
-            (Self::SumNumeric(sum, any), Datum::Numeric(value)) => {
+            (Self::SumNumeric(sum, scale), Datum::Numeric(value)) => {
                 *sum = sum.add(*value)?;
-                *any = true;
+                *scale = (*scale).max(Some(value.scale()));
             }
-            (Self::AvgNumeric(sum, count), Datum::Numeric(value)) => {
+            (Self::AvgNumeric(sum, scale, count), Datum::Numeric(value)) => {
                 *sum = sum.add(*value)?;
+                *scale = (*scale).max(value.scale());
                 *count += 1;
             }
             (Self::SumFloat(sum), Datum::Float(value)) => {
@@ -288,12 +289,12 @@ impl State {
         Ok(match self {
             Self::CountRows(count) | Self::Count(count) => Datum::Int(*count),
             Self::SumInt(sum) | Self::BitAnd(sum) | Self::BitOr(sum) | Self::BitXor(sum) => int(sum),
-            Self::SumBigint(_, false) | Self::SumNumeric(_, false) => Datum::Null,
-            Self::AvgInt(_, 0) | Self::AvgNumeric(_, 0) | Self::AvgInterval(_, 0) => Datum::Null,
+            Self::SumBigint(_, false) | Self::SumNumeric(_, None) => Datum::Null,
+            Self::AvgInt(_, 0) | Self::AvgNumeric(_, _, 0) | Self::AvgInterval(_, 0) => Datum::Null,
             Self::SumBigint(sum, _) => Datum::Numeric(Numeric::checked(*sum, 0)?),
             Self::AvgInt(sum, count) => Datum::Numeric(Numeric::checked(*sum, 0)?.div(Numeric::from(*count))?),
-            Self::SumNumeric(sum, _) => Datum::Numeric(*sum),
-            Self::AvgNumeric(sum, count) => Datum::Numeric(sum.div(Numeric::from(*count))?),
+            Self::SumNumeric(sum, Some(scale)) => Datum::Numeric(sum.with_zeros(*scale)?),
+            Self::AvgNumeric(sum, scale, count) => Datum::Numeric(sum.with_zeros(*scale)?.div(Numeric::from(*count))?),
             Self::SumFloat(sum) => sum.map_or(Datum::Null, Datum::Float),
             Self::SumReal(sum) => sum.map_or(Datum::Null, |sum| Datum::Float(f64::from(sum))),
             Self::Floats(spread, moments) => moments.finish(*spread),
@@ -431,7 +432,7 @@ pub fn named(name: &str) -> &'static [Aggregate] {
                     a("sum", &[Type::Int2], Type::Int8, || State::SumInt(None)),
                     a("sum", &[Type::Int4], Type::Int8, || State::SumInt(None)),
                     a("sum", &[Type::Int8], Type::Numeric, || State::SumBigint(0, false)),
-                    a("sum", &[Type::Numeric], Type::Numeric, || State::SumNumeric(Numeric::ZERO, false)),
+                    a("sum", &[Type::Numeric], Type::Numeric, || State::SumNumeric(Numeric::ZERO, None)),
                     a("sum", &[Type::Float4], Type::Float4, || State::SumReal(None)),
                     a("sum", &[Type::Float8], Type::Float8, || State::SumFloat(None)),
                     a("sum", &[Type::Interval], Type::Interval, || State::SumInterval(None)),
@@ -444,7 +445,7 @@ pub fn named(name: &str) -> &'static [Aggregate] {
                     a("avg", &[Type::Int2], Type::Numeric, || State::AvgInt(0, 0)),
                     a("avg", &[Type::Int4], Type::Numeric, || State::AvgInt(0, 0)),
                     a("avg", &[Type::Int8], Type::Numeric, || State::AvgInt(0, 0)),
-                    a("avg", &[Type::Numeric], Type::Numeric, || State::AvgNumeric(Numeric::ZERO, 0)),
+                    a("avg", &[Type::Numeric], Type::Numeric, || State::AvgNumeric(Numeric::ZERO, 0, 0)),
                     a("avg", &[Type::Float4], Type::Float8, || State::Floats(Spread::Mean, Moments::default())),
                     a("avg", &[Type::Float8], Type::Float8, || State::Floats(Spread::Mean, Moments::default())),
                     a("avg", &[Type::Interval], Type::Interval, || State::AvgInterval(Interval::default(), 0)),

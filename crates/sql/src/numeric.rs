@@ -384,6 +384,12 @@ impl Numeric {
         Ok(value)
     }
 
+    /// With zeros at the end of the fraction up to `scale` digits after the point, as many as fit.
+    #[inline]
+    pub fn with_zeros(self, scale: u8) -> Result<Self> {
+        if self.scale < scale { self.round(i32::from(scale)) } else { Ok(self) }
+    }
+
     /// Without zeros at the end of the fraction.
     #[must_use]
     pub fn trim_scale(self) -> Self {

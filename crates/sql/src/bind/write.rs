@@ -598,13 +598,15 @@ impl Binder<'_> {
             Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => from,
         };
         let from = self.beside(target, others, &mut relations)?;
-        let assignments = self.assignments(&table, &update.assignments)?;
+        // In PostgreSQL's order: see `select_in_scope`.
         self.scope().no_calls = "WHERE";
         let filter = match &update.selection {
             Some(condition) => rewrite::conjuncts(self.condition(condition, "WHERE")?),
             None => Vec::new(),
         };
         let returning = update.returning.as_ref().map(|items| self.returning(items)).transpose()?;
+        self.scope().no_calls = "UPDATE";
+        let assignments = self.assignments(&table, &update.assignments)?;
         Ok(BoundUpdate { table, relations, from, filter, assignments, returning })
     }
 

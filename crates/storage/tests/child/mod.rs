@@ -153,11 +153,15 @@ impl Alarm {
         std::thread::spawn({
             let off = Arc::clone(&off);
             move || {
-                std::thread::sleep(time);
-                if !off.load(Ordering::Acquire) {
-                    eprintln!("after {time:?} still not done: {what}");
-                    std::process::abort();
+                // In small steps, of which only one passes while the process is stopped.
+                for _ in 0..100 {
+                    std::thread::sleep(time / 100);
+                    if off.load(Ordering::Acquire) {
+                        return;
+                    }
                 }
+                eprintln!("after {time:?} still not done: {what}");
+                std::process::abort();
             }
         });
         Self(off)

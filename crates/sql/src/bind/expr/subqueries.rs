@@ -151,11 +151,12 @@ impl Binder<'_> {
         span: Span,
         used: SubqueryUse,
     ) -> Result<Bound> {
+        // The query first, as PostgreSQL does: see `select_in_scope`.
+        let mut query_bound = self.subquery_query(query)?;
         let mut lefts = Vec::with_capacity(left.len());
         for left in left {
             lefts.push((self.expr(left)?, left.span()));
         }
-        let mut query_bound = self.subquery_query(query)?;
         if query_bound.0.columns.len() != lefts.len() {
             let message = if query_bound.0.columns.len() > lefts.len() {
                 "subquery has too many columns"

@@ -63,23 +63,35 @@ impl Binder<'_> {
     fn select_in_scope(&mut self, select: &ast::Select, order: &[ast::OrderByExpr]) -> Result<Query> {
         let mut relations = Vec::new();
         let from = self.from(&select.from, &mut relations)?;
-        self.scope().no_calls = "WHERE";
-        let filter = match &select.selection {
-            Some(condition) => rewrite::conjuncts(self.condition(condition, "WHERE")?),
-            None => Vec::new(),
-        };
         self.scope().calls = Some(Vec::new());
         self.scope().extras = Some(Vec::new());
+        // The clauses are bound in PostgreSQL's order: the first place of a parameter tells its type, and of two errors the first
+        // is reported.
         let mut items = self.items(&select.projection)?;
         let width = items.len();
         if width > OUTPUT_MAX {
             return Err(too_many_columns());
         }
-        let keys = self.group_keys(&select.group_by, &items)?;
+        let filter = match &select.selection {
+            Some(condition) => {
+                let bound = self.without_calls("WHERE", |binder| binder.condition(condition, "WHERE"))?;
+                rewrite::conjuncts(bound)
+            }
+            None => Vec::new(),
+        };
+        // PostgreSQL takes a parameter alone for a text here, and refuses it if WHERE says otherwise (42P08).
+        for item in &mut items {
+            if let (Type::Unknown, &Expr::Param(index)) = (item.bound.ty.ty, &item.bound.expr) {
+                item.bound.ty = self.params[index].unwrap_or(Type::Unknown).into();
+            }
+        }
         let having = match &select.having {
             Some(condition) => Some(self.condition(condition, "HAVING")?),
             None => None,
         };
+        let all_distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
+        let mut order = self.order(order, &mut items, width, all_distinct)?;
+        let keys = self.group_keys(&select.group_by, &items[..width])?;
         let on = match &select.distinct {
             Some(ast::Distinct::On(exprs)) if exprs.is_empty() => {
                 return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \")\""));
@@ -87,8 +99,6 @@ impl Binder<'_> {
             Some(ast::Distinct::On(exprs)) => self.distinct_on(exprs, &mut items, width)?,
             _ => Vec::new(),
         };
-        let all_distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
-        let mut order = self.order(order, &mut items, width, all_distinct)?;
         if !on.is_empty() {
             order = order_for_distinct_on(order, &on)?;
         }
@@ -186,6 +196,17 @@ impl Binder<'_> {
         Ok(Item { bound, name, origin, span: expr.span() })
     }
 
+    /// Binds a clause in which aggregates and window functions are an error.
+    fn without_calls<T>(&mut self, clause: &'static str, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let calls = self.scope().calls.take();
+        let extras = self.scope().extras.take();
+        self.scope().no_calls = clause;
+        let bound = bind(self);
+        self.scope().calls = calls;
+        self.scope().extras = extras;
+        bound
+    }
+
     fn group_keys(&mut self, group_by: &ast::GroupByExpr, items: &[Item]) -> Result<Option<Vec<Expr>>> {
         let ast::GroupByExpr::Expressions(exprs, modifiers) = group_by else {
             return Err(Error::unsupported("GROUP BY ALL"));
@@ -196,12 +217,7 @@ impl Binder<'_> {
         if exprs.is_empty() {
             return Ok(None);
         }
-        let calls = self.scope().calls.take();
-        let extras = self.scope().extras.take();
-        self.scope().no_calls = "GROUP BY";
-        let keys = self.group_keys_inner(exprs, items);
-        self.scope().calls = calls;
-        self.scope().extras = extras;
+        let keys = self.without_calls("GROUP BY", |binder| binder.group_keys_inner(exprs, items));
         keys.map(Some)
     }
 
