@@ -108,8 +108,9 @@ impl Progress {
         &self.parts[record::thread_number() % PROGRESS_PARTS]
     }
 
+    /// In one order with the end of the run: a client that has begun and then finds the run not over is seen by who ends it.
     fn begin(&self) {
-        self.part().begun.fetch_add(1, Ordering::Relaxed);
+        self.part().begun.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Not always in the thread that has begun.
@@ -125,18 +126,18 @@ impl Progress {
     /// Clients within a transaction: perhaps more, if one begins at this moment, and never less.
     fn at_work(&self) -> u64 {
         let ended = self.ended();
-        let begun: u64 = self.parts.iter().map(|part| part.begun.load(Ordering::Relaxed)).sum();
+        let begun: u64 = self.parts.iter().map(|part| part.begun.load(Ordering::SeqCst)).sum();
         begun - ended
     }
 }
 
 impl Run {
     fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
+        self.is_over.load(Ordering::SeqCst)
     }
 
     fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.is_over.store(true, Ordering::SeqCst);
         self.pool.close();
     }
 

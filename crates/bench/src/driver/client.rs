@@ -103,15 +103,19 @@ async fn with_own_session(run: &Run, client: &mut Client) {
     let mut own = None;
     let mut ended = None;
     let mut turn = 0_u32;
-    while !run.is_over() {
+    loop {
         turn = turn.wrapping_add(1);
         if turn.is_multiple_of(TURNS) {
             let_others_run().await;
             ended = None;
         }
+        // In this order: whoever ends the run waits for those at work.
+        let _at_work = AtWork::new(run);
+        if run.is_over() {
+            break;
+        }
         let kind = run.workload.choose(client).kind;
         let due = ended.unwrap_or_else(Instant::now);
-        let _at_work = AtWork::new(run);
         let (session, admitted) = match &mut own {
             Some(session) => (session, due),
             None => {
@@ -132,6 +136,7 @@ async fn with_own_session(run: &Run, client: &mut Client) {
 
 /// One transaction, from when it is due to when it is recorded.
 async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
+    // Who finds the pool closed begins nothing, and who has taken a session before is seen to be at work.
     let _at_work = AtWork::new(run);
     let Some(mut session) = session(run).await else { return };
     let times = (due, Instant::now());

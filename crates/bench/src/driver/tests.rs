@@ -221,6 +221,19 @@ fn a_closed_loop_counts_what_was_answered() {
     assert_eq!(measured.intervals.iter().map(|interval| interval.ended).sum::<u64>(), measured.ended());
 }
 
+/// Bug: a client that kept its session looked whether the run was over, let others run, and began a transaction then.
+/// Consequence: on a busy machine a run was judged before its last transactions had ended, and those were commits that
+/// nobody had acknowledged. Fix: a client looks when it has said that it is at work.
+#[test]
+fn nothing_begins_once_a_run_was_found_to_have_ended() {
+    for _ in 0..100 {
+        let target = Acting::new(|_, _| Does::Answer);
+        let measured = run_on(&target, &plan(Pacing::Closed, 64, 3));
+        let acknowledged: u64 = measured.acknowledged.committed.iter().sum();
+        assert_eq!(acknowledged, target.batches.load(Ordering::SeqCst));
+    }
+}
+
 #[test]
 fn a_transaction_that_is_tried_again_is_the_same() {
     let asked = Arc::new(Mutex::new(Vec::new()));
