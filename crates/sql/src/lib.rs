@@ -72,7 +72,7 @@ pub use interval::Interval;
 pub use numeric::Numeric;
 pub use session::{
     Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Notice, Prepared, Progress, ResultColumn,
-    Rows, Running, Session, Severity, TransactionState,
+    Rows, Running, Session, Severity, TransactionState, rows_of_tag,
 };
 pub use types::{Category, ColumnType, Modifier, Scalar, Type};
 pub use value::Datum;

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use colibri::sql::engine::{Completion, Copy, CopyFrom, Datum, Numeric, Prepared, Progress, Rows, Running, Type};
+use colibri::sql::engine::{Completion, Copy, CopyFrom, Datum, Numeric, Prepared, Progress, Rows, Running, Type, rows_of_tag};
 use colibri::sql::{self, Database};
 use colibri::{Durability, Options};
 use colibri_txn::CommitTicket;
@@ -120,12 +120,6 @@ fn write(datum: &Datum, out: &mut AnswerWriter<'_>) {
         Datum::Text(text) => return out.text(text.as_bytes()),
         other => return out.text(format!("{other:?}").as_bytes()),
     });
-}
-
-/// The number at the end of a command tag: `INSERT 0 3`.
-pub(super) fn rows_of_tag(tag: &str) -> u64 {
-    let digits = tag.bytes().rev().take_while(u8::is_ascii_digit).count();
-    tag[tag.len() - digits..].parse().unwrap_or(0)
 }
 
 impl InProcess {

@@ -20,6 +20,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use colibri::sql::engine::rows_of_tag;
 use colibri_runtime::timeout;
 use postgres_protocol::IsNull;
 use postgres_protocol::authentication::md5_hash;
@@ -31,7 +32,6 @@ use messages::{Message, Reader};
 use stream::Stream;
 
 use crate::target::batch::AnswerWriter;
-use crate::target::colibri::rows_of_tag;
 use crate::target::{
     BEGIN, BEGIN_READ_ONLY, Batch, Boxed, COMMIT, Cell, Connection, Counts, Failure, Place, Session, Table, Target,
     Values,

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::time::Instant;
 
 use colibri::sql::Error;
-use colibri::sql::engine::{Copy, CopyFrom};
+use colibri::sql::engine::{Copy, CopyFrom, rows_of_tag};
 
 use super::commands::unquoted;
 use super::format::Format;
@@ -112,7 +112,7 @@ impl Shell {
                     self.connection.session().copy_cancel(&mut copy);
                     return Err(problem);
                 }
-                Ok((count_of(&self.connection.session().copy_end(&mut copy)?), true))
+                Ok((rows_of_tag(&self.connection.session().copy_end(&mut copy)?), true))
             }
             Copy::To(mut copy) => {
                 let (to_file, mut out): (bool, Box<dyn Write + '_>) = match &file {
@@ -137,7 +137,7 @@ impl Shell {
                 match (failed, file) {
                     (Some(error), Some(path)) => Err(Problem::File(format!("{path}: {error}"))),
                     (Some(error), None) => Err(Problem::Output(error)),
-                    (None, _) => Ok((count_of(&driven?), to_file)),
+                    (None, _) => Ok((rows_of_tag(&driven?), to_file)),
                 }
             }
         }
@@ -231,11 +231,6 @@ impl From<io::Error> for Problem {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
     }
-}
-
-/// The number of a command tag: `COPY 3`.
-fn count_of(tag: &str) -> u64 {
-    tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// The words of `\copy`, quoted texts and parentheses whole.

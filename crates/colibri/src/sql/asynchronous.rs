@@ -9,9 +9,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use colibri_sql::{CompactString, Completion, Progress, Running, SqlState, TransactionState};
+use colibri_sql::{CompactString, Completion, Progress, Running, SqlState, TransactionState, rows_of_tag};
 
-use super::connection::{only_row, rows_of_tag};
+use super::connection::only_row;
 use super::row::{Block, Row};
 use super::transaction::{already_open, failed_inside};
 use super::value::{Params, bind};

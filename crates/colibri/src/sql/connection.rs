@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
-use colibri_sql::{CompactString, Copy, CopyFrom, Cursor, Prepared, Session, SqlState, TransactionState};
+use colibri_sql::{CompactString, Copy, CopyFrom, Cursor, Prepared, Session, SqlState, TransactionState, rows_of_tag};
 use parking_lot::Mutex;
 
 use super::database::Shared;
@@ -351,11 +351,6 @@ pub(crate) fn only_row(mut rows: Vec<Row>) -> Result<Option<Row>> {
         0 | 1 => Ok(rows.pop()),
         _ => Err(Error::new(SqlState("P0003"), "query returned more than one row")),
     }
-}
-
-/// The number at the end of a command tag: `INSERT 0 3`.
-pub(crate) fn rows_of_tag(tag: &str) -> u64 {
-    tag.rsplit(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// Rows as they come. Dropped before its end, a query is ended; what a statement has changed by then stays.

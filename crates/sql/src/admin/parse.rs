@@ -595,8 +595,8 @@ impl Reader {
         if self.eat(&["LOCK"]) {
             return self.lock().map(Some);
         }
-        if self.eat_any(&["LISTEN", "NOTIFY"]).is_some() {
-            return Err(Error::unsupported("LISTEN and NOTIFY"));
+        if let Some(word) = self.eat_any(&["LISTEN", "NOTIFY"]) {
+            return Err(Error::unsupported(["LISTEN", "NOTIFY"][word]));
         }
         if self.eat(&["UNLISTEN"]) {
             // Nobody listens.

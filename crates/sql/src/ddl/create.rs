@@ -42,23 +42,7 @@ impl Session {
         if let Some(query) = &create.query {
             return self.create_table_as(create, schema, name, query);
         }
-        let id = self.new_id()?;
-        let space = self.new_id()?;
-        let table = Table {
-            id,
-            schema,
-            name: name.clone(),
-            space,
-            columns: Vec::new(),
-            primary_key: None,
-            indexes: Vec::new(),
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            generations: Vec::new(),
-            owner: self.role(),
-            acl: None,
-            layout: None,
-        };
+        let table = self.new_table(schema, name.clone(), Vec::new())?;
         let mut draft = Draft { table, sequences: Vec::new(), names: vec![name] };
         if let Some(ast::CreateTableLikeKind::Parenthesized(like) | ast::CreateTableLikeKind::Plain(like)) =
             &create.like
@@ -133,27 +117,11 @@ impl Session {
                 return Err(duplicate_column(&column.name));
             }
         }
-        let id = self.new_id()?;
-        let space = self.new_id()?;
-        let mut table = Table {
-            id,
-            schema,
-            name: name.clone(),
-            space,
-            columns,
-            primary_key: None,
-            indexes: Vec::new(),
-            checks: Vec::new(),
-            foreign_keys: Vec::new(),
-            generations: Vec::new(),
-            owner: self.role(),
-            acl: None,
-            layout: None,
-        };
+        let mut table = self.new_table(schema, name.clone(), columns)?;
         table.renew_generation();
         {
             let (_, txn) = self.catalog_and_txn()?;
-            txn.create_space(SpaceId(space))?;
+            txn.create_space(SpaceId(table.space))?;
         }
         let full = ast::ObjectName(vec![
             ast::ObjectNamePart::Identifier(ast::Ident::with_quote('"', table.schema.as_str())),
@@ -165,6 +133,25 @@ impl Session {
         }
         let rows = self.insert_query(&full, query)?;
         Ok(format!("SELECT {rows}"))
+    }
+
+    /// A table of the session's role with numbers of its own, without keys and constraints, and in no catalogue yet.
+    fn new_table(&mut self, schema: CompactString, name: CompactString, columns: Vec<Column>) -> Result<Table> {
+        Ok(Table {
+            id: self.new_id()?,
+            schema,
+            name,
+            space: self.new_id()?,
+            columns,
+            primary_key: None,
+            indexes: Vec::new(),
+            checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            generations: Vec::new(),
+            owner: self.role(),
+            acl: None,
+            layout: None,
+        })
     }
 
     /// Adds a column; its constraints come apart.

@@ -22,6 +22,13 @@ pub struct Answer {
     pub tag: CompactString,
 }
 
+/// How many rows a command tag says: 3 of `INSERT 0 3`, none of `BEGIN`.
+#[must_use]
+pub fn rows_of_tag(tag: &str) -> u64 {
+    let digits = tag.bytes().rev().take_while(u8::is_ascii_digit).count();
+    tag[tag.len() - digits..].parse().unwrap_or(0)
+}
+
 impl Session {
     /// Runs a prepared statement to its end, and waits until what it did is durable.
     ///

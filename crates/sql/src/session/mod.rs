@@ -56,7 +56,7 @@ use block::Block;
 use calls::Own;
 pub use copy::{Copy, CopyFrom, CopyTo};
 pub use cursor::Cursor;
-pub use drive::Answer;
+pub use drive::{Answer, rows_of_tag};
 pub use engine::Engine;
 use named_cursor::OpenCursor;
 use plans::Plans;
