@@ -3,7 +3,7 @@
 //!
 //! The table itself lies in memory that processes share, where a scheduler's atomics cannot; so this says again, step by
 //! step, what `shared` and `space` do: `Shared::pin`, `Shared::pinned`, `Space::reclaim`; and what comes on top of that:
-//! `Shared::park`, `unpark` and `evict`, and `Shared::pin_beside`.
+//! `Core::take_over`, `Shared::park`, `unpark` and `evict`, and `Shared::pin_beside`.
 
 #![cfg(feature = "shuttle")]
 #![allow(clippy::unwrap_used)]
@@ -42,13 +42,16 @@ fn read(table: &Table, slot: usize) {
     table.slots[slot].store(IDLE, Ordering::SeqCst);
 }
 
-/// Commits, reusing the page of every older state that nobody can see any more. `broken`: without looking at the
-/// slots, or at them before at what is visible.
+/// Commits, reusing the page of every older state that nobody can see any more; the writing changes hands meanwhile.
+/// `broken`: without looking at the slots, or at them before at what is visible, or the handover is.
 fn write(table: &Table, broken: Option<&str>) {
     for txn in 1..=COMMITS {
+        if txn == COMMITS / 2 + 1 {
+            take_over(table, broken == Some("handover"));
+        }
         let slots = || table.slots.each_ref().map(|slot| slot.load(Ordering::SeqCst));
         let (visible, pinned) = match broken {
-            None => {
+            None | Some("handover") => {
                 let visible = table.visible.load(Ordering::SeqCst);
                 (visible, slots())
             }
@@ -69,6 +72,25 @@ fn write(table: &Table, broken: Option<&str>) {
         pages.push(txn);
         drop(pages);
         table.current.store(txn, Ordering::SeqCst);
+    }
+}
+
+/// Takes over the writing, and reuses the page of every state that no pin names. `broken`: asks who has pinned what while
+/// states before the newest can still be pinned.
+fn take_over(table: &Table, broken: bool) {
+    let newest = table.current.load(Ordering::SeqCst);
+    let raise_visible = || _ = table.visible.fetch_max(newest, Ordering::SeqCst);
+    if !broken {
+        raise_visible();
+    }
+    let pinned = table.slots.each_ref().map(|slot| slot.load(Ordering::SeqCst));
+    thread::yield_now();
+    if broken {
+        raise_visible();
+    }
+    let mut pages = table.pages.lock().unwrap();
+    for state in (0..newest).filter(|state| !pinned.contains(state)) {
+        pages[state as usize] = newest + 1;
     }
 }
 
@@ -115,6 +137,12 @@ fn models_of_the_reader_table_catch_a_writer_that_looks_in_the_wrong_order() {
 #[should_panic(expected = "was reused")]
 fn models_of_the_reader_table_catch_a_writer_that_does_not_look() {
     shuttle::check_random(|| model(Some("blind")), 20_000);
+}
+
+#[test]
+#[should_panic(expected = "was reused")]
+fn models_of_the_reader_table_catch_a_handover_that_looks_in_the_wrong_order() {
+    shuttle::check_random(|| model(Some("handover")), 100_000);
 }
 
 // ---- parked snapshots, which a writer evicts ----
