@@ -245,6 +245,19 @@ fn a_view_shows_what_its_owner_may_see() {
     assert_eq!(message(&mut alice, "SELECT * FROM seen"), "permission denied for table t");
 }
 
+/// Bug: names in a view were looked up in the search path of whoever used it, with its owner's privileges. Consequence: whoever
+/// was granted a view could read any table of the owner's that had a name as in the view. Fix: names are stored with schemas.
+#[test]
+fn a_view_shows_nothing_else_that_its_owner_may_see() {
+    let world = World::new(SETUP);
+    let (mut root, mut alice) = (world.session("postgres"), world.session("alice"));
+    root.run("CREATE SCHEMA private; CREATE TABLE private.t (id int); INSERT INTO private.t VALUES (77)").unwrap();
+    root.run("GRANT SELECT ON seen TO alice").unwrap();
+    assert_eq!(message(&mut alice, "SELECT * FROM private.t"), "permission denied for schema private");
+    alice.run("SET search_path = private, public").unwrap();
+    assert_eq!(text(&mut alice, "SELECT * FROM public.seen"), "1");
+}
+
 #[test]
 fn writing_needs_what_it_does_and_reading_back_needs_more() {
     let world = World::new(SETUP);

@@ -162,11 +162,13 @@ impl Binder<'_> {
             return self.add(visible_as, None, columns, &[], source, alias, relations);
         }
         if let Some(table) = self.system_table(name)? {
+            self.note_schema(name, table.schema);
             return self.system(table, name, alias, relations);
         }
         match self.relation(name)? {
             Some(Object::Table(table)) => {
                 let table = Arc::clone(table);
+                self.note_schema(name, &table.schema);
                 self.used.push(table.id);
                 self.need(table.id, &table.schema, Privileges::SELECT);
                 let (columns, hidden) = table_columns(&table);
@@ -175,6 +177,7 @@ impl Binder<'_> {
             }
             Some(Object::View(view)) => {
                 let view = Arc::clone(view);
+                self.note_schema(name, &view.schema);
                 self.need(view.id, &view.schema, Privileges::SELECT);
                 let query = self.view(&view)?;
                 let columns = query.columns.clone();
@@ -232,22 +235,29 @@ impl Binder<'_> {
     }
 
     /// A view's query, bound as if it stood here.
-    fn view(&mut self, view: &View) -> Result<Query> {
+    ///
+    /// Bug: its names were looked up in the search path of whoever used it. Consequence: it read another table than when it was
+    /// made, one that the user chose and only the owner might read. Fix: names are stored with their schemas.
+    pub(crate) fn view(&mut self, view: &View) -> Result<Query> {
         self.used.push(view.id);
         let statement = crate::statement::parse_query(&view.query)?;
+        let search_path = std::mem::replace(&mut self.search_path, &super::stored::SEARCH_PATH);
+        let meanings = self.meanings.take();
         let with = std::mem::take(&mut self.with);
         let frames = std::mem::replace(&mut self.frames, vec![super::Frame::default()]);
         let text = std::mem::take(&mut self.text);
         let by = self.by.replace(view.owner);
         let bound = self.deeper(|binder| binder.query(&statement));
         self.by = by;
+        self.meanings = meanings;
+        self.search_path = search_path;
         self.text = text;
         self.frames = frames;
         self.with = with;
         let mut query = bound?;
         let types: Vec<Type> = query.columns.iter().map(|column| super::expr::known(column.ty.ty)).collect();
         self.retype(&mut query, &types)?;
-        // What `*` meant when the view was made: columns added since come behind.
+        // Where `*` stands for a query's columns that have no names of their own.
         query.columns.truncate(view.columns.len());
         for (column, name) in query.columns.iter_mut().zip(&view.columns) {
             column.name = name.clone();

@@ -442,6 +442,12 @@ impl Binder<'_> {
         }
         self.has_side_effects |= changes;
         let args: Vec<Bound> = args.into_iter().map(|arg| self.sequence_name(arg)).collect::<Result<_>>()?;
+        if let ("nextval" | "currval" | "setval", Some(Bound { expr: Expr::Const(Datum::Text(sequence)), .. })) =
+            (name, args.first())
+        {
+            let sequence = sequence.clone();
+            self.note_sequence(span, &sequence);
+        }
         // The usual case: the sequence is known now.
         if let ("nextval", [Bound { expr: Expr::Const(Datum::Text(sequence)), .. }]) = (name, &args[..])
             && let Some(sequence) = self.sequence_by_text(sequence)

@@ -82,6 +82,7 @@ impl Binder<'_> {
             }
             Some(ast::JoinConstraint::Natural) => {
                 let names = self.common_columns(sides);
+                self.note_common(span, &names);
                 let columns: Vec<_> = names.into_iter().map(|name| (name, span)).collect();
                 self.merge(kind, &columns, sides)
             }

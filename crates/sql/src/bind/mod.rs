@@ -16,6 +16,7 @@ pub(crate) mod rewrite;
 mod rules;
 mod scope;
 mod series;
+mod stored;
 pub(crate) mod types;
 mod write;
 
@@ -77,6 +78,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) used: Vec<u32>,
     /// What whoever runs the statement needs to be allowed.
     pub(crate) needs: Vec<Need>,
+    /// What names mean, while something is bound that is to be stored.
+    meanings: Option<Box<stored::Meanings>>,
     /// Whose privileges count instead of the user's: a view's owner's, while its query is bound.
     by: Option<RoleId>,
     /// Whether a session function that changes something, or a volatile one, is called.
@@ -364,6 +367,7 @@ impl<'a> Binder<'a> {
             system: Vec::new(),
             used: Vec::new(),
             needs: Vec::new(),
+            meanings: None,
             by: None,
             has_side_effects: false,
         }

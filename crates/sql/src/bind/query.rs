@@ -208,13 +208,10 @@ impl Binder<'_> {
                 self.set_operation(op, all, left, right)
             }
             ast::SetExpr::Table(table) => {
-                let Some(name) = &table.table_name else {
+                if table.table_name.is_none() {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "TABLE needs a name"));
-                };
-                let statement = crate::statement::parse_query(&match &table.schema_name {
-                    Some(schema) => format!("SELECT * FROM {schema}.{name}"),
-                    None => format!("SELECT * FROM {name}"),
-                })?;
+                }
+                let statement = crate::statement::parse_query(&text_of_table(table))?;
                 self.deeper(|binder| binder.query(&statement))
             }
             _ => Err(Error::unsupported("a statement that writes inside a query")),
@@ -340,6 +337,15 @@ impl Binder<'_> {
             keys.push(SortKey { expr: Expr::Column(place), descending, nulls_first });
         }
         Ok(keys)
+    }
+}
+
+/// `TABLE name`, as the query that it is.
+pub(super) fn text_of_table(table: &ast::Table) -> String {
+    let name = table.table_name.as_deref().unwrap_or_default();
+    match &table.schema_name {
+        Some(schema) => format!("SELECT * FROM {schema}.{name}"),
+        None => format!("SELECT * FROM {name}"),
     }
 }
 

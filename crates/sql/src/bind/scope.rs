@@ -111,6 +111,9 @@ impl Binder<'_> {
             let Some(scope) = self.frames[depth].scopes.last() else { continue };
             let found = self.at(ident.span, scope.find(table.as_ref(), &name))?;
             if let Some(mut bound) = found {
+                if table.is_none() {
+                    self.note_column(ident.span, depth, &name, &bound.expr);
+                }
                 for frame in &mut self.frames[depth + 1..] {
                     let same = frame.args.iter().position(|arg| super::rewrite::same(arg, &bound.expr));
                     let slot = same.unwrap_or_else(|| {
@@ -146,7 +149,11 @@ impl Binder<'_> {
 }
 
 impl Scope {
-    fn find(&self, table: Option<&(Option<CompactString>, CompactString)>, name: &str) -> Result<Option<Bound>> {
+    pub(super) fn find(
+        &self,
+        table: Option<&(Option<CompactString>, CompactString)>,
+        name: &str,
+    ) -> Result<Option<Bound>> {
         let mut covered: &[usize] = &[];
         let mut found: Option<Bound> = None;
         if table.is_none() {
@@ -220,7 +227,7 @@ impl Scope {
 
 impl ScopeTable {
     /// What a column is.
-    fn column(&self, index: usize) -> Expr {
+    pub(super) fn column(&self, index: usize) -> Expr {
         match &self.exprs {
             Some(exprs) => exprs[index].clone(),
             None => Expr::Column(self.base + index),

@@ -236,14 +236,13 @@ impl Session {
         if matches!(expr, ast::Expr::Value(value) if value.value == ast::Value::Null) {
             return Ok(None);
         }
-        let text = expr.to_string();
-        self.with_binder("", |binder| {
-            let bound = binder.default_expr(&text, &column.name, column.ty)?;
+        let text = self.with_binder("", |binder| {
+            let (bound, text) = binder.stored_default(expr, &column.name, column.ty)?;
             if bind::rewrite::any(&bound, &|expr| matches!(expr, crate::expr::Expr::Subquery(_))) {
                 let message = "cannot use subquery in DEFAULT expression";
                 return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
             }
-            Ok(())
+            Ok(text)
         })?;
         Ok(Some(text))
     }

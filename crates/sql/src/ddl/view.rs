@@ -33,9 +33,9 @@ impl Session {
         ) {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a view is a query"));
         }
-        let (columns, reads) = self.with_binder("", |binder| {
-            let query = binder.query(&create.query)?;
-            Ok((query.columns, std::mem::take(&mut binder.used)))
+        let (columns, query, reads) = self.with_binder("", |binder| {
+            let (query, text) = binder.stored_query(&create.query)?;
+            Ok((query.columns, text, std::mem::take(&mut binder.used)))
         })?;
         if create.columns.len() > columns.len() {
             let message = "CREATE VIEW specifies more column names than columns";
@@ -51,8 +51,7 @@ impl Session {
             }
         }
         if let Some(old) = &old {
-            let before =
-                self.with_binder("", |binder| Ok(binder.query(&crate::statement::parse_query(&old.query)?)?.columns))?;
+            let before = self.with_binder("", |binder| Ok(binder.view(old)?.columns))?;
             for (old, new) in before.iter().zip(&columns) {
                 if old.ty != new.ty {
                     let message = format!(
@@ -86,7 +85,6 @@ impl Session {
             Some(old) => (old.owner, old.acl.clone()),
             None => (self.role(), None),
         };
-        let query = create.query.to_string();
         let view = View { id, schema, name, columns: names, query, reads, owner, acl };
         self.change(vec![Change::PutView(view)])
     }

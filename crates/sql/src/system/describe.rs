@@ -179,10 +179,7 @@ impl Sizes for NoSizes {
 /// The types of a view's columns; text for those that cannot be told, since what it reads is not there any more.
 pub(super) fn view_types(env: &Env, view: &View) -> Vec<ColumnType> {
     let names = env.names();
-    let bound = crate::statement::parse_query(&view.query).and_then(|query| {
-        let mut binder = Binder::new(&names.catalog, env, &NoSizes, "", &names.search_path, Vec::new());
-        binder.query(&query)
-    });
+    let bound = Binder::new(&names.catalog, env, &NoSizes, "", &names.search_path, Vec::new()).view(view);
     let known = |ty: ColumnType| if ty.ty == Type::Unknown { Type::Text.into() } else { ty };
     let mut types: Vec<ColumnType> =
         bound.map(|query| query.columns.iter().map(|column| known(column.ty)).collect()).unwrap_or_default();

@@ -165,6 +165,7 @@ impl Binder<'_> {
                         return Err(self.place(item.span(), error));
                     }
                     let all = self.scope().all(None).unwrap_or_default();
+                    self.note_star(item.span(), all.iter().map(|(column, expr)| (&*column.name, expr)));
                     items.extend(all.into_iter().map(|column| from_column(column, item.span())));
                 }
                 ast::SelectItem::QualifiedWildcard(kind, _) => {
@@ -176,6 +177,7 @@ impl Binder<'_> {
                         let message = format!("missing FROM-clause entry for table \"{}\"", table.1);
                         return Err(self.place(item.span(), Error::new(SqlState::NO_SUCH_TABLE, message)));
                     };
+                    self.note_star(item.span(), all.iter().map(|(column, expr)| (&*column.name, expr)));
                     items.extend(all.into_iter().map(|column| from_column(column, item.span())));
                 }
                 other => return Err(self.place(other.span(), Error::unsupported(format_args!("{other}")))),
