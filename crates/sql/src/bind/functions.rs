@@ -442,8 +442,8 @@ impl Binder<'_> {
         }
         self.has_side_effects |= changes;
         let args: Vec<Bound> = args.into_iter().map(|arg| self.sequence_name(arg)).collect::<Result<_>>()?;
-        if let ("nextval" | "currval" | "setval", Some(Bound { expr: Expr::Const(Datum::Text(sequence)), .. })) =
-            (name, args.first())
+        if let (true, Some(Bound { expr: Expr::Const(Datum::Text(sequence)), .. })) =
+            (super::stored::SEQUENCE_FUNCTIONS.contains(&name), args.first())
         {
             let sequence = sequence.clone();
             self.note_sequence(span, &sequence);

@@ -16,7 +16,7 @@ pub(crate) mod rewrite;
 mod rules;
 mod scope;
 mod series;
-mod stored;
+pub(crate) mod stored;
 pub(crate) mod types;
 mod write;
 

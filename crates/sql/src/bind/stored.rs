@@ -19,6 +19,7 @@ use sqlparser::ast::{self, Spanned, VisitMut, VisitorMut};
 use sqlparser::tokenizer::{Location, Span};
 
 use super::{Binder, Query, rewrite};
+use crate::catalog::{Relation, Sequence};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::functions::quote_identifier;
@@ -27,6 +28,9 @@ use crate::types::ColumnType;
 /// Where the names of a stored query are looked up. They have schemas; those of views that were stored before they had are
 /// at least nothing that the user decides on.
 pub(super) static SEARCH_PATH: [CompactString; 1] = [CompactString::const_new("public")];
+
+/// Functions whose first argument names a sequence.
+pub(super) const SEQUENCE_FUNCTIONS: [&str; 3] = ["nextval", "currval", "setval"];
 
 /// What names mean, by where they begin.
 #[derive(Default)]
@@ -126,10 +130,9 @@ impl Binder<'_> {
     pub(super) fn note_sequence(&mut self, span: Span, name: &str) {
         if let (Some(meanings), Some(place)) = (&mut self.meanings, place(span))
             && let Some(parts) = crate::catalog::parse_name(name)
-            && let Some(crate::catalog::Relation::Sequence(sequence)) = self.catalog.find(&parts, self.search_path)
+            && let Some(Relation::Sequence(sequence)) = self.catalog.find(&parts, self.search_path)
         {
-            let name = format!("{}.{}", quote_identifier(&sequence.schema), quote_identifier(&sequence.name));
-            meanings.sequences.insert(place, name);
+            meanings.sequences.insert(place, qualified_text(&sequence.schema, &sequence.name));
         }
     }
 
@@ -293,11 +296,10 @@ impl VisitorMut for Writer {
                 }
             }
             ast::Expr::Function(function) => {
-                let sequence = self.meanings.sequences.get(&function.span().start);
-                if let (Some(sequence), ast::FunctionArguments::List(list)) = (sequence, &mut function.args)
-                    && let Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg))) = list.args.first_mut()
+                if let Some(sequence) = self.meanings.sequences.get(&function.span().start)
+                    && let Some(named) = sequence_named(function)
                 {
-                    write_literal(arg, sequence);
+                    sequence.clone_into(named);
                 }
             }
             _ => {}
@@ -310,11 +312,51 @@ fn is_star(item: &ast::SelectItem) -> bool {
     matches!(item, ast::SelectItem::Wildcard(_) | ast::SelectItem::QualifiedWildcard(..))
 }
 
-/// `'q'` and `'q'::regclass`
-fn write_literal(arg: &mut ast::Expr, text: &str) {
-    match arg {
-        ast::Expr::Value(value) => value.value = ast::Value::SingleQuotedString(text.to_owned()),
-        ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) => write_literal(expr, text),
-        _ => {}
+/// Whether a stored default takes its numbers from a sequence.
+pub(crate) fn uses_sequence(default: &str, sequence: &Sequence) -> bool {
+    with_sequence_renamed(default, sequence, "").is_some()
+}
+
+/// A stored default with another name for a sequence; `None` if it does not use that.
+pub(crate) fn with_sequence_renamed(default: &str, sequence: &Sequence, to: &str) -> Option<String> {
+    let mut expr = crate::statement::parse_expr(default).ok()?;
+    let mut renamed = false;
+    _ = ast::visit_expressions_mut(&mut expr, |expr| {
+        if let ast::Expr::Function(function) = expr
+            && let Some(named) = sequence_named(function)
+            && let Some([schema @ .., name]) = crate::catalog::parse_name(named).as_deref()
+            && *name == sequence.name
+            && schema.last().is_none_or(|schema| *schema == sequence.schema)
+        {
+            *named = qualified_text(&sequence.schema, to);
+            renamed = true;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    renamed.then(|| expr.to_string())
+}
+
+fn qualified_text(schema: &str, name: &str) -> String {
+    format!("{}.{}", quote_identifier(schema), quote_identifier(name))
+}
+
+/// The name that `nextval` and its kin are given: `'q'` and `'q'::regclass`.
+fn sequence_named(function: &mut ast::Function) -> Option<&mut String> {
+    let (_, name) = super::qualified(&function.name).ok()?;
+    let ast::FunctionArguments::List(list) = &mut function.args else { return None };
+    let (true, Some(ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(arg)))) =
+        (SEQUENCE_FUNCTIONS.contains(&&*name), list.args.first_mut())
+    else {
+        return None;
+    };
+    let mut arg = arg;
+    loop {
+        arg = match arg {
+            ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) => expr,
+            ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), .. }) => {
+                return Some(text);
+            }
+            _ => return None,
+        }
     }
 }

@@ -89,19 +89,23 @@ impl Session {
     fn rename_sequence(&mut self, sequence: &crate::catalog::Sequence, to: &str) -> Result<()> {
         let mut changed = sequence.clone();
         changed.name = to.into();
-        let mut changes = Vec::new();
-        // The default of the column that owns it names it.
-        if let Some((table, column)) = sequence.owned_by
-            && let Some(table) = self.catalog().table(table)
-        {
-            let mut table = (**table).clone();
-            if let Some(default) = &mut table.columns[column].default {
-                let quote = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
-                *default = default.replace(&quote(&sequence.name), &quote(to));
+        let mut changes = vec![Change::PutSequence(changed)];
+        // Defaults name it.
+        let tables: Vec<Arc<Table>> = self.catalog().tables().cloned().collect();
+        for table in tables {
+            let mut renamed = None;
+            for (at, column) in table.columns.iter().enumerate() {
+                if let Some(default) = &column.default
+                    && let Some(default) = bind::stored::with_sequence_renamed(default, sequence, to)
+                {
+                    renamed.get_or_insert_with(|| (*table).clone()).columns[at].default = Some(default);
+                }
             }
-            changes.push(Change::PutTable(table));
+            if let Some(renamed) = renamed {
+                self.lock_table(&table)?;
+                changes.push(Change::PutTable(renamed));
+            }
         }
-        changes.insert(0, Change::PutSequence(changed));
         self.change(changes)
     }
 
@@ -390,8 +394,7 @@ impl Session {
         let views: Vec<_> = self.catalog().views().filter(|view| view.reads.contains(&table.id)).cloned().collect();
         for view in views {
             // A view that does not mention the column goes on without it.
-            let mentions = view.query.to_lowercase().contains(name) || view.query.contains('*');
-            if !mentions {
+            if !mentions(&view.query, name) {
                 continue;
             }
             if !cascade {
@@ -454,8 +457,7 @@ impl Session {
 
     /// Views keep their queries as texts: what these name must keep its name and type.
     fn refuse_if_viewed(&self, table: &Table, name: &str, what: &str) -> Result<()> {
-        let mentions = |query: &str| query.to_lowercase().contains(name) || query.contains('*');
-        match self.catalog().views().find(|view| view.reads.contains(&table.id) && mentions(&view.query)) {
+        match self.catalog().views().find(|view| view.reads.contains(&table.id) && mentions(&view.query, name)) {
             None => Ok(()),
             Some(view) => {
                 let error = Error::unsupported(format_args!("{what} used by a view"));
@@ -602,6 +604,11 @@ impl Session {
         }
         self.change(vec![Change::PutTable(changed)])
     }
+}
+
+/// Whether a view's query may name something; says so of some that do not.
+fn mentions(query: &str, name: &str) -> bool {
+    query.contains('*') || query.to_lowercase().contains(&name.replace('"', "\"\"").to_lowercase())
 }
 
 /// A column's new name, in an expression that the catalogue keeps as text.

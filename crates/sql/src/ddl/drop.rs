@@ -7,7 +7,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, ObjectType};
 
 use super::{Session, no_such};
-use crate::bind::{fold, name_parts};
+use crate::bind::{self, fold, name_parts};
 use crate::catalog::{Change, Relation, Table, View};
 use crate::cluster::{ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
@@ -197,11 +197,10 @@ impl Session {
         let Some(sequence) = self.catalog().sequences().find(|sequence| sequence.id == id).cloned() else {
             return Ok(());
         };
-        let quoted = format!("\"{}\"", sequence.name);
+        // Bug: a default used a sequence if its text had the name in it somewhere. Consequence: dropping a sequence `s` was refused for
+        // each `nextval('t_id_seq')`, and with CASCADE took those defaults with it. Fix: the name that it is given is read.
         let uses = |default: &Option<String>| {
-            default.as_ref().is_some_and(|default| {
-                default.contains("nextval") && (default.contains(&quoted) || default.contains(sequence.name.as_str()))
-            })
+            default.as_ref().is_some_and(|default| bind::stored::uses_sequence(default, &sequence))
         };
         let users: Vec<Arc<Table>> = self
             .catalog()
