@@ -268,6 +268,8 @@ fn postgresql_loads_roles_owners_and_grants_along_with_the_rows() {
     let (database, cluster) = (served.join("databases/postgres"), served.join("cluster"));
     let args = ["dump", database.to_str().unwrap(), "--sql", "--roles", cluster.to_str().unwrap()];
     let text = String::from_utf8(colibri(&args, "").stdout).unwrap();
+    // One that is there already is in nobody's way.
+    postgres.load("CREATE ROLE boss SUPERUSER LOGIN;");
     postgres.load(&text);
     for (question, answer) in ANSWERS.iter().zip(&answers) {
         assert!(!answer.is_empty(), "{question}");
@@ -280,4 +282,61 @@ fn postgresql_loads_roles_owners_and_grants_along_with_the_rows() {
     // Without the option there is nothing of the kind in it, and PostgreSQL loads that as well.
     let plain = dump(&database);
     assert!(!plain.contains("ROLE") && !plain.contains("GRANT") && !plain.contains("OWNER"), "{plain}");
+}
+
+/// Whoever starts a server is a role of it, and so in each dump and there before each load.
+#[test]
+fn roles_that_are_there_already_are_no_obstacle() {
+    let psql = format!("{PROGRAMS}/psql");
+    if !Path::new(&psql).exists() {
+        _ = writeln!(std::io::stderr(), "SKIPPED: no psql to load a dump with");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    let server = served::Served::start(&first);
+    let mut client = server.connect("postgres");
+    for statement in [
+        "CREATE ROLE staff",
+        "CREATE ROLE root2 SUPERUSER LOGIN CONNECTION LIMIT 5 IN ROLE staff",
+        "CREATE TABLE t (a int)",
+        "ALTER TABLE t OWNER TO root2",
+    ] {
+        client.run(statement).unwrap();
+    }
+    let founders = "SELECT rolname FROM pg_roles WHERE oid >= 16384 AND rolname NOT IN ('staff', 'root2')";
+    let founder = client.run(founders).unwrap();
+    drop(client);
+    server.end();
+    let (database, cluster) = (first.join("databases/postgres"), first.join("cluster"));
+    let args = ["dump", database.to_str().unwrap(), "--sql", "--roles", cluster.to_str().unwrap()];
+    let text = String::from_utf8(colibri(&args, "").stdout).unwrap();
+    for name in &founder {
+        assert!(text.contains(&format!("CREATE ROLE \"{name}\"")), "{text}");
+    }
+    let server = served::Served::start(&second);
+    let mut client = server.connect("postgres");
+    client.run("CREATE ROLE root2 LOGIN CONNECTION LIMIT 9").unwrap();
+    // Also a second time, but for the table.
+    for (text, what) in [(text.as_str(), "new"), (text.split_once("\nCREATE TABLE").unwrap().0, "again")] {
+        let mut child = Command::new(&psql)
+            .args(["-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-h", "127.0.0.1"])
+            .args(["-p", &server.address.port().to_string(), "-f", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{what}: {}\n{text}", String::from_utf8_lossy(&output.stderr));
+    }
+    let kept = "SELECT concat(rolsuper, rolconnlimit, pg_has_role('root2', 'staff', 'MEMBER')) FROM pg_roles WHERE rolname = 'root2'";
+    assert_eq!(
+        client.run(kept).unwrap(),
+        ["f9t"],
+        "its rights are this server's; what it is a member of comes with the dump"
+    );
+    assert_eq!(client.run("SELECT tableowner FROM pg_tables WHERE tablename = 't'").unwrap(), ["root2"]);
+    assert_eq!(client.run(founders).unwrap(), founder);
 }
