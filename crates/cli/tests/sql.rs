@@ -271,6 +271,9 @@ fn a_second_process_is_refused() {
     let outcome = place.run_with(&["-c", "SELECT 1"], "");
     assert_eq!(outcome.code, 1);
     assert!(outcome.errors.contains(&format!("open for SQL by process {}", first.id())), "{}", outcome.errors);
+    for way_out in ["connect to it with a client", "end it", "`colibri backup`"] {
+        assert!(outcome.errors.contains(way_out), "{}", outcome.errors);
+    }
     drop(stdin);
     assert!(first.wait().expect("it ends").success());
     place.well(&["-c", "SELECT 1"]);
