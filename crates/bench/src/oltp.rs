@@ -48,7 +48,9 @@ pub use args::{CommonArgs, Durable, Knob, Step};
 pub(crate) use bench::Bench;
 use files::Files;
 pub(crate) use open::SQLITE;
-use open::open;
+#[cfg(feature = "rivals")]
+pub(crate) use open::SQLITE_FILE;
+use open::{ensure_there, open};
 
 /// Measure TPC-C: five transactions of a wholesale supplier
 ///
@@ -170,6 +172,7 @@ pub fn script(args: &ScriptArgs) -> Result<()> {
 /// Loads, runs and checks, as the flags say.
 pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()> {
     let plan = args.plan(&**workload)?;
+    ensure_there(args, &**workload)?;
     let files = Files::of(args, workload.name());
     files.ensure_writable()?;
     let opened = open(args, workload)?;

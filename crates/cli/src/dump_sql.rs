@@ -10,6 +10,7 @@
 
 mod roles;
 
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 
@@ -256,11 +257,11 @@ impl Dump<'_> {
     /// Constraints of a kind: names, quoted, and definitions.
     fn constraints_of(&mut self, table: &Relation, kinds: &str) -> Result<Vec<(String, String)>> {
         let rows = self.query(&format!(
-            "SELECT quote_ident(conname::text), pg_get_constraintdef(oid) FROM pg_constraint \
+            "SELECT quote_ident(conname::text), pg_get_constraintdef(oid, true) FROM pg_constraint \
              WHERE conrelid = {}::oid AND contype::text IN ({kinds}) ORDER BY oid",
             table.oid
         ))?;
-        rows.iter().map(|row| Ok((self.text(row, 0)?, with_parentheses_once(&self.text(row, 1)?)))).collect()
+        rows.iter().map(|row| Ok((self.text(row, 0)?, self.text(row, 1)?))).collect()
     }
 
     /// A table with what its rows are kept and checked by as they come: its primary key, and CHECK.
@@ -275,6 +276,9 @@ impl Dump<'_> {
 
     fn rows(&mut self, table: &Relation) -> Result<()> {
         let (_, names) = self.columns(table)?;
+        if names.is_empty() {
+            return self.rows_without_columns(table);
+        }
         let list = names.join(", ");
         writeln!(self.out, "\nCOPY {} ({list}) FROM stdin;", table.name)?;
         let copy = format!("COPY {} ({list}) TO STDOUT", table.name);
@@ -282,6 +286,16 @@ impl Dump<'_> {
             return Err(self.failed(source));
         }
         writeln!(self.out, "\\.")?;
+        Ok(())
+    }
+
+    /// COPY has no words for rows of a table without columns: all that there is of them is how many they are.
+    fn rows_without_columns(&mut self, table: &Relation) -> Result<()> {
+        let rows = self.query(&format!("SELECT count(*) FROM {}", table.name))?;
+        let count: i64 = rows[0].get(0).map_err(|source| self.failed(source))?;
+        for _ in 0..count {
+            writeln!(self.out, "INSERT INTO {} DEFAULT VALUES;", table.name)?;
+        }
         Ok(())
     }
 
@@ -325,7 +339,15 @@ impl Dump<'_> {
     }
 
     fn views(&mut self) -> Result<()> {
-        for view in self.relations("v")? {
+        let mut reads: HashMap<i64, Vec<i64>> = HashMap::new();
+        for row in &self.query(
+            "SELECT d.objid::int8, d.refobjid::int8 FROM pg_depend d JOIN pg_class v ON v.oid = d.objid \
+             JOIN pg_class r ON r.oid = d.refobjid WHERE v.relkind::text = 'v' AND r.relkind::text = 'v'",
+        )? {
+            let oid = |column| row.get::<_, i64>(column).map_err(|source| self.failed(source));
+            reads.entry(oid(0)?).or_default().push(oid(1)?);
+        }
+        for view in in_order(self.relations("v")?, &reads) {
             let rows = self.query(&format!("SELECT pg_get_viewdef({}::oid)", view.oid))?;
             for row in &rows {
                 // Names in it are as whoever made it wrote them.
@@ -339,19 +361,26 @@ impl Dump<'_> {
     }
 }
 
-/// `CHECK (((a > 0)))` as `CHECK (a > 0)`: an expression that has its own parentheses is given some more each time that it is
-/// loaded and dumped.
-fn with_parentheses_once(definition: &str) -> String {
-    let mut expression = match definition.strip_prefix("CHECK (").and_then(|rest| rest.strip_suffix(')')) {
-        Some(expression) => expression,
-        None => return definition.to_owned(),
-    };
-    let bare = expression.trim_start_matches('(').trim_end_matches(')');
-    // Only where nothing but pairs around all of it can have gone.
-    if !bare.contains(['(', ')', '\'']) {
-        expression = bare;
+/// Views, each behind those that it reads: one that was replaced may read one that was made after it.
+fn in_order(views: Vec<Relation>, reads: &HashMap<i64, Vec<i64>>) -> Vec<Relation> {
+    let mut missing: HashSet<i64> = views.iter().map(|view| view.oid).collect();
+    let (mut ordered, mut rest) = (Vec::with_capacity(views.len()), views);
+    while !rest.is_empty() {
+        let is_ready =
+            |view: &Relation| reads.get(&view.oid).is_none_or(|read| !read.iter().any(|it| missing.contains(it)));
+        let (ready, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_ready);
+        if ready.is_empty() {
+            // Views that read each other cannot be made, and are not left out if they were.
+            ordered.extend(later);
+            break;
+        }
+        for view in &ready {
+            missing.remove(&view.oid);
+        }
+        ordered.extend(ready);
+        rest = later;
     }
-    format!("CHECK ({expression})")
+    ordered
 }
 
 /// A literal.

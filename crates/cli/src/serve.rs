@@ -1,9 +1,11 @@
 //! `colibri serve`: a server for PostgreSQL's clients.
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use colibri_runtime::Cpus;
 use colibri_server::{Auth, LogFormat, Options};
 
@@ -37,7 +39,7 @@ pub(crate) struct ServeArgs {
     /// CPUs to use, such as 2 or 0.5 [default: all that this process may use]
     #[arg(long, value_name = "CPUS")]
     cpus: Option<Cpus>,
-    /// One thread, and small caches
+    /// One thread, and 4 MB for what a statement sorts and hashes
     #[arg(long)]
     tiny: bool,
     /// End when nobody has been connected for so long, such as 5m
@@ -52,17 +54,17 @@ pub(crate) struct ServeArgs {
     /// Key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Refuse clients from other machines that do not ask for TLS
+    /// Refuse clients that do not ask for TLS, but for those of Unix sockets and of loopback addresses (127.0.0.1, ::1)
     #[arg(long, requires = "tls_cert")]
     tls_only: bool,
-    /// How clients log in: trust or scram-sha-256 [default: trust, if nobody can connect from elsewhere]
-    #[arg(long, value_name = "HOW")]
+    /// How clients log in [default: trust, if nobody can connect from elsewhere]
+    #[arg(long, value_name = "HOW", value_parser = one_of::<Auth>(&["trust", "scram-sha-256"]))]
     auth: Option<Auth>,
     /// File whose first line becomes the password of the superuser postgres, if that has none
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// How lines of the log look: text or json
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    /// How lines of the log look
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = one_of::<LogFormat>(&["text", "json"]))]
     log_format: LogFormat,
     /// Log statements that take longer, such as 250ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -73,6 +75,14 @@ pub(crate) struct ServeArgs {
     /// How long a database stays open after the last session
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     database_keep: Duration,
+}
+
+/// A choice of the server's, whose names help and completions have, too.
+fn one_of<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = String> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
 /// A number with a unit.

@@ -52,6 +52,8 @@ fn bash_completes_commands_flags_and_values() {
         ("colibri bench tp", "tpcc"),
         ("colibri serve --met", "--metrics"),
         ("colibri sql --format c", "csv"),
+        ("colibri serve --auth s", "scram-sha-256"),
+        ("colibri serve --log-format j", "json"),
     ] {
         let complete = format!(
             "source '{}'; COMP_WORDS=({typed}); COMP_CWORD=$(({} - 1)); \

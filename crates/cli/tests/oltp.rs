@@ -51,6 +51,14 @@ fn steps_work_on_a_directory_that_stays() {
     let dir = tempfile::tempdir().unwrap();
     let step = |step: &str| bench(dir.path(), &format!("stock {step} --dir data --workload put-rand-order {QUICK}"));
     let told = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
+    for name in ["run", "check"] {
+        let early = step(name);
+        let way_out = "data holds no database: check the path, or load one with `colibri bench stock load --dir data`";
+        assert!(!early.status.success() && told(&early).contains(way_out), "{}", told(&early));
+        assert!(!dir.path().join("data").exists(), "nothing is made for a path that may be a mistake");
+    }
+    let mut other = Command::new(env!("CARGO_BIN_EXE_colibri"));
+    assert!(other.current_dir(dir.path()).args(["sql", "data", "-c", "SELECT 1"]).output().unwrap().status.success());
     let early = step("run");
     assert!(!early.status.success() && told(&early).contains("load them first"), "{}", told(&early));
     for name in ["load", "load", "run", "run", "check"] {

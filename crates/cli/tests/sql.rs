@@ -189,6 +189,26 @@ fn statements_end_at_semicolons_and_the_last_needs_none() {
     );
 }
 
+/// As in psql: row by row, NULL is none, and what fails ends nothing but a script that is told so.
+#[test]
+fn values_of_a_query_are_run_as_statements() {
+    let place = Place::with_table();
+    let script = "SELECT format('INSERT INTO t VALUES (%s)', n), CASE WHEN n = 11 THEN 'SELECT max(id) AS m FROM t;' END\n\
+                  FROM generate_series(10, 11) AS s(n) ORDER BY n \\gexec\nSELECT count(*) FROM t;\n";
+    assert_eq!(place.well_with(&["--format", "csv"], script), "m\n11\ncount\n5\n");
+    let script = "\nSELECT 'SELECT 1/0' AS a, 'SELECT ''on'' AS b; SELECT 2 AS c' AS d \\gexec\nSELECT 'x' WHERE false \\gexec\n";
+    let errors = "<stdin>:2: ERROR:  division by zero\n";
+    let outcome = place.run_with(&["--format", "csv"], script);
+    assert_eq!((outcome.code, outcome.errors.as_str(), outcome.text.as_str()), (0, errors, "b\non\nc\n2\n"));
+    place.check_fails(&["-v", "ON_ERROR_STOP=1"], script, 3, errors);
+    place.check_fails(
+        &["-c", "SELECT nothing \\gexec"],
+        "",
+        1,
+        "ERROR:  column \"nothing\" does not exist\nLINE 1: SELECT nothing\n               ^\n",
+    );
+}
+
 #[test]
 fn rows_go_to_files_and_come_back() {
     let place = Place::with_table();
@@ -251,6 +271,9 @@ fn a_second_process_is_refused() {
     let outcome = place.run_with(&["-c", "SELECT 1"], "");
     assert_eq!(outcome.code, 1);
     assert!(outcome.errors.contains(&format!("open for SQL by process {}", first.id())), "{}", outcome.errors);
+    for way_out in ["connect to it with a client", "end it", "`colibri backup`"] {
+        assert!(outcome.errors.contains(way_out), "{}", outcome.errors);
+    }
     drop(stdin);
     assert!(first.wait().expect("it ends").success());
     place.well(&["-c", "SELECT 1"]);

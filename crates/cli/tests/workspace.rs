@@ -57,6 +57,25 @@ fn crates_know_only_those_below_them() {
 }
 
 #[test]
+fn the_map_draws_that_graph() {
+    let map = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
+    // ` colibri-txn   serializable transactions   storage`
+    let lines = map.lines().filter(|line| line.starts_with(" colibri-"));
+    let mut drawn: Vec<(String, BTreeSet<String>)> = lines
+        .map(|line| {
+            let known = line.rsplit("  ").next().unwrap().split(", ").filter(|known| *known != "-");
+            let name = line.split_whitespace().next().unwrap();
+            (name.to_owned(), known.map(|known| format!("colibri-{known}")).collect())
+        })
+        .collect();
+    drawn.sort();
+    let mut expected =
+        GRAPH.map(|(name, known)| (name.to_owned(), known.iter().map(|&known| known.to_owned()).collect()));
+    expected.sort();
+    assert_eq!(drawn, expected, "the list at the top of docs/ARCHITECTURE.md");
+}
+
+#[test]
 fn rivals_are_never_part_of_a_build_that_does_not_ask_for_them() {
     for package in packages() {
         for dependency in dependencies(&package) {

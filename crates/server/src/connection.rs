@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use colibri_runtime::timeout;
 use colibri_sql::cluster::{self, Cluster};
-use colibri_sql::{Error, Session, SqlState};
+use colibri_sql::{DefaultBy, Error, Session, SqlState};
 
 use crate::auth::Auth;
 use crate::auth::scram::{self, Binding, Exchange, MECHANISM, MECHANISM_PLUS};
@@ -128,10 +128,10 @@ async fn log_in(
     let lease = shared.directory.lease(&wanted.database).await?;
     let mut session = Session::in_cluster(lease.engine(), &cluster, &wanted.user, membership.member.pid)?;
     for (name, value) in &shared.session_defaults {
-        session.set_default(name, value)?;
+        session.set_default(name, value, DefaultBy::Server)?;
     }
     for (name, value) in &wanted.settings {
-        session.set_default(name, value)?;
+        session.set_default(name, value, DefaultBy::Client)?;
     }
     Ok((session, membership, lease))
 }

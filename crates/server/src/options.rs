@@ -21,7 +21,7 @@ pub struct Options {
     pub connections_max: usize,
     /// CPUs to use: what this process may unless it is given.
     pub cpus: Option<Cpus>,
-    /// One thread, and small caches.
+    /// One thread, and 4 MB for what a statement sorts and hashes.
     pub tiny: bool,
     /// End when nobody has been connected for so long.
     pub idle_exit: Option<Duration>,
@@ -29,7 +29,7 @@ pub struct Options {
     pub metrics: Option<String>,
     /// Certificate and key, in PEM files.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Clients from other machines have to use TLS.
+    /// Clients have to use TLS, but for those of Unix sockets and of loopback addresses.
     pub tls_only: bool,
     /// How clients log in. Unless it is given: `trust`, and then no address may be reachable from elsewhere.
     pub auth: Option<Auth>,

@@ -24,8 +24,10 @@ impl DirectoryLock {
     /// 55006 if it is taken, saying by whom; 58030 of the file system.
     pub fn for_sql(dir: &Path) -> Result<Self> {
         let taken = |who: &str| {
-            Error::new(IN_USE, format!("{} is open for SQL {who}", dir.display()))
-                .hint("One process at a time can have a database open for SQL; its connections are many.")
+            Error::new(IN_USE, format!("{} is open for SQL {who}", dir.display())).hint(
+                "One process at a time can have a database open for SQL: if that is a server, connect to it with a client, or \
+                 else end it; `colibri backup` copies the database meanwhile.",
+            )
         };
         Self::take(&dir.join(SQL_LOCK_FILE), taken)
     }

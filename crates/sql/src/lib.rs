@@ -71,8 +71,8 @@ pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;
 pub use numeric::Numeric;
 pub use session::{
-    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Notice, Prepared, Progress, ResultColumn,
-    Rows, Running, Session, Severity, TransactionState, rows_of_tag,
+    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, DefaultBy, Engine, Lifting, Notice, Prepared, Progress,
+    ResultColumn, Rows, Running, Session, Severity, TransactionState, rows_of_tag,
 };
 pub use types::{Category, ColumnType, Modifier, Scalar, Type};
 pub use value::Datum;

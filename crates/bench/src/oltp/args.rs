@@ -72,12 +72,12 @@ pub struct CommonArgs {
     /// postgres://USER:PASSWORD@HOST:PORT/DATABASE (for a Unix socket: ?host=DIR), or null (nobody: the control group)
     #[arg(long, default_value = "colibri")]
     pub target: String,
-    /// Clients: terminals with think times, or those who ask without [default: ten terminals a warehouse; without think times
-    /// eight a thread of the machine]
+    /// Clients, of whom each asks again as soon as it has an answer [default: eight a thread of the machine]; of TPC-C terminals,
+    /// unless --no-wait or --rate is given [default: ten a warehouse]
     #[arg(long)]
     pub clients: Option<u32>,
-    /// Transactions under way at the most, each on a connection of its own [default: as many as clients without think times,
-    /// else up to 128]
+    /// Transactions under way at the most, each on a connection of its own [default: as many as clients; with --rate, and with the
+    /// terminals of TPC-C, up to 128]
     #[arg(long)]
     pub in_flight: Option<u32>,
     /// So many transactions a second in open loop, whoever is busy: latency counts from when each was due
@@ -86,7 +86,7 @@ pub struct CommonArgs {
     /// How arrivals of --rate are spread
     #[arg(long, value_enum, default_value = "random")]
     pub arrivals: Arrivals,
-    /// Without keying and think times: each client asks again as soon as it has an answer
+    /// TPC-C only: without keying and think times, each terminal asks again as soon as it has an answer
     #[arg(long)]
     pub no_wait: bool,
     /// How long to measure: 60s, 500ms, 2m
@@ -136,8 +136,8 @@ pub struct CommonArgs {
     /// What 99 of 100 transactions may take
     #[arg(long, value_name = "LIMIT", value_parser = duration)]
     pub p99: Option<Duration>,
-    /// What --find-max turns: transactions under way, the rate of an open loop, or the warehouses of TPC-C whose terminals are at work,
-    /// of those that are loaded
+    /// What --find-max turns: transactions under way, the rate of an open loop, or (TPC-C only) the warehouses whose terminals are at
+    /// work, of those that are loaded
     #[arg(long, value_enum, default_value = "in-flight")]
     pub find: Knob,
     /// Runs that --find-max confirms its result with
@@ -159,7 +159,7 @@ pub enum Knob {
     InFlight,
     /// Transactions a second, in open loop.
     Rate,
-    /// Warehouses, with keying and think times.
+    /// Warehouses, with keying and think times; TPC-C only.
     Warehouses,
 }
 

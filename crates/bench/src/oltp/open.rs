@@ -19,6 +19,8 @@ use crate::workplace::Workplace;
 
 /// The target of that name.
 pub(crate) const SQLITE: &str = "sqlite";
+/// The database of that target, in its directory.
+pub(crate) const SQLITE_FILE: &str = "data.sqlite";
 
 /// A target, and what has to go away with it.
 pub(super) struct Opened {
@@ -69,6 +71,25 @@ fn open_sqlite(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Opened
 #[cfg(not(feature = "rivals"))]
 fn open_sqlite(_args: &CommonArgs, _workload: &Arc<dyn Workload>) -> Result<Opened> {
     Err(Error::usage("target sqlite is not in this build: build with --features rivals"))
+}
+
+/// Refuses to run on, or to check, a database in process that is not there: a path with a mistake in it is not to become a
+/// database.
+pub(super) fn ensure_there(args: &CommonArgs, workload: &dyn Workload) -> Result<()> {
+    let file = match args.target.as_str() {
+        "colibri" => "data",
+        SQLITE if cfg!(feature = "rivals") => SQLITE_FILE,
+        _ => return Ok(()),
+    };
+    let Some(dir) = &args.dir else { return Ok(()) };
+    if args.step.loads() || dir.join(file).is_file() {
+        return Ok(());
+    }
+    let (dir, name, target) = (dir.display(), workload.name(), &args.target);
+    let target = if target == "colibri" { String::new() } else { format!(" --target {target}") };
+    Err(Error::usage(format!(
+        "{dir} holds no database: check the path, or load one with `colibri bench {name} load{target} --dir {dir}`"
+    )))
 }
 
 /// Where the database of a target in process is.

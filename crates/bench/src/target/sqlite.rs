@@ -32,6 +32,7 @@ use colibri::Durability;
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{CachedStatement, ErrorCode};
 
+use crate::oltp::SQLITE_FILE;
 use crate::target::batch::AnswerWriter;
 use crate::target::{
     BEGIN, BEGIN_READ_ONLY, Batch, Boxed, COMMIT, Cell, Connection, Failure, Place, ROLLBACK, Session, StatementId,
@@ -71,7 +72,7 @@ impl Sqlite {
     /// Opens the database in a directory, or makes one there.
     pub(crate) fn open(dir: &Path, durability: Durability) -> Result<Self, Failure> {
         std::fs::create_dir_all(dir).map_err(|e| Failure::sql("58030", format!("{}: {e}", dir.display())))?;
-        let path = dir.join("data.sqlite");
+        let path = dir.join(SQLITE_FILE);
         let sqlite = Self { dir: dir.to_owned(), path, durability, turns: Arc::default() };
         // The journal's mode is a property of the file: it is set before there are several connections.
         sqlite.open_connection()?.execute_batch("PRAGMA journal_mode = WAL").map_err(|e| failure(&e))?;

@@ -241,7 +241,13 @@ pub(crate) async fn ensure_loaded(target: &dyn Target, workload: &dyn Workload) 
     }
     let mut session = target.connect(&[]).await.map_err(|e| failed(target, &e))?;
     let sql = format!("SELECT fingerprint, complete FROM bench_data WHERE workload = '{}'", workload.name());
-    let missing = || Error::usage(format!("{} holds no data of {}: load them first", target.name(), workload.name()));
+    let missing = || {
+        Error::usage(format!(
+            "{} holds no data of {}: load them first, by the step `load`",
+            target.name(),
+            workload.name()
+        ))
+    };
     let table = session.query(&sql).await.map_err(|failure| match failure.kind() {
         Kind::Refused => missing(),
         _ => failed(target, &failure),

@@ -118,6 +118,9 @@ fn name_of(text: &str) -> Option<(String, &str)> {
 
 impl Dump<'_> {
     /// The roles that a server has beyond those that every server has, and who is a member of which.
+    ///
+    /// A role that is there already, as whoever started the server is, stays as it is: its password and its rights are that
+    /// server's. Memberships it gets.
     pub(super) fn roles(&mut self) -> Result<()> {
         let Some(names) = self.names.take() else { return Ok(()) };
         let own = || names.roles.iter().filter(|role| role.oid >= FIRST_OWN_ROLE);
@@ -138,7 +141,12 @@ impl Dump<'_> {
                 let rows = self.query(&moment)?;
                 options += &format!(" VALID UNTIL {}", quoted(&self.text(&rows[0], 0)?));
             }
-            writeln!(self.out, "CREATE ROLE {} WITH{options};", quoted_name(&role.name))?;
+            let statement = quoted(&format!("CREATE ROLE {} WITH{options}", quoted_name(&role.name)));
+            let name = quoted(&role.name);
+            writeln!(
+                self.out,
+                "SELECT {statement} WHERE NOT EXISTS (SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = {name}) \\gexec"
+            )?;
         }
         for role in own() {
             for membership in &role.member_of {

@@ -15,6 +15,7 @@ const ON_ERROR_STOP: &str = "ON_ERROR_STOP";
 
 const HELP: &str = "\
   ;  or \\g               run the statement typed so far; \\gx shows its rows expanded
+  \\gexec                 run each value of its rows as a statement
   \\r                     forget the statement typed so far
   \\d [NAME]              tables, views and sequences; or the columns of NAME
   \\dt \\di \\dv \\ds \\dn   tables, indexes, views, sequences, schemas
@@ -51,7 +52,7 @@ impl Shell {
         };
         let name = input.name().map(str::to_owned);
         let place = Place { name: name.as_deref(), line };
-        let keeps = !matches!(word, "g" | "gx" | "r" | "q");
+        let keeps = !matches!(word, "g" | "gx" | "gexec" | "r" | "q");
         let kept = (keeps && !statement.trim().is_empty()).then(|| format!("{statement}\n"));
         match word {
             "g" => self.run_one(statement, line, input, next_line)?,
@@ -61,6 +62,7 @@ impl Shell {
                 self.expanded = before;
                 ran?;
             }
+            "gexec" => self.run_each(statement, line, input, next_line)?,
             "r" => {}
             "q" | "quit" => return Err(Stop::Quit),
             "?" | "h" | "help" => self.out.write_all(HELP.as_bytes())?,

@@ -214,6 +214,38 @@ impl Shell {
         self.statement(statement, &Place { name: input.name(), line }, is_interactive)
     }
 
+    /// Runs a query, and each value that it gives as a statement, row by row; NULL is none.
+    pub(crate) fn run_each(&mut self, text: &str, line: usize, input: &mut dyn Input, next_line: &mut usize) -> Ran {
+        let (statement, is_interactive) = (text.trim(), input.is_interactive());
+        self.heed_interrupt(is_interactive)?;
+        let begun = Instant::now();
+        let given = self.texts(statement);
+        self.print_time(begun)?;
+        let texts = match given {
+            Ok(texts) => texts,
+            Err(error) => return self.failed(&error, statement, &Place { name: input.name(), line }, is_interactive),
+        };
+        for text in &texts {
+            match Session::split(text) {
+                Ok(statements) => {
+                    for statement in statements {
+                        self.run_one(statement.trim_end_matches(';'), line, input, next_line)?;
+                    }
+                }
+                Err(error) => self.failed(&error, text, &Place { name: input.name(), line }, is_interactive)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// All values that a query gives.
+    fn texts(&mut self, statement: &str) -> colibri::sql::Result<Vec<String>> {
+        let session = self.connection.session();
+        let answers = session.run(statement)?;
+        let rows = answers.iter().flat_map(|answer| answer.text_rows(session));
+        Ok(rows.flatten().flatten().collect())
+    }
+
     /// Runs a statement and prints what it gives.
     fn statement(&mut self, statement: &str, place: &Place<'_>, is_interactive: bool) -> Ran {
         if statement.is_empty() {

@@ -1,6 +1,6 @@
 //! Simple and extended queries, portals, COPY.
 
-use super::support::{Message, Server, row};
+use super::support::{Message, Server, Wire, row};
 
 fn server() -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
@@ -309,6 +309,42 @@ fn copy_takes_and_gives_rows_in_every_format() {
     assert_eq!(answer.tags, ["COPY 1"]);
     let error = wire.put(b'Q', b"COPY t FROM STDIN\0").put(b'Q', b"SELECT 1\0").flush().answer().unwrap_err();
     assert_eq!(error.code(), "08P01");
+}
+
+#[test]
+fn a_setting_is_the_same_whichever_way_it_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[("connections", "20"), ("tiny", "")]);
+    let options = [("user", "postgres"), ("options", "-c colibri.priority=batch -c work_mem=8MB")];
+    let mut wire = Wire::connect(server.address, &options).unwrap();
+    let same = |wire: &mut Wire, name: &str, shown: &str, listed: &str, default: &str, source: &str| {
+        assert_eq!(wire.value(&format!("SHOW {name}")), shown, "{name}");
+        assert_eq!(wire.value(&format!("SELECT current_setting('{name}')")), shown, "{name}");
+        let of = format!("concat_ws(' ', setting, reset_val, source) FROM pg_settings WHERE name = '{name}'");
+        assert_eq!(wire.value(&format!("SELECT {of}")), format!("{listed} {default} {source}"), "{name}");
+    };
+    let (port, address) = (server.address.port().to_string(), server.address.to_string());
+    let path = dir.path().display().to_string();
+    for (name, value) in [
+        ("max_connections", "20"),
+        ("data_directory", &path),
+        ("port", &port),
+        ("ssl", "off"),
+        ("listen_addresses", &address),
+    ] {
+        same(&mut wire, name, value, value, value, "command line");
+    }
+    same(&mut wire, "colibri.priority", "batch", "batch", "batch", "client");
+    same(&mut wire, "work_mem", "8MB", "8192", "8192", "client");
+    same(&mut wire, "row_security", "on", "on", "on", "default");
+    wire.run("SET work_mem = '1GB'");
+    same(&mut wire, "work_mem", "1GB", "1048576", "8192", "session");
+    wire.run("RESET work_mem");
+    same(&mut wire, "work_mem", "8MB", "8192", "8192", "client");
+    same(&mut server.connect(), "work_mem", "4MB", "4096", "4096", "command line");
+    assert_eq!(wire.put(b'Q', b"SET port = 1\0").flush().answer().unwrap_err().code(), "55P02");
+    let types = "SELECT string_agg(vartype, ' ' ORDER BY name) FROM pg_settings WHERE name IN ('port', 'ssl', 'data_directory')";
+    assert_eq!(wire.value(types), "string integer bool");
 }
 
 #[test]

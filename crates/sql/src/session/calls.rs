@@ -75,6 +75,11 @@ impl Restarted {
 }
 
 impl Own {
+    /// A setting's value, as SHOW gives it.
+    pub(crate) fn show(&self, name: &str) -> Result<String> {
+        self.settings.show(name, self.cluster.as_deref())
+    }
+
     /// Refuses whoever has none of some privileges on a sequence.
     fn expect_any(&self, sequence: &Sequence, any: Privileges) -> Result<()> {
         let has = self.authority.privileges(ObjectKind::Sequence, sequence.owner, sequence.acl.as_ref());
@@ -159,7 +164,7 @@ impl SessionCalls for Own {
             },
             "version" => Datum::text(super::VERSION),
             "pg_backend_pid" => Datum::Int(self.number.into()),
-            "current_setting" => match self.settings.show(text(0)) {
+            "current_setting" => match self.show(text(0)) {
                 Ok(value) => Datum::text(&value),
                 Err(_) if matches!(args.get(1), Some(Datum::Bool(true))) => Datum::Null,
                 Err(error) => return Err(error),
@@ -167,7 +172,7 @@ impl SessionCalls for Own {
             "set_config" => {
                 self.settings.set(text(0), Some(text(1)))?;
                 self.settings_changed = true;
-                Datum::text(&self.settings.show(text(0))?)
+                Datum::text(&self.show(text(0))?)
             }
             "txid_current" | "pg_current_xact_id" => Datum::Int(self.engine.store.newest_txn().0 as i64),
             "pg_database_size" => {

@@ -470,21 +470,19 @@ impl Session {
                 }
                 if name == "all" {
                     let mut rows = Rows::default();
-                    for (name, value) in self.own.settings.all() {
+                    for (name, value) in self.own.settings.all(self.own.cluster.as_deref()) {
                         rows.push([Datum::text(&name), Datum::text(&value)].into_iter());
                     }
                     return Ok((rows, "SHOW".into()));
                 }
                 let value = match name.as_str() {
                     "transaction_isolation" => match self.block.isolation {
-                        Isolation::Serializable if self.state != TransactionState::Idle => {
-                            self.own.settings.show(&name)?
-                        }
+                        Isolation::Serializable if self.state != TransactionState::Idle => self.own.show(&name)?,
                         Isolation::ReadCommitted => "read committed".to_owned(),
-                        Isolation::Serializable => self.own.settings.show("default_transaction_isolation")?,
+                        Isolation::Serializable => self.own.show("default_transaction_isolation")?,
                     },
                     "transaction_read_only" => if self.block.read_only { "on" } else { "off" }.to_owned(),
-                    other => self.own.settings.show(other)?,
+                    other => self.own.show(other)?,
                 };
                 Ok((text_rows([value]), "SHOW".into()))
             }

@@ -63,6 +63,7 @@ use plans::Plans;
 pub use plans::{Lifting, Prepared, ResultColumn};
 pub use rows::Rows;
 pub use serve::{Notice, Severity};
+pub use settings::DefaultBy;
 pub(crate) use settings::{Settings, for_catalog as settings_for_catalog};
 pub use step::{Completion, Progress, Running};
 
@@ -201,7 +202,7 @@ impl Session {
     /// # Errors
     /// If there is no such setting.
     pub fn setting(&self, name: &str) -> Result<String> {
-        self.own.settings.show(name)
+        self.own.show(name)
     }
 
     /// What values are turned to text with: the time zone, above all.

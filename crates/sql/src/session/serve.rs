@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::plans::Command;
 use super::step::Stage;
-use super::{Prepared, Running, Session, TransactionState};
+use super::{DefaultBy, Prepared, Running, Session, TransactionState};
 use crate::error::{Error, Result, SqlState};
 use crate::value::Datum;
 
@@ -156,8 +156,8 @@ impl Session {
     ///
     /// # Errors
     /// 42704 if there is no such setting, 22023 if that is none of its values, 55P02 if it cannot be set.
-    pub fn set_default(&mut self, name: &str, value: &str) -> Result<()> {
-        self.own.settings.set_default(name, value)?;
+    pub fn set_default(&mut self, name: &str, value: &str, by: DefaultBy) -> Result<()> {
+        self.own.settings.set_default(name, value, by)?;
         self.settings_set();
         Ok(())
     }
@@ -304,13 +304,13 @@ mod tests {
     #[test]
     fn reset_goes_back_to_what_the_client_has_brought() {
         let (_dir, mut session) = session();
-        session.set_default("TimeZone", "Europe/Berlin").unwrap();
+        session.set_default("TimeZone", "Europe/Berlin", DefaultBy::Client).unwrap();
         session.run("SET timezone = 'UTC'").unwrap();
         session.run("RESET timezone").unwrap();
         assert_eq!(session.setting("timezone").unwrap(), "Europe/Berlin");
         session.run("RESET ALL").unwrap();
         assert_eq!(session.setting("timezone").unwrap(), "Europe/Berlin");
-        assert_eq!(session.set_default("no_such_thing", "1").unwrap_err().state().0, "42704");
+        assert_eq!(session.set_default("no_such_thing", "1", DefaultBy::Client).unwrap_err().state().0, "42704");
     }
 
     #[test]

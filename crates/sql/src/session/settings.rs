@@ -1,4 +1,7 @@
-//! Settings of a session: SET, SHOW, RESET.
+//! Settings of a session: SET, SHOW, RESET, and the lists of them.
+//!
+//! A setting has the value that was SET, else the session's default, else the server's, else that in the table below. SHOW,
+//! `current_setting` and `pg_settings` all ask `Settings::given`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,6 +10,7 @@ use std::time::Duration;
 use colibri_txn::Isolation;
 use compact_str::CompactString;
 
+use crate::cluster::Cluster;
 use crate::error::{Error, Result, SqlState};
 
 /// A setting that there is.
@@ -30,10 +34,9 @@ enum Kind {
     Zone,
     /// Cannot be set.
     Fixed,
+    /// Likewise, and there is none of it without a server.
+    OfServer,
 }
-
-/// Settings that only a server has.
-const SERVER: &[&str] = &["data_directory", "listen_addresses", "port", "unix_socket_directories"];
 
 const ISOLATIONS: &[&str] = &["serializable", "repeatable read", "read committed", "read uncommitted"];
 
@@ -50,6 +53,7 @@ const KNOWN: &[Known] = &[
     // When a statement that takes long goes on in the pool for work that nobody waits for; 0 for never. Heeded by servers.
     Known { name: "colibri.batch_after", default: "10", kind: Kind::Duration },
     Known { name: "colibri.priority", default: "user", kind: Kind::OneOf(&["user", "batch"]) },
+    Known { name: "data_directory", default: "", kind: Kind::OfServer },
     Known { name: "datestyle", default: "ISO, MDY", kind: Kind::Dates },
     Known { name: "default_table_access_method", default: "heap", kind: Kind::OneOf(&["heap"]) },
     Known { name: "default_tablespace", default: "", kind: Kind::Text },
@@ -80,15 +84,18 @@ const KNOWN: &[Known] = &[
     Known { name: "lc_monetary", default: "C", kind: Kind::Text },
     Known { name: "lc_numeric", default: "C", kind: Kind::Text },
     Known { name: "lc_time", default: "C", kind: Kind::Text },
+    Known { name: "listen_addresses", default: "", kind: Kind::OfServer },
     Known { name: "lock_timeout", default: "0", kind: Kind::Duration },
     Known { name: "max_connections", default: "100", kind: Kind::Fixed },
     Known { name: "max_identifier_length", default: "63", kind: Kind::Fixed },
     Known { name: "max_index_keys", default: "32", kind: Kind::Fixed },
+    Known { name: "port", default: "", kind: Kind::OfServer },
     Known { name: "row_security", default: "on", kind: Kind::Bool },
     Known { name: "search_path", default: "\"$user\", public", kind: Kind::Text },
     Known { name: "server_encoding", default: "UTF8", kind: Kind::Fixed },
     Known { name: "server_version", default: crate::session::SERVER_VERSION, kind: Kind::Fixed },
     Known { name: "server_version_num", default: "150000", kind: Kind::Fixed },
+    Known { name: "ssl", default: "", kind: Kind::OfServer },
     Known { name: "standard_conforming_strings", default: "on", kind: Kind::OneOf(&["on"]) },
     Known { name: "statement_timeout", default: "0", kind: Kind::Duration },
     Known { name: "synchronous_commit", default: "on", kind: Kind::Text },
@@ -96,6 +103,7 @@ const KNOWN: &[Known] = &[
     Known { name: "transaction_deferrable", default: "off", kind: Kind::Bool },
     Known { name: "transaction_isolation", default: "serializable", kind: Kind::OneOf(ISOLATIONS) },
     Known { name: "transaction_read_only", default: "off", kind: Kind::Bool },
+    Known { name: "unix_socket_directories", default: "", kind: Kind::OfServer },
     Known { name: "work_mem", default: "262144", kind: Kind::Memory },
     Known { name: "xmloption", default: "content", kind: Kind::Text },
 ];
@@ -107,8 +115,45 @@ const KNOWN: &[Known] = &[
 pub(crate) struct Settings {
     values: Arc<BTreeMap<CompactString, String>>,
     /// Defaults of this session: what RESET goes back to.
-    defaults: Option<Arc<BTreeMap<CompactString, String>>>,
+    defaults: Option<Arc<BTreeMap<CompactString, SessionDefault>>>,
     hot: Hot,
+}
+
+/// What a session's setting is unless it is SET.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SessionDefault {
+    value: String,
+    by: DefaultBy,
+}
+
+/// Who says what a session's setting is unless it is SET.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DefaultBy {
+    /// The server, of all sessions.
+    Server,
+    /// The client, as it connects.
+    Client,
+}
+
+/// Where a setting's value comes from, as `pg_settings` calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Default,
+    /// The server, of itself or of all sessions.
+    Server,
+    Client,
+    Session,
+}
+
+impl Source {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Server => "command line",
+            Self::Client => "client",
+            Self::Session => "session",
+        }
+    }
 }
 
 /// What every statement asks for, read once.
@@ -242,7 +287,7 @@ fn usual(name: &str, value: &str) -> Result<String> {
             crate::datetime::Zone::parse(value).map_err(|_| invalid("TimeZone", value))?;
             value.to_owned()
         }
-        Kind::Fixed => {
+        Kind::Fixed | Kind::OfServer => {
             let message = format!("parameter \"{}\" cannot be changed", known.name);
             return Err(Error::new(SqlState("55P02"), message));
         }
@@ -263,32 +308,79 @@ impl Settings {
         };
     }
 
+    /// What the session itself knows of a setting.
     fn raw(&self, name: &str) -> Option<&str> {
-        let given = self.values.get(name).or_else(|| self.defaults.as_ref()?.get(name));
-        match given {
-            Some(value) => Some(value),
+        match self.own(name) {
+            Some((value, _)) => Some(value),
             None => known(name).map(|known| known.default),
         }
     }
 
+    fn own(&self, name: &str) -> Option<(&str, Source)> {
+        match self.values.get(name) {
+            Some(value) => Some((value, Source::Session)),
+            None => self.default_of(name),
+        }
+    }
+
+    fn default_of(&self, name: &str) -> Option<(&str, Source)> {
+        let default = self.defaults.as_ref()?.get(name)?;
+        let source = match default.by {
+            DefaultBy::Server => Source::Server,
+            DefaultBy::Client => Source::Client,
+        };
+        Some((&default.value, source))
+    }
+
+    /// A value in the smallest unit, and where it comes from; `None` if there is no such setting.
+    fn given(&self, name: &str, server: Option<&dyn Cluster>) -> Option<(String, Source)> {
+        let own = self.own(name).map(|(value, source)| (value.to_owned(), source));
+        own.or_else(|| of_server(name, server))
+    }
+
     /// As SHOW gives it.
-    pub(crate) fn show(&self, name: &str) -> Result<String> {
+    pub(crate) fn show(&self, name: &str, server: Option<&dyn Cluster>) -> Result<String> {
         let name = name.to_ascii_lowercase();
-        let raw = self.raw(&name).ok_or_else(|| no_such(&name))?;
+        let (raw, _) = self.given(&name, server).ok_or_else(|| no_such(&name))?;
         Ok(match known(&name).map(|known| &known.kind) {
             Some(Kind::Duration) => show_time(raw.parse().unwrap_or(0)),
             Some(Kind::Memory) => show_size(raw.parse().unwrap_or(0)),
-            _ => raw.to_owned(),
+            _ => raw,
         })
     }
 
     /// All settings, as SHOW ALL gives them.
-    pub(crate) fn all(&self) -> Vec<(String, String)> {
-        let mut all: Vec<(String, String)> =
-            KNOWN.iter().map(|known| (known.name.to_owned(), self.show(known.name).unwrap_or_default())).collect();
+    pub(crate) fn all(&self, server: Option<&dyn Cluster>) -> Vec<(String, String)> {
+        let mut all: Vec<(String, String)> = KNOWN
+            .iter()
+            .filter_map(|known| Some((known.name.to_owned(), self.show(known.name, server).ok()?)))
+            .collect();
         let custom = self.values.iter().filter(|(name, _)| known(name).is_none());
         all.extend(custom.map(|(name, value)| (name.to_string(), value.clone())));
         all
+    }
+
+    /// All settings that have a meaning here, as `pg_settings` gives them.
+    fn listed(&self, server: Option<&dyn Cluster>) -> Vec<Listed> {
+        let list = |known: &Known| {
+            let (value, source) = self.given(known.name, server)?;
+            let default = self.default_of(known.name).map(|(value, _)| value.to_owned());
+            let default = default.or_else(|| Some(of_server(known.name, server)?.0))?;
+            let (kind, unit) = match known.kind {
+                Kind::Bool => ("bool", None),
+                Kind::Duration => ("integer", Some("ms")),
+                Kind::Memory => ("integer", Some("kB")),
+                Kind::Integer(..) => ("integer", None),
+                Kind::OneOf(_) => ("enum", None),
+                // What cannot be set has no rule for its values: they tell.
+                Kind::Fixed | Kind::OfServer if matches!(&*value, "on" | "off") => ("bool", None),
+                Kind::Fixed | Kind::OfServer if value.parse::<i64>().is_ok() => ("integer", None),
+                _ => ("string", None),
+            };
+            let fixed = matches!(known.kind, Kind::Fixed | Kind::OfServer);
+            Some(Listed { name: known.name, value, default, source, unit, kind, fixed })
+        };
+        KNOWN.iter().filter_map(list).collect()
     }
 
     /// Sets a value; `None` for the default.
@@ -307,10 +399,10 @@ impl Settings {
     }
 
     /// Sets what RESET goes back to.
-    pub(crate) fn set_default(&mut self, name: &str, value: &str) -> Result<()> {
+    pub(crate) fn set_default(&mut self, name: &str, value: &str, by: DefaultBy) -> Result<()> {
         let name = name.to_ascii_lowercase();
-        let usual = usual(&name, value)?;
-        Arc::make_mut(self.defaults.get_or_insert_default()).insert(name.into(), usual);
+        let value = usual(&name, value)?;
+        Arc::make_mut(self.defaults.get_or_insert_default()).insert(name.into(), SessionDefault { value, by });
         self.read_hot();
         Ok(())
     }
@@ -367,11 +459,23 @@ impl Settings {
     }
 }
 
+/// What a setting is that no session has changed.
+fn of_server(name: &str, server: Option<&dyn Cluster>) -> Option<(String, Source)> {
+    let known = known(name)?;
+    match server.and_then(|server| server.setting(name)) {
+        Some(value) => Some((value, Source::Server)),
+        None if matches!(known.kind, Kind::OfServer) => None,
+        None => Some((known.default.to_owned(), Source::Default)),
+    }
+}
+
 /// A setting as `pg_settings` lists it.
 pub(crate) struct Listed {
-    pub(crate) name: String,
+    pub(crate) name: &'static str,
     pub(crate) value: String,
+    /// What RESET goes back to.
     pub(crate) default: String,
+    pub(crate) source: Source,
     pub(crate) unit: Option<&'static str>,
     /// `bool`, `integer`, `enum` or `string`
     pub(crate) kind: &'static str,
@@ -382,32 +486,7 @@ pub(crate) struct Listed {
 /// All settings of the session around, for `pg_settings`.
 pub(crate) fn for_catalog(env: &crate::env::Env) -> Vec<Listed> {
     let names = env.names();
-    let of_server = |name: &str| names.cluster.as_ref().and_then(|cluster| cluster.setting(name));
-    let mut all: Vec<Listed> = KNOWN
-        .iter()
-        .map(|known| {
-            let (kind, unit) = match known.kind {
-                Kind::Bool => ("bool", None),
-                Kind::Duration => ("integer", Some("ms")),
-                Kind::Memory => ("integer", Some("kB")),
-                Kind::Integer(..) => ("integer", None),
-                Kind::OneOf(_) => ("enum", None),
-                _ => ("string", None),
-            };
-            let default = of_server(known.name).unwrap_or_else(|| known.default.to_owned());
-            let value = names.settings.values.get(known.name).cloned().unwrap_or_else(|| default.clone());
-            let fixed = matches!(known.kind, Kind::Fixed);
-            Listed { name: known.name.to_owned(), value, default, unit, kind, fixed }
-        })
-        .collect();
-    for name in SERVER {
-        if let Some(value) = of_server(name) {
-            let default = value.clone();
-            all.push(Listed { name: (*name).to_owned(), value, default, unit: None, kind: "string", fixed: true });
-        }
-    }
-    all.sort_by(|a, b| a.name.cmp(&b.name));
-    all
+    names.settings.listed(names.cluster.as_deref())
 }
 
 #[cfg(test)]
@@ -439,7 +518,7 @@ mod tests {
         assert_eq!(settings.hot().work_bytes, first.work_bytes);
         settings.restore(&before, "work_mem");
         assert_eq!(settings.hot().work_bytes, 1 << 20);
-        settings.set_default("work_mem", "2MB").unwrap();
+        settings.set_default("work_mem", "2MB", DefaultBy::Server).unwrap();
         settings.reset_all();
         assert_eq!(*settings.hot(), Hot { work_bytes: 2 << 20, ..first });
     }
@@ -448,14 +527,15 @@ mod tests {
     fn values_take_their_usual_form() {
         let mut settings = Settings::default();
         settings.set("statement_timeout", Some("2min")).unwrap();
-        assert_eq!(settings.show("Statement_Timeout").unwrap(), "2min");
+        assert_eq!(settings.show("Statement_Timeout", None).unwrap(), "2min");
         assert_eq!(settings.duration("statement_timeout"), Some(Duration::from_secs(120)));
         settings.set("row_security", Some("FALSE")).unwrap();
-        assert_eq!(settings.show("row_security").unwrap(), "off");
+        assert_eq!(settings.show("row_security", None).unwrap(), "off");
         settings.set("search_path", Some("a, \"B\", $user")).unwrap();
         assert_eq!(settings.search_path("me"), ["a", "B", "me"]);
         assert!(settings.set("no_such_thing", Some("1")).is_err());
         assert!(settings.set("server_version", Some("1")).is_err());
+        assert!(settings.set("port", Some("1")).is_err());
         assert!(settings.set("extra_float_digits", Some("9")).is_err());
     }
 }

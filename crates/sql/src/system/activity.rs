@@ -137,7 +137,7 @@ fn settings(env: &Env, rows: &mut Rows) -> Result<()> {
         let setting = text(&known.value);
         let default = text(&known.default);
         rows.push([
-            text(&known.name),
+            text(known.name),
             setting,
             text_or_null(known.unit),
             text("Settings"),
@@ -145,7 +145,7 @@ fn settings(env: &Env, rows: &mut Rows) -> Result<()> {
             NULL,
             text(if known.fixed { "internal" } else { "user" }),
             text(known.kind),
-            text(if known.value == known.default { "default" } else { "session" }),
+            text(known.source.name()),
             NULL,
             NULL,
             NULL,

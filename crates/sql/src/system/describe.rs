@@ -103,7 +103,7 @@ pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) 
             return Some(of_index(index));
         }
         if let Some(check) = table.checks.iter().find(|check| check.id == id) {
-            let condition = &check.condition;
+            let condition = bare(&check.condition);
             return Some(if pretty { format!("CHECK ({condition})") } else { format!("CHECK (({condition}))") });
         }
         let key = table.foreign_keys.iter().find(|key| key.id == id)?;
@@ -111,26 +111,47 @@ pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) 
     })
 }
 
+/// A condition without the parentheses that are around all of it: the answer has its own, and what is made from it, as a dump is,
+/// is not to have more of them each time.
+pub(crate) fn bare(condition: &str) -> String {
+    let Ok(ast::Expr::Nested(mut expr)) = crate::statement::parse_expr(condition) else { return condition.to_owned() };
+    while let ast::Expr::Nested(inner) = *expr {
+        expr = inner;
+    }
+    expr.to_string()
+}
+
 /// A view's query.
 pub(crate) fn view_definition(view: &View) -> String {
     format!(" {};", view.query)
 }
 
+fn is_string(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)))
+}
+
 /// A default as PostgreSQL shows it: what a literal is taken for is said with it.
 pub(crate) fn default_expression(env: &Env, default: &str, ty: ColumnType) -> String {
     let Ok(parsed) = crate::statement::parse_expr(default) else { return default.to_owned() };
-    match &parsed {
-        ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)) => {
-            // Its length is said by the column.
-            let plain = match ty.ty {
-                Type::Char => CompactString::const_new("bpchar"),
-                other => other.sql_name().into(),
-            };
-            match ty.ty.category() {
-                Category::Number | Category::Boolean => default.to_owned(),
-                _ => format!("{default}::{plain}"),
-            }
+    // Its length is said by the column.
+    let plain = match ty.ty {
+        Type::Char => CompactString::const_new("bpchar"),
+        other => other.sql_name().into(),
+    };
+    // What is shown so, and loaded from there, is shown so again.
+    let parsed = match parsed {
+        ast::Expr::Cast { kind: ast::CastKind::DoubleColon, expr, data_type, .. }
+            if data_type.to_string().eq_ignore_ascii_case(&plain) && is_string(&expr) =>
+        {
+            *expr
         }
+        other => other,
+    };
+    match &parsed {
+        literal if is_string(literal) => match ty.ty.category() {
+            Category::Number | Category::Boolean => default.to_owned(),
+            _ => format!("{literal}::{plain}"),
+        },
         ast::Expr::Function(function) if function.name.to_string() == "nextval" => {
             let sequence = default.split_once('\'').and_then(|(_, rest)| rest.rsplit_once('\''));
             let number = sequence.and_then(|(name, _)| env.names().find_number(Type::RegClass, name));

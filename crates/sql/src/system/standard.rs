@@ -493,7 +493,7 @@ fn constraint_tables(env: &Env, rows: &mut Rows) -> Result<()> {
 fn checks(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in seen_tables(env.names()) {
         for check in &table.checks {
-            let clause = format!("({})", check.condition);
+            let clause = format!("(({}))", describe::bare(&check.condition));
             rows.push([database(env), text(&table.schema), text(&check.name), text(&clause)]);
         }
         for (at, column) in table.live_columns().filter(|(_, column)| column.not_null) {
