@@ -340,7 +340,7 @@ fn findings(html: &mut String, title: &str, findings: &[Finding]) {
         return;
     }
     let _ = writeln!(html, "<table><tr><th>{title}</th><th>found</th><th>wanted</th><th></th></tr>");
-    for Finding { what, found, wanted, verdict } in findings {
+    for Finding { what, found, wanted, verdict, .. } in findings {
         let class = match verdict {
             Verdict::Holds => "good",
             Verdict::TooFew => "",
