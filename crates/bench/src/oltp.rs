@@ -120,8 +120,8 @@ pub struct StockArgs {
     /// Products in stock
     #[arg(long, default_value_t = 100)]
     pub products: u32,
-    /// Of each product
-    #[arg(long, default_value_t = 1_000)]
+    /// Of each product: what is ordered is not restocked, and a run whose orders are short is not valid
+    #[arg(long, default_value_t = 1_000_000)]
     pub quantity: u32,
     /// Orders that are loaded
     #[arg(long, default_value_t = 100)]
