@@ -131,7 +131,12 @@ fn overview(html: &mut String, results: &[RunResult]) {
             shown(group.median(|run| run.cost.cpu_us_per_txn)),
             shown(group.median(|run| run.cost.write_amplification)),
             if ratio.is_finite() { format!("{}\u{a0}×", significant(ratio)) } else { String::new() },
-            if group.runs.iter().all(|run| run.valid) { "valid" } else { "NOT VALID" }.to_owned(),
+            match (group.runs.iter().any(|run| run.is_bad()), group.runs.iter().any(|run| run.has_run())) {
+                (true, _) => "NOT VALID",
+                (false, true) => "valid",
+                (false, false) => "no run",
+            }
+            .to_owned(),
         ]
     };
     let heading = [
