@@ -230,6 +230,17 @@ fn data_of_other_flags_are_refused() {
     assert!(Bed::block_on(ensure_loaded(&*bed.target, &*other)).is_err());
 }
 
+#[test]
+fn data_of_another_workload_are_told_and_left_alone() {
+    use crate::workload::stock::{Mix, Stock};
+    let bed = Bed::new(SMALL);
+    let stock: Arc<dyn Workload> = Arc::new(Stock::new(Mix::PutRandOrder, 10, 10, 10, 42));
+    let told = Bed::block_on(load(&bed.target, &stock, 1, &Arc::default())).unwrap_err().to_string();
+    assert!(told.contains("has a table stock already, and data of tpcc: stock needs a database of its own"), "{told}");
+    assert!(Bed::block_on(ensure_loaded(&*bed.target, &*stock)).is_err());
+    assert_eq!(bed.broken(), [0; 0]);
+}
+
 /// Rows of a table in the parts of a scale, as columns of text.
 fn generated(scale: Scale, table: &str) -> Vec<Vec<String>> {
     let tpcc = Tpcc::new(scale, 42);
