@@ -360,7 +360,7 @@ mod tests {
         let merged = merge(&[first.clone(), invalid]).unwrap();
         assert!(!merged.valid && merged.reasons == ["shard 1: late"]);
         let refused = |shards: &[RunResult]| merge(shards).unwrap_err().to_string();
-        assert!(refused(&[first.clone()]).contains("missing, and a part is not the run: 1/2"));
+        assert!(refused(std::slice::from_ref(&first)).contains("missing, and a part is not the run: 1/2"));
         let mut other = shard(1, 1..=10);
         other.settings.durability = "nosync".to_owned();
         assert!(refused(&[first.clone(), other]).contains("not shards of one run"));
