@@ -11,6 +11,8 @@ const RESAMPLES: usize = 2_000;
 const SEED: u64 = 42;
 /// The part of all resamples that lies below, and above, an interval of 95 %.
 const TAIL: f64 = 0.025;
+/// So few have no spread.
+const SAMPLES_MIN: usize = 2;
 
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -65,9 +67,10 @@ pub(crate) fn interval(samples: &Samples, statistic: impl Fn(&[f64]) -> f64) -> 
     ends((0..RESAMPLES).map(|_| statistic(&samples.resample(&mut random))).collect())
 }
 
-/// The same of the ratio of two samples' statistics, `b` to `a`.
+/// The same of the ratio of two samples' statistics, `b` to `a`. Of one value nobody knows how far the next one would be from it: not a
+/// number, either.
 pub(crate) fn ratio_interval(a: &Samples, b: &Samples, statistic: impl Fn(&[f64]) -> f64) -> (f64, f64) {
-    if a.values.is_empty() || b.values.is_empty() {
+    if a.values.len().min(b.values.len()) < SAMPLES_MIN {
         return (f64::NAN, f64::NAN);
     }
     let mut random = Random::new(SEED, 1);
@@ -136,6 +139,7 @@ mod tests {
         let (low, high) = ratio_interval(&a, &c, mean);
         assert!(low > 0.88 && high < 0.92, "{low} {high}");
         assert!(ratio_interval(&a, &Samples::default(), mean).0.is_nan());
+        assert!(ratio_interval(&Samples::runs(vec![100.0]), &Samples::runs(vec![94.0]), mean).0.is_nan());
     }
 
     #[test]

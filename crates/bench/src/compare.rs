@@ -1,24 +1,28 @@
 //! `colibri bench compare A.json B.json`: what changed from one file of results to another, and whether chance explains it.
 //!
-//! Results of the same workload, pacing and target are put together; if a file has several, they are rounds, and resampled as such.
-//! Of a single run the seconds of its timeline are, in blocks; figures that a run has one of (CPU, bytes) then have no interval, and
-//! are judged by the threshold alone.
+//! Results of the same workload and target are put together if they were asked in the same way (`comparable`); otherwise what differs is
+//! said, and they are compared only if a flag says so. If a file has several, they are rounds, and resampled as such. Of a single run the
+//! seconds of its timeline are, in blocks; figures that a run has one of (CPU, bytes) then have no interval, and are judged by the
+//! threshold alone. A figure with a timeline of one point has no interval either, and is not judged.
 //!
-//! Something is worse if its whole interval is beyond the threshold. Then the exit code is 1, for CI.
+//! Something is worse if its whole interval is beyond the threshold. Then the exit code is 1, for CI; it is 2 if something could not
+//! be compared.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::bootstrap::{Samples, median, ratio_interval};
+use crate::comparable::{self, Condition};
 use crate::kv::report::{align, significant};
 use crate::kv::{Error, Result};
-use crate::oltp::result::{RunResult, read};
+use crate::oltp::result::{Point, RunResult, read};
 use crate::results::say;
 
 /// Compare two files of results
 ///
-/// Prints each figure with its change and a 95 % interval by bootstrap. The exit code is 1 if something became worse.
+/// Prints each figure with its change and a 95 % interval by bootstrap. The exit code is 1 if something became worse, and 2 if something
+/// could not be compared: a workload without a run, or with other settings.
 #[derive(Debug, Clone, Args)]
 pub struct CompareArgs {
     /// Results before
@@ -31,6 +35,9 @@ pub struct CompareArgs {
     /// Compare results of the same workload on different targets
     #[arg(long)]
     pub across_targets: bool,
+    /// Compare results of the same workload with different settings: clients, durability, isolation
+    #[arg(long)]
+    pub across_settings: bool,
 }
 
 /// A figure of results, and which way is up.
@@ -38,8 +45,13 @@ struct Figure {
     name: &'static str,
     more_is_better: bool,
     of_run: fn(&RunResult) -> Option<f64>,
-    /// A value for each second, if there is such a thing.
+    /// A value for each second in which there is one, if there is such a thing.
     of_timeline: Option<fn(&RunResult) -> Vec<f64>>,
+}
+
+/// Latencies of those seconds in which something ended: in the others there were none.
+fn latencies<L: Into<Option<f64>>>(result: &RunResult, of: fn(&Point) -> L) -> Vec<f64> {
+    result.timeline.iter().filter(|point| point.per_s > 0.0).filter_map(|point| of(point).into()).collect()
 }
 
 const FIGURES: [Figure; 5] = [
@@ -53,13 +65,13 @@ const FIGURES: [Figure; 5] = [
         name: "p50 µs",
         more_is_better: false,
         of_run: |result| Some(result.scheduled_us.p50),
-        of_timeline: Some(|result| result.timeline.iter().map(|point| point.p50_us).collect()),
+        of_timeline: Some(|result| latencies(result, |point| point.p50_us)),
     },
     Figure {
         name: "p99 µs",
         more_is_better: false,
         of_run: |result| Some(result.scheduled_us.p99),
-        of_timeline: Some(|result| result.timeline.iter().map(|point| point.p99_us).collect()),
+        of_timeline: Some(|result| latencies(result, |point| point.p99_us)),
     },
     Figure {
         name: "CPU µs/transaction",
@@ -80,6 +92,8 @@ enum Verdict {
     Same,
     Better,
     Worse,
+    /// One point has no spread: nobody can tell.
+    Unknown,
 }
 
 struct Change {
@@ -113,6 +127,7 @@ impl Figure {
         let grew = low > 1.0 + threshold;
         let shrank = high < 1.0 / (1.0 + threshold);
         let verdict = match (grew, shrank, self.more_is_better) {
+            (true, ..) | (_, true, _) if interval.is_none() && self.of_timeline.is_some() => Verdict::Unknown,
             (true, _, true) | (_, true, false) => Verdict::Better,
             (true, _, false) | (_, true, true) => Verdict::Worse,
             _ => Verdict::Same,
@@ -121,47 +136,109 @@ impl Figure {
     }
 }
 
-/// What has to be the same for two results to be comparable.
-fn key(result: &RunResult, with_target: bool) -> String {
-    let settings = &result.settings;
-    let target = if with_target { result.target.as_str() } else { "any target" };
-    let rate = settings.rate_per_s.map_or(String::new(), |rate| format!(" at {rate}/s"));
-    let find_max = if result.find_max.is_some() { ", find-max" } else { "" };
-    format!("{}, {}{rate}{find_max}, {target}", result.workload_about, settings.pacing)
+/// What came of a comparison.
+#[derive(Debug, Default)]
+struct Compared {
+    text: String,
+    worse: usize,
+    /// Figures that were compared.
+    total: usize,
+    /// Workloads that both files have, and that were not compared.
+    left_out: usize,
 }
 
-/// The table, and how many figures became worse, of how many.
-fn compare(a: &[RunResult], b: &[RunResult], threshold: f64, across_targets: bool) -> (String, usize, usize) {
-    let mut keys: Vec<String> = Vec::new();
-    for result in a {
-        let key = key(result, !across_targets);
-        if !keys.contains(&key) {
-            keys.push(key);
+/// Results of one workload on one target that were asked in the same way.
+struct Group<'r> {
+    name: String,
+    conditions: Vec<Condition>,
+    runs: Vec<&'r RunResult>,
+}
+
+/// In the order in which they are met. Results without a run are in none.
+fn groups(results: &[RunResult], across_targets: bool) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for result in results.iter().filter(|result| result.has_run()) {
+        let target = if across_targets { "any target" } else { result.target.as_str() };
+        let name = format!("{}, {target}", result.workload_about);
+        let conditions = comparable::conditions(result, across_targets);
+        match groups.iter_mut().find(|group| group.name == name && group.conditions == conditions) {
+            Some(group) => group.runs.push(result),
+            None => groups.push(Group { name, conditions, runs: vec![result] }),
         }
     }
-    let (mut text, mut worse, mut total) = (String::new(), 0, 0);
-    for wanted in &keys {
-        let of = |results: &'_ [RunResult]| {
-            let found = results.iter().enumerate().filter(|(_, result)| key(result, !across_targets) == *wanted);
-            found.map(|(index, _)| index).collect::<Vec<_>>()
-        };
-        let of_a: Vec<&RunResult> = of(a).into_iter().map(|index| &a[index]).collect();
-        let of_b: Vec<&RunResult> = of(b).into_iter().map(|index| &b[index]).collect();
-        if of_b.is_empty() {
-            text.push_str(&format!("{wanted}: only in the first file\n\n"));
+    groups
+}
+
+fn compare(a: &[RunResult], b: &[RunResult], threshold: f64, args: &CompareArgs) -> Compared {
+    let (of_a, of_b) = (groups(a, args.across_targets), groups(b, args.across_targets));
+    let mut compared = Compared::default();
+    for before in &of_a {
+        let named: Vec<&Group<'_>> = of_b.iter().filter(|after| after.name == before.name).collect();
+        if let Some(after) = named.iter().find(|after| after.conditions == before.conditions) {
+            compared.add(before, after, threshold);
             continue;
         }
+        // One that has its like in the first file is not the other side of this one.
+        let others = named
+            .iter()
+            .filter(|after| !of_a.iter().any(|group| group.name == after.name && group.conditions == after.conditions));
+        let mut is_alone = true;
+        for after in others {
+            is_alone = false;
+            let differences = comparable::differences(&before.conditions, &after.conditions).join("; ");
+            compared.text.push_str(&format!("{}: not the same settings: {differences}\n", before.name));
+            match args.across_settings {
+                true => compared.add(before, after, threshold),
+                false => {
+                    compared.left_out += 1;
+                    compared.text.push_str("not compared: --across-settings does\n\n");
+                }
+            }
+        }
+        if is_alone {
+            compared.text.push_str(&format!("{}: only in the first file\n\n", before.title()));
+        }
+    }
+    for after in &of_b {
+        if !of_a.iter().any(|before| before.name == after.name) {
+            compared.text.push_str(&format!("{}: only in the second file\n\n", after.title()));
+        }
+    }
+    for (results, which) in [(a, "first"), (b, "second")] {
+        for result in results.iter().filter(|result| !result.has_run()) {
+            let about = &result.workload_about;
+            compared
+                .text
+                .push_str(&format!("{about}: the {which} file has a result without a run, of load or check\n\n"));
+        }
+    }
+    compared
+}
+
+impl Group<'_> {
+    fn title(&self) -> String {
+        format!("{}: {}", self.name, comparable::line(&self.conditions))
+    }
+}
+
+impl Compared {
+    /// The table of two groups.
+    fn add(&mut self, before: &Group<'_>, after: &Group<'_>, threshold: f64) {
         let mut cells = vec![["", "before", "after", "change", "95 % interval", ""].map(str::to_owned).to_vec()];
+        let mut unknown = false;
         for figure in &FIGURES {
-            let Some(change) = figure.change(&of_a, &of_b, threshold) else { continue };
+            let Some(change) = figure.change(&before.runs, &after.runs, threshold) else { continue };
             let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
             let word = match change.verdict {
                 Verdict::Same => "",
                 Verdict::Better => "better",
                 Verdict::Worse => "WORSE",
+                Verdict::Unknown => "cannot tell",
             };
-            total += 1;
-            worse += usize::from(change.verdict == Verdict::Worse);
+            self.total += 1;
+            self.worse += usize::from(change.verdict == Verdict::Worse);
+            unknown |= change.verdict == Verdict::Unknown;
+            let alone = if figure.of_timeline.is_some() { "one point" } else { "one run" };
             cells.push(vec![
                 figure.name.to_owned(),
                 significant(change.a),
@@ -169,32 +246,52 @@ fn compare(a: &[RunResult], b: &[RunResult], threshold: f64, across_targets: boo
                 percent(change.b / change.a),
                 change
                     .interval
-                    .map_or("one run".to_owned(), |(low, high)| format!("{} to {}", percent(low), percent(high))),
+                    .map_or(alone.to_owned(), |(low, high)| format!("{} to {}", percent(low), percent(high))),
                 word.to_owned(),
             ]);
         }
-        let invalid = of_a.iter().chain(&of_b).filter(|result| !result.valid).count();
+        let all = || before.runs.iter().chain(&after.runs);
+        let invalid = all().filter(|result| !result.valid).count();
         let doubt = if invalid > 0 { format!(" ({invalid} of these results are not valid)") } else { String::new() };
-        text.push_str(&format!("{wanted}{doubt}\n{}\n", align(&cells, 1)));
+        self.text.push_str(&format!("{}{doubt}\n{}", before.title(), align(&cells, 1)));
+        if unknown {
+            self.text.push_str("one point has no interval: run for longer, or several rounds\n");
+        }
+        let of = |group: &Group<'_>| comparable::circumstances(group.runs[0]);
+        let circumstances = comparable::differences(&of(before), &of(after));
+        if !circumstances.is_empty() {
+            self.text.push_str(&format!("differs as well: {}\n", circumstances.join("; ")));
+        }
+        self.text.push('\n');
     }
-    (text, worse, total)
 }
 
 /// Compares two files.
 ///
 /// # Errors
-/// If they cannot be read, or have nothing in common; [`Error::Regression`] if something became worse.
+/// If they cannot be read, have nothing in common or were not run in the same way; [`Error::Regression`] if something became worse.
 pub fn run(args: &CompareArgs) -> Result<()> {
     if !(0.0..1000.0).contains(&args.threshold) {
         return Err(Error::usage(format!("--threshold is 0 to 1000 percent, not {}", args.threshold)));
     }
     let (a, b) = (read(&args.a)?, read(&args.b)?);
-    let (text, worse, total) = compare(&a, &b, args.threshold / 100.0, args.across_targets);
-    say!("{text}");
-    match (worse, total) {
-        (_, 0) => Err(Error::usage("the files have no workload in common")),
-        (0, _) => Ok(()),
-        (worse, total) => Err(Error::Regression { worse, total }),
+    for (path, results) in [(&args.a, &a), (&args.b, &b)] {
+        if !results.iter().any(RunResult::has_run) {
+            return Err(Error::usage(format!(
+                "{} holds no run, but what load or check came to: there is nothing to compare",
+                path.display()
+            )));
+        }
+    }
+    let Compared { text, worse, total, left_out } = compare(&a, &b, args.threshold / 100.0, args);
+    say!("{}", text.trim_end());
+    match (worse, total, left_out) {
+        (0, 0, 0) => Err(Error::usage("the files have no workload in common")),
+        (0, _, 0) => Ok(()),
+        (0, _, left_out) => Err(Error::usage(format!(
+            "workloads that were not compared, as their settings are not the same: {left_out}; --across-settings compares them"
+        ))),
+        (worse, total, _) => Err(Error::Regression { worse, total }),
     }
 }
 
@@ -216,53 +313,120 @@ mod tests {
         (0..7).map(|_| round()).collect()
     }
 
+    fn compared(a: &[RunResult], b: &[RunResult], threshold: f64, flags: &str) -> Compared {
+        super::compare(a, b, threshold, &crate::parse(&format!("a b {flags}")).unwrap())
+    }
+
     #[test]
     fn what_became_worse_is_told_and_what_did_not_is_not() {
         let before = rounds(1_000.0, 5_000.0, 1);
-        let worse = |after: &[RunResult]| compare(&before, after, 0.05, false).1;
+        let worse = |after: &[RunResult]| compared(&before, after, 0.05, "").worse;
         assert_eq!(worse(&rounds(1_000.0, 5_000.0, 2)), 0);
         assert_eq!(worse(&rounds(850.0, 5_000.0, 3)), 1);
         assert_eq!(worse(&rounds(850.0, 9_000.0, 4)), 2);
         assert_eq!(worse(&rounds(2_000.0, 1_000.0, 5)), 0);
-        let (text, ..) = compare(&before, &rounds(2_000.0, 1_000.0, 5), 0.05, false);
+        let text = compared(&before, &rounds(2_000.0, 1_000.0, 5), 0.05, "").text;
         assert_eq!(text.matches("better").count(), 2, "{text}");
     }
 
     #[test]
     fn within_the_threshold_or_within_chance_nothing_is_worse() {
         let before = rounds(1_000.0, 5_000.0, 1);
-        assert_eq!(compare(&before, &rounds(930.0, 5_000.0, 2), 0.10, false).1, 0, "7 % of 10 %");
+        assert_eq!(compared(&before, &rounds(930.0, 5_000.0, 2), 0.10, "").worse, 0, "7 % of 10 %");
         let mut wild = rounds(1_000.0, 5_000.0, 3);
         for (number, result) in wild.iter_mut().enumerate() {
             result.throughput_per_s = if number % 2 == 0 { 500.0 } else { 1_500.0 };
         }
-        assert_eq!(compare(&before, &wild, 0.05, false).1, 0);
+        assert_eq!(compared(&before, &wild, 0.05, "").worse, 0);
     }
 
     #[test]
     fn single_runs_are_compared_by_their_seconds() {
         let before = [example("tpcc", "colibri")];
         let mut after = before.clone();
-        assert_eq!(compare(&before, &after, 0.05, false).1, 0);
+        assert_eq!(compared(&before, &after, 0.05, "").worse, 0);
         after[0].timeline.iter_mut().for_each(|point| point.per_s /= 2.0);
         after[0].throughput_per_s /= 2.0;
-        assert_eq!(compare(&before, &after, 0.05, false).1, 1);
+        assert_eq!(compared(&before, &after, 0.05, "").worse, 1);
         // A figure that there is one of has no interval.
         after = before.clone();
         after[0].cost.cpu_us_per_txn = Some(300.0);
-        let (text, worse, _) = compare(&before, &after, 0.05, false);
+        let Compared { text, worse, .. } = compared(&before, &after, 0.05, "");
         assert!(worse == 1 && text.contains("one run"), "{text}");
     }
 
     #[test]
     fn only_what_is_the_same_is_compared() {
         let (before, other) = ([example("tpcc", "colibri")], [example("ycsb", "colibri")]);
-        assert_eq!(compare(&before, &other, 0.05, false).2, 0);
+        assert_eq!(compared(&before, &other, 0.05, "").total, 0);
         let elsewhere = [example("tpcc", "postgres://h/d")];
-        assert_eq!(compare(&before, &elsewhere, 0.05, false).2, 0);
-        assert_eq!(compare(&before, &elsewhere, 0.05, true).2, 5);
+        assert_eq!(compared(&before, &elsewhere, 0.05, "").total, 0);
+        assert_eq!(compared(&before, &elsewhere, 0.05, "--across-targets").total, 5);
         let mut faster_clients = before.clone();
         faster_clients[0].settings.pacing = "open".to_owned();
-        assert_eq!(compare(&before, &faster_clients, 0.05, false).2, 0);
+        assert_eq!(compared(&before, &faster_clients, 0.05, "").total, 0);
+    }
+
+    #[test]
+    fn other_settings_are_told_and_not_compared_unless_a_flag_says_so() {
+        let before = [example("tpcc", "colibri")];
+        for (told, change) in comparable::tests::UNLIKE {
+            let mut after = before.clone();
+            change(&mut after[0]);
+            after[0].throughput_per_s /= 2.0;
+            after[0].timeline.iter_mut().for_each(|point| point.per_s /= 2.0);
+            let refused = compared(&before, &after, 0.05, "");
+            assert_eq!((refused.total, refused.worse, refused.left_out), (0, 0, 1), "{told}");
+            let line = refused.text.lines().find(|line| line.contains("not the same settings")).unwrap();
+            assert!(line.contains(told), "{told}: {line}");
+            let forced = compared(&before, &after, 0.05, "--across-settings");
+            assert_eq!((forced.worse, forced.left_out), (1, 0), "{told}");
+            assert!(forced.text.contains("not the same settings"), "{}", forced.text);
+        }
+        // Two settings in each file: each has its like.
+        let mut many = example("tpcc", "colibri");
+        many.settings.clients = 32;
+        let both = [before[0].clone(), many];
+        assert_eq!(compared(&both, &both, 0.05, "").total, 10);
+        let mut longer = before.clone();
+        longer[0].settings.duration_s = 60.0;
+        let told = compared(&before, &longer, 0.05, "");
+        assert!(told.total == 5 && told.text.contains("differs as well: measured 10 s / 60 s"), "{}", told.text);
+    }
+
+    #[test]
+    fn one_point_is_no_interval_and_fails_nobody() {
+        let mut before = [example("tpcc", "colibri")];
+        before[0].timeline.truncate(1);
+        let mut after = before.clone();
+        after[0].timeline[0].per_s *= 0.8;
+        after[0].throughput_per_s *= 0.8;
+        let told = compared(&before, &after, 0.05, "");
+        assert_eq!(told.worse, 0, "{}", told.text);
+        assert!(told.text.contains("cannot tell") && told.text.contains("one point has no interval"), "{}", told.text);
+    }
+
+    #[test]
+    fn seconds_in_which_nothing_ended_have_no_latency() {
+        let before = [example("tpcc", "colibri")];
+        let mut after = before.clone();
+        // As slow as before, but for six seconds in which nothing ended.
+        for point in &mut after[0].timeline[2..8] {
+            (point.per_s, point.p50_us, point.p99_us) = (0.0, 0.0, 0.0);
+        }
+        let told = compared(&before, &after, 0.05, "");
+        assert!(!told.text.contains("better"), "{}", told.text);
+    }
+
+    #[test]
+    fn results_without_a_run_are_not_compared() {
+        let before = [example("tpcc", "colibri"), example("ycsb", "colibri")];
+        let mut after = before.clone();
+        after[1].kinds.clear();
+        after[1].throughput_per_s = 0.0;
+        let told = compared(&before, &after, 0.05, "");
+        assert_eq!((told.total, told.worse), (5, 0));
+        assert!(told.text.contains("the second file has a result without a run"), "{}", told.text);
+        assert!(!told.text.contains("inf"), "{}", told.text);
     }
 }

@@ -1,5 +1,6 @@
 //! `colibri bench history DIR`: each figure over commits, and where it changed.
 //!
+//! Results of one workload, target, machine and set of conditions (`comparable`) make a line; results without a run make none.
 //! All files of results in a directory are put in the order of their time. A point is flagged if it is further from the median of the
 //! five before it than the threshold, and than three times their own spread (the median deviation from the median): so a figure that
 //! always wanders needs more than one that never does.
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::bootstrap::median;
+use crate::comparable;
 use crate::kv::report::{align, significant};
 use crate::kv::{Error, Result};
 use crate::oltp::html;
@@ -59,7 +61,7 @@ fn changes(values: &[f64], threshold: f64) -> Vec<Option<f64>> {
     (0..values.len()).map(change).collect()
 }
 
-/// Results of one workload on one target over time: one for each commit, of several the median.
+/// Comparable results over time: one for each commit, of several the median.
 struct Line {
     name: String,
     commits: Vec<String>,
@@ -68,9 +70,13 @@ struct Line {
 }
 
 fn lines(mut results: Vec<RunResult>) -> Vec<Line> {
+    results.retain(|result| result.valid && result.has_run());
     results.sort_by_key(|result| result.ended_unix_s);
-    let name =
-        |result: &RunResult| format!("{}, {}, on {}", result.workload_about, result.settings.pacing, result.target);
+    let name = |result: &RunResult| {
+        let (about, target, env) = (&result.workload_about, &result.target, &result.env);
+        let conditions = comparable::line(&comparable::conditions(result, false));
+        format!("{about}, on {target}: {conditions}; {}, {} CPUs", env.cpu, env.cores)
+    };
     let mut names: Vec<String> = Vec::new();
     for result in &results {
         if !names.contains(&name(result)) {
@@ -78,7 +84,7 @@ fn lines(mut results: Vec<RunResult>) -> Vec<Line> {
         }
     }
     let line = |wanted: String| {
-        let of: Vec<&RunResult> = results.iter().filter(|result| result.valid && name(result) == wanted).collect();
+        let of: Vec<&RunResult> = results.iter().filter(|result| name(result) == wanted).collect();
         let mut commits: Vec<String> = of.iter().map(|result| result.env.commit.clone()).collect();
         commits.dedup();
         let figures = FIGURES.iter().map(|(_, figure)| {
@@ -95,7 +101,7 @@ fn lines(mut results: Vec<RunResult>) -> Vec<Line> {
         let figures = figures.collect();
         Line { name: wanted, commits, figures }
     };
-    names.into_iter().map(line).filter(|line| !line.commits.is_empty()).collect()
+    names.into_iter().map(line).collect()
 }
 
 /// A table of a line's figures, with what changed.
@@ -176,6 +182,30 @@ mod tests {
         assert_eq!(flagged(&[100.0, 80.0, 120.0, 90.0, 110.0, 85.0, 118.0]), [0_usize; 0]);
         assert_eq!(flagged(&[100.0, 100.0, 104.0, 100.0]), [0_usize; 0], "within the threshold");
         assert_eq!(flagged(&[100.0, 50.0]), [0_usize; 0], "one point is no history");
+    }
+
+    #[test]
+    fn only_what_is_comparable_is_one_line() {
+        let of = |change: fn(&mut RunResult)| {
+            let mut other = example("tpcc", "colibri");
+            change(&mut other);
+            lines(vec![example("tpcc", "colibri"), other])
+        };
+        assert_eq!(of(|_| {}).len(), 1);
+        for (what, change) in comparable::tests::UNLIKE {
+            assert_eq!(of(change).len(), 2, "{what}");
+        }
+        assert_eq!(of(|other| other.env.cores = 64).len(), 2, "another machine");
+        assert_eq!(of(|other| other.workload_about = "scale 10".to_owned()).len(), 2);
+        let loaded = of(|other| {
+            other.kinds.clear();
+            other.throughput_per_s = 0.0;
+        });
+        assert_eq!(
+            (loaded.len(), loaded[0].figures[0].as_slice()),
+            (1, [2_000.0].as_slice()),
+            "a load is no run of nothing"
+        );
     }
 
     #[test]

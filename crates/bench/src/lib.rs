@@ -13,6 +13,7 @@
 //! (they need the simulator).
 
 mod bootstrap;
+mod comparable;
 pub mod compare;
 mod driver;
 pub mod freespace;

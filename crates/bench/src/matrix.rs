@@ -123,6 +123,15 @@ impl Description {
         if described.workload.is_empty() || described.target.is_empty() {
             return Err(Error::usage(format!("{} needs a [[workload]] and a [[target]]", path.display())));
         }
+        let names = |names: Vec<&String>, what: &str| {
+            let twice = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name));
+            twice.map_or(Ok(()), |(_, name)| {
+                // Their results would be rounds of one.
+                Err(Error::usage(format!("{}: two [[{what}]] are called {name:?}: name them apart", path.display())))
+            })
+        };
+        names(described.workload.iter().map(|workload| &workload.name).collect(), "workload")?;
+        names(described.target.iter().map(|target| &target.name).collect(), "target")?;
         for command in described.workload.iter().map(|workload| &workload.command) {
             scaled(words(command)?, 1.0)?;
         }
@@ -194,11 +203,36 @@ fn filled(flags: &str, given: &[(String, String)]) -> String {
     given.iter().fold(flags.to_owned(), |flags, (name, value)| flags.replace(&format!("{{{name}}}"), value))
 }
 
+/// The first `{NAME}` of flags that nothing was given for.
+fn unfilled(flags: &str) -> Option<&str> {
+    let names = flags.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
+    let mut names = names.filter(|name| is_name(name));
+    names.next()
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The flags of a target, with what its `before` has printed.
+fn flags_of(target: &TargetEntry, printed: &str) -> Result<String> {
+    let flags = filled(&target.flags, &given(printed));
+    match (unfilled(&flags), &target.before) {
+        (None, _) => Ok(flags),
+        (Some(name), Some(before)) => Err(Error::usage(format!(
+            "the flags of {} have {{{name}}}, and `before` ({before}) printed no line {name}=…",
+            target.name
+        ))),
+        (Some(name), None) => Err(Error::usage(format!(
+            "the flags of {} have {{{name}}}, and there is no `before` that prints a line {name}=…",
+            target.name
+        ))),
+    }
+}
+
 /// Lines `NAME=value` of what `before` has printed.
 fn given(printed: &str) -> Vec<(String, String)> {
     let pairs = printed.lines().filter_map(|line| line.trim().split_once('='));
-    let is_name =
-        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     pairs.filter(|(name, _)| is_name(name)).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
@@ -250,10 +284,11 @@ fn program() -> Result<PathBuf> {
 fn run_one(workload: &WorkloadEntry, target: &TargetEntry, time_scale: f64) -> Result<Vec<RunResult>> {
     let file = std::env::temp_dir().join(format!("colibri-bench-{}.json", std::process::id()));
     let ran = shell(target.before.as_ref()).and_then(|printed| {
+        let flags = flags_of(target, &printed)?;
         let status = Command::new(program()?)
             .arg("bench")
             .args(scaled(words(&workload.command)?, time_scale)?)
-            .args(words(&filled(&target.flags, &given(&printed)))?)
+            .args(words(&flags)?)
             .arg("--json")
             .arg(&file)
             .stdout(Stdio::null())
@@ -266,7 +301,7 @@ fn run_one(workload: &WorkloadEntry, target: &TargetEntry, time_scale: f64) -> R
     let _may_not_be_there = std::fs::remove_file(&file);
     let status = ran?;
     after?;
-    let mut found = found.map_err(|_| Error::usage(format!("{} on {}: {status}", workload.name, target.name)))?;
+    let mut found = found.map_err(|_| Error::usage(format!("it has ended with {status}, and says above why")))?;
     for result in &mut found {
         result.workload_about.clone_from(&workload.name);
         result.target.clone_from(&target.name);
@@ -295,8 +330,9 @@ fn summary(description: &Description, all: &[RunResult]) -> String {
         for target in description.target.iter().filter(|target| target.takes_part_in(workload)) {
             let of: Vec<&RunResult> =
                 all.iter().filter(|r| r.workload_about == workload.name && r.target == target.name).collect();
+            let runs: Vec<&RunResult> = of.iter().copied().filter(|result| result.has_run()).collect();
             let median = |figure: &dyn Fn(&RunResult) -> Option<f64>| {
-                bootstrap::median(&of.iter().filter_map(|result| figure(result)).collect::<Vec<_>>())
+                bootstrap::median(&runs.iter().filter_map(|result| figure(result)).collect::<Vec<_>>())
             };
             let throughput = median(&|result| {
                 Some(result.find_max.as_ref().map_or(result.throughput_per_s, |found| found.throughput_per_s))
@@ -306,7 +342,7 @@ fn summary(description: &Description, all: &[RunResult]) -> String {
             cells.push(vec![
                 workload.name.clone(),
                 target.name.clone(),
-                of.len().to_string(),
+                runs.len().to_string(),
                 shown(throughput),
                 shown(median(&|result| result.figures.get("tpmC").copied())),
                 shown(median(&|result| Some(result.scheduled_us.p50 / 1e3))),
@@ -319,7 +355,7 @@ fn summary(description: &Description, all: &[RunResult]) -> String {
                 } else {
                     String::new()
                 },
-                if of.iter().all(|result| result.valid) { String::new() } else { "NOT VALID".to_owned() },
+                if of.iter().any(|result| result.is_bad()) { "NOT VALID".to_owned() } else { String::new() },
             ]);
         }
     }
@@ -329,7 +365,8 @@ fn summary(description: &Description, all: &[RunResult]) -> String {
 /// Runs what a file describes.
 ///
 /// # Errors
-/// If the description is wrong or files cannot be written; [`Error::InvalidResults`] if runs failed or are not valid.
+/// If the description is wrong or files cannot be written; [`Error::FailedRuns`] or [`Error::InvalidResults`] if runs
+/// failed or are not valid.
 pub fn run(args: &MatrixArgs) -> Result<()> {
     let text = std::fs::read_to_string(&args.file).map_err(|e| Error::io("cannot read", &args.file, e))?;
     let description = Description::parse(&text, &args.file)?.shortened(args)?;
@@ -340,29 +377,33 @@ pub fn run(args: &MatrixArgs) -> Result<()> {
             .map_err(|e| Error::io("cannot handle signals", "", e))?;
     }
     let runs = description.runs();
-    let (mut all, mut failed) = (Vec::new(), 0);
+    let (mut all, mut failed, mut left_out) = (Vec::new(), Vec::new(), 0);
     for (number, &(round, workload, target)) in runs.iter().enumerate() {
         let (workload, target) = (&description.workload[workload], &description.target[target]);
         tell!("{} of {}: round {}, {} on {}", number + 1, runs.len(), round + 1, workload.name, target.name);
         match run_one(workload, target, args.time_scale) {
             Ok(found) => all.extend(found),
             Err(error) => {
-                failed += 1;
-                tell!("failed: {error}");
+                let told = format!("failed: round {}, {} on {}: {error}", round + 1, workload.name, target.name);
+                tell!("{told}");
+                failed.push(told);
             }
         }
         // What has been measured is kept, whatever becomes of the rest.
         write(args, &all)?;
         if is_interrupted.load(Ordering::Relaxed) {
-            failed += runs.len() - number - 1;
-            tell!("interrupted: {} runs are left out", runs.len() - number - 1);
+            left_out = runs.len() - number - 1;
+            tell!("interrupted: {left_out} runs are left out");
             break;
         }
     }
     say!("{}", summary(&description, &all));
-    match failed + all.iter().filter(|result| !result.valid).count() {
-        0 => Ok(()),
-        invalid => Err(Error::InvalidResults { invalid, total: runs.len() }),
+    failed.iter().for_each(|told| say!("{told}"));
+    let invalid = all.iter().filter(|result| result.is_bad()).count();
+    match (failed.len(), left_out, invalid) {
+        (0, 0, 0) => Ok(()),
+        (0, 0, invalid) => Err(Error::InvalidResults { invalid, total: all.len() }),
+        (failed, left_out, invalid) => Err(Error::FailedRuns { failed, left_out, invalid, total: runs.len() }),
     }
 }
 
@@ -400,6 +441,8 @@ mod tests {
             ("name = 'A'", "nome = 'A'"),
             ("'tpcc'", "'tpcc \"'"),
             ("[[target]]", "[[x]]"),
+            ("name = 'y'", "name = 'x'"),
+            ("name = 'T'", "name = 'A'"),
         ] {
             assert!(Description::parse(&TEXT.replace(from, to), Path::new("m.toml")).is_err(), "{to}");
         }
@@ -468,6 +511,21 @@ mod tests {
             filled("--target {URL} --server-pid {PID} {X}", &given),
             "--target postgres://a@/b?host=/x&port=1 --server-pid 7 {X}"
         );
+    }
+
+    #[test]
+    fn a_name_that_nothing_was_given_for_is_told() {
+        let target = |before: Option<&str>| TargetEntry {
+            name: "x".to_owned(),
+            flags: "--target {URL} --json '{}' {not a name}".to_owned(),
+            only: None,
+            before: before.map(str::to_owned),
+            after: None,
+        };
+        let told = |before, printed| flags_of(&target(before), printed).map_err(|e| e.to_string());
+        assert_eq!(told(Some("up"), "URL=u").unwrap(), "--target u --json '{}' {not a name}");
+        assert!(told(Some("up"), "PID=1").unwrap_err().contains("`before` (up) printed no line URL=…"));
+        assert!(told(None, "").unwrap_err().contains("there is no `before`"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(crate) mod ycsb;
 
 use std::time::Duration;
 
+use crate::kv::report::significant;
 use crate::random::{Random, mix};
 use crate::target::batch::AnswerWriter;
 use crate::target::{Boxed, Cell, Failure, Session, StatementId, Target};
@@ -85,6 +86,21 @@ pub(crate) struct Finding {
     /// What has to be.
     pub(crate) wanted: String,
     pub(crate) verdict: Verdict,
+    /// What it was found from, if findings of several processes can be added up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) basis: Option<Basis>,
+}
+
+/// Counts and bands of a finding: those of the shards of a run make one of the whole.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Basis {
+    /// A part of so many events.
+    Share { part: u64, of: u64, expected: f64, low: f64, high: f64 },
+    /// A sum of so many values, each of which deviates by so much.
+    Mean { sum: u64, of: u64, expected: f64, low: f64, high: f64, deviation: f64 },
+    /// What nine of ten transactions of a kind may take, in seconds.
+    P90 { kind: String, most_s: f64 },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -97,6 +113,17 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
+    /// Of a share or a mean of so many values, where one value deviates by so much.
+    fn of_band(found: f64, of: u64, expected: f64, (low, high): (f64, f64), deviation: f64) -> Self {
+        if (low..=high).contains(&found) {
+            Self::Holds
+        } else if of == 0 || (found - expected).abs() <= 4.0 * deviation / (of as f64).sqrt() {
+            Self::TooFew
+        } else {
+            Self::Broken
+        }
+    }
+
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -111,21 +138,61 @@ impl Finding {
     /// deviations away from where the workload is to have it.
     pub(crate) fn share(what: &str, part: u64, of: u64, expected: f64, low: f64, high: f64) -> Self {
         let share = if of == 0 { f64::NAN } else { part as f64 / of as f64 };
-        let deviation = (expected * (1.0 - expected) / of.max(1) as f64).sqrt();
-        let verdict = if (low..=high).contains(&share) {
-            Verdict::Holds
-        } else if of == 0 || (share - expected).abs() <= 4.0 * deviation {
-            Verdict::TooFew
-        } else {
-            Verdict::Broken
-        };
+        let deviation = (expected * (1.0 - expected)).sqrt();
         let percent = |share: f64| format!("{:.2} %", share * 100.0);
         let wanted = match (low, high) {
             (low, high) if high >= 1.0 => format!("at least {}", percent(low)),
+            (low, high) if low <= 0.0 => format!("at most {}", percent(high)),
             (low, high) => format!("{} to {}", percent(low), percent(high)),
         };
         let found = if of == 0 { "none".to_owned() } else { format!("{} of {of}", percent(share)) };
-        Self { what: what.to_owned(), found, wanted, verdict }
+        let verdict = Verdict::of_band(share, of, expected, (low, high), deviation);
+        let basis = Some(Basis::Share { part, of, expected, low, high });
+        Self { what: what.to_owned(), found, wanted, verdict, basis }
+    }
+
+    /// The mean of so many values with this sum, judged as a share is; `deviation` is the standard deviation of one value.
+    pub(crate) fn mean(
+        what: &str,
+        (sum, of): (u64, u64),
+        expected: f64,
+        (low, high): (f64, f64),
+        deviation: f64,
+    ) -> Self {
+        let mean = if of == 0 { f64::NAN } else { sum as f64 / of as f64 };
+        let found = if of == 0 { "none".to_owned() } else { format!("{mean:.2} of {of}") };
+        let verdict = Verdict::of_band(mean, of, expected, (low, high), deviation);
+        let basis = Some(Basis::Mean { sum, of, expected, low, high, deviation });
+        Self { what: what.to_owned(), found, wanted: format!("{low:.2} to {high:.2}"), verdict, basis }
+    }
+
+    /// What nine of ten transactions of a kind took.
+    pub(crate) fn p90(kind: &str, p90: Duration, most: Duration) -> Self {
+        let (found_s, most_s) = (p90.as_secs_f64(), most.as_secs_f64());
+        let found = format!("{} s", significant(found_s));
+        let finding = Self::fact(format!("p90 of {kind}"), found, format!("at most {most_s} s"), p90 <= most);
+        Self { basis: Some(Basis::P90 { kind: kind.to_owned(), most_s }), ..finding }
+    }
+
+    /// The finding of two processes together; nothing if their counts are not known. The bands may differ by a little, as shards insert.
+    pub(crate) fn added(&self, other: &Self) -> Option<Self> {
+        let between = |a: f64, a_of: u64, b: f64, b_of: u64| match a_of + b_of {
+            0 => a,
+            both => (a * a_of as f64 + b * b_of as f64) / both as f64,
+        };
+        match (self.basis.as_ref()?, other.basis.as_ref()?) {
+            (
+                &Basis::Share { part, of, expected, low, high },
+                &Basis::Share { part: p, of: o, expected: e, low: l, high: h },
+            ) => {
+                let expected = between(expected, of, e, o);
+                Some(Self::share(&self.what, part + p, of + o, expected, low.min(l), high.max(h)))
+            }
+            (&Basis::Mean { sum, of, expected, low, high, deviation }, &Basis::Mean { sum: more, of: of_more, .. }) => {
+                Some(Self::mean(&self.what, (sum + more, of + of_more), expected, (low, high), deviation))
+            }
+            _ => None,
+        }
     }
 
     /// A number of rows, which has to lie between these.
@@ -146,7 +213,7 @@ impl Finding {
         holds: bool,
     ) -> Self {
         let verdict = if holds { Verdict::Holds } else { Verdict::Broken };
-        Self { what: what.into(), found: found.into(), wanted: wanted.into(), verdict }
+        Self { what: what.into(), found: found.into(), wanted: wanted.into(), verdict, basis: None }
     }
 }
 
@@ -212,9 +279,11 @@ pub(crate) trait Workload: Send + Sync + 'static {
         None
     }
 
-    /// How long a client with think times waits before its first transaction, so that the load is at its level at once.
-    fn first_wait(&self, random: &mut Random) -> Option<Duration> {
-        self.cycle().map(|cycle| cycle.mul_f64(random.unit()))
+    /// What a client with think times does first, so that load and mix are at their level at once: its `keying` is what is left of the
+    /// cycle that it is met in, and its kind is the one which that cycle leads to.
+    fn first(&self, client: &mut Client) -> Option<Choice> {
+        let keying = self.cycle()?.mul_f64(client.random.unit());
+        Some(Choice { keying, ..self.choose(client) })
     }
 
     fn client(&self, number: u32, seed: u64) -> Client {
@@ -293,5 +362,20 @@ mod tests {
         assert_eq!(verdict(3, 100), Verdict::TooFew);
         assert_eq!(verdict(20, 100), Verdict::Broken);
         assert_eq!(verdict(0, 0), Verdict::TooFew);
+    }
+
+    #[test]
+    fn findings_of_parts_are_judged_again_as_one() {
+        let share = |part, of| Finding::share("", part, of, 0.01, 0.009, 0.011);
+        // Chance explains either, and not both together.
+        let (one, other) = (share(145, 10_000), share(140, 10_000));
+        assert_eq!((one.verdict, share(139, 10_000).verdict), (Verdict::Broken, Verdict::TooFew));
+        assert_eq!(one.added(&other), Some(share(285, 20_000)));
+        assert_eq!(share(139, 10_000).added(&share(139, 10_000)).unwrap().verdict, Verdict::Broken);
+        let mean = |sum, of| Finding::mean("", (sum, of), 10.0, (9.5, 10.5), 3.2);
+        assert_eq!(mean(0, 0).added(&mean(100, 10)), Some(mean(100, 10)));
+        assert_eq!(mean(1_100, 100).added(&mean(9_000, 1_000)), Some(mean(10_100, 1_100)));
+        assert_eq!(share(1, 1).added(&mean(1, 1)), None);
+        assert_eq!(Finding::fact("", "", "", true).added(&share(1, 1)), None);
     }
 }

@@ -92,9 +92,27 @@ fn results_are_compared_merged_and_kept_as_history() {
     let count = |file: &str| results(&dir.path().join(file))[0]["kinds"][0]["committed"].as_u64().unwrap();
     assert_eq!(count("all.json"), count("s0.json") + count("s1.json"));
 
+    let sum = &results(&dir.path().join("all.json"))[0]["settings"];
+    assert_eq!((&sum["shard"], &sum["shards"]), (&serde_json::Value::Null, &2.into()));
+    for (files, needle) in
+        [("all.json s0.json", "a sum of shards already"), ("s0.json s0.json", "twice"), ("all.json all.json", "a sum")]
+    {
+        let told = bench(dir.path(), &format!("merge {files}"));
+        assert_eq!(told.status.code(), Some(2), "{files}");
+        assert!(String::from_utf8_lossy(&told.stderr).contains(needle), "{files}: {told:?}");
+    }
+    let unlike = bench(dir.path(), "compare s0.json all.json");
+    assert_eq!(unlike.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&unlike.stdout);
+    assert!(told.contains("not the same settings") && told.contains("shard 0 of 2 / none"), "{told}");
+
+    // A run of less than a second has one point, which is no interval.
+    let mut long = results(&dir.path().join("all.json"));
+    let points = long[0]["timeline"].as_array_mut().unwrap();
+    *points = vec![points[0].clone(); 5];
+    std::fs::write(dir.path().join("all.json"), long.to_string()).unwrap();
     succeed(dir.path(), "compare all.json all.json");
-    let slower = std::fs::read_to_string(dir.path().join("all.json")).unwrap();
-    let mut slower: serde_json::Value = serde_json::from_str(&slower).unwrap();
+    let mut slower = long;
     let result = &mut slower[0];
     result["throughput_per_s"] = (result["throughput_per_s"].as_f64().unwrap() / 2.0).into();
     for point in result["timeline"].as_array_mut().unwrap() {
@@ -133,7 +151,11 @@ fn a_matrix_tells_runs_where_their_server_is_and_cleans_up_behind_those_that_fai
     std::fs::write(dir.path().join("m.toml"), description).unwrap();
     let output = bench(dir.path(), "matrix m.toml --time-scale 0.5 --json m.json");
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && told.contains("1 of 2 results are not valid"), "{told}");
+    assert!(!output.status.success() && told.contains("of 2 runs 1 failed"), "{told}");
+    assert!(
+        String::from_utf8_lossy(&output.stdout)
+            .contains("failed: round 1, reads on broken: echo up >> log; false: exit status: 1")
+    );
     let found = results(&dir.path().join("m.json"));
     assert_eq!((found.as_array().unwrap().len(), found[0]["target"].as_str()), (1, Some("nobody")));
     assert_eq!(found[0]["settings"]["duration_s"], 0.2);
@@ -154,8 +176,49 @@ fn a_script_of_a_user_runs() {
 }
 
 #[test]
+fn comments_of_a_script_are_those_of_sql() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("setup.sql"), "CREATE TABLE t (id int PRIMARY KEY, n int); -- don't;\n").unwrap();
+    let script = "\\set id random(1,10) -- c\n/* don't; worry */\nBEGIN;\nSELECT n FROM t WHERE id = :id; -- it's one;\nCOMMIT;\n";
+    std::fs::write(dir.path().join("read.sql"), script).unwrap();
+    succeed(dir.path(), &format!("script --file read.sql --setup setup.sql {QUICK} --json r.json"));
+    assert!(results(&dir.path().join("r.json"))[0]["kinds"][0]["committed"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_load_is_no_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = format!("--dir data --records 50 {QUICK}");
+    for step in ["load", "check"] {
+        let out = succeed(dir.path(), &format!("ycsb {step} {flags} --json {step}.json"));
+        assert!(!out.contains("run:") && !out.contains("valid"), "{step}: {out}");
+        assert_eq!(results(&dir.path().join(format!("{step}.json")))[0]["valid"], false);
+    }
+    let history = bench(dir.path(), "history .");
+    assert!(String::from_utf8_lossy(&history.stderr).contains("holds no valid results"), "{history:?}");
+    succeed(dir.path(), &format!("ycsb run {flags} --json run.json"));
+    for files in ["run.json load.json", "check.json run.json"] {
+        let told = bench(dir.path(), &format!("compare {files}"));
+        assert_eq!(told.status.code(), Some(2), "{files}");
+        assert!(String::from_utf8_lossy(&told.stderr).contains("holds no run"), "{files}: {told:?}");
+    }
+    // Terminals ask for nothing while data are loaded.
+    let out = succeed(dir.path(), "tpcc load --miniature --dir tpcc");
+    assert!(out.contains("load:") && !out.contains("terminals"), "{out}");
+    let other = bench(dir.path(), "stock load --dir tpcc");
+    let told = String::from_utf8_lossy(&other.stderr);
+    assert!(told.contains("has a table stock already, and data of tpcc") && told.contains("another --dir"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_is_told_before_anything_runs() {
     let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("open.sql"), "BEGIN; SELECT 1;").unwrap();
+    for (name, from, to) in [("twice", "'other'", "'nobody'"), ("unfilled", "'--target null'", "'--target {URL}'")] {
+        let text = "[[workload]]\nname = 'reads'\ncommand = 'ycsb --records 10'\n[[target]]\nname = 'nobody'\n\
+                    flags = '--target null'\nbefore = 'echo up'\n[[target]]\nname = 'other'\nonly = 'writes'\nflags = ''\n";
+        std::fs::write(dir.path().join(format!("{name}.toml")), text.replacen(from, to, 1)).unwrap();
+    }
     std::fs::write(dir.path().join("s.sql"), "SELECT 1;").unwrap();
     let description =
         "[[workload]]\nname = 'reads'\ncommand = 'ycsb'\n[[target]]\nname = 'nobody'\nflags = '--target null'\n";
@@ -168,6 +231,15 @@ fn what_cannot_be_is_told_before_anything_runs() {
             if cfg!(feature = "rivals") { "it takes tpcc" } else { "--features rivals" },
         ),
         ("matrix m.toml --time-scale 0", "--time-scale"),
+        ("matrix twice.toml", "two [[target]] are called \"nobody\""),
+        ("matrix unfilled.toml", "`before` (echo up) printed no line URL=…"),
+        ("script --file open.sql", "open.sql leaves a transaction open"),
+        ("ycsb --p99 25ms", "--find-max"),
+        ("ycsb --find rate", "--find-max"),
+        ("ycsb --target null --dir data", "--dir is for a database in process"),
+        ("ycsb --target postgres://localhost:1/x --dir data", "--dir is for a database in process"),
+        ("ycsb --target postgres://localhost:1/x --durability nosync", "--durability is for a database in process"),
+        ("ycsb --warmup 1000h", "--warmup is at most 168h"),
         ("matrix m.toml --skip reads", "leave nothing to run"),
         ("tpcc run", "which database?"),
         ("tpcc --warehouses 0", "--warehouses"),

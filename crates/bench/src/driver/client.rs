@@ -64,7 +64,7 @@ pub(super) async fn live(run: Arc<Run>, number: u32) {
         return Box::pin(with_own_session(&run, &mut client)).await;
     }
     let mut first = match run.plan.pacing {
-        Pacing::Terminals => run.workload.first_wait(&mut client.random),
+        Pacing::Terminals => run.workload.first(&mut client),
         _ => None,
     };
     let mut turn = 0_u32;
@@ -74,10 +74,10 @@ pub(super) async fn live(run: Arc<Run>, number: u32) {
         if turn.is_multiple_of(TURNS) {
             let_others_run().await;
         }
-        let Choice { kind, keying, think } = run.workload.choose(&mut client);
+        let Choice { kind, keying, think } = first.take().unwrap_or_else(|| run.workload.choose(&mut client));
         let due = match (&run.schedule, run.plan.pacing) {
             (Some(schedule), _) => schedule.take(),
-            (None, Pacing::Terminals) => Instant::now() + first.take().unwrap_or(keying),
+            (None, Pacing::Terminals) => Instant::now() + keying,
             (None, _) => Instant::now(),
         };
         if run.plan.pacing != Pacing::Closed {

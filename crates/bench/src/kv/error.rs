@@ -59,6 +59,18 @@ pub enum Error {
         /// How many were compared.
         total: usize,
     },
+    /// Some runs came to no result; which ones, and why, has been printed.
+    #[error("{}", failed_runs(*failed, *left_out, *invalid, *total))]
+    FailedRuns {
+        /// How many failed.
+        failed: usize,
+        /// How many were not begun.
+        left_out: usize,
+        /// How many of the others are not valid.
+        invalid: usize,
+        /// How many were to be.
+        total: usize,
+    },
     /// Some results are not valid; they have been printed, and their notes say why.
     #[error("{invalid} of {total} results are not valid: see their notes")]
     InvalidResults {
@@ -67,6 +79,16 @@ pub enum Error {
         /// How many there are.
         total: usize,
     },
+}
+
+fn failed_runs(failed: usize, left_out: usize, invalid: usize, total: usize) -> String {
+    let told = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let parts = [
+        told(failed, "failed"),
+        told(left_out, "were left out"),
+        told(invalid, "came to results that are not valid: see their notes"),
+    ];
+    format!("of {total} runs {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 impl Error {

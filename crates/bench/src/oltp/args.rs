@@ -11,12 +11,14 @@ use crate::driver::schedule::Arrivals;
 use crate::driver::{Pacing, RunPlan};
 use crate::kv::args::check_range;
 use crate::kv::{Error, Result};
-use crate::oltp::SQLITE;
+use crate::oltp::{NULL, SQLITE};
 use crate::target::Isolation;
 use crate::workload::Workload;
 
 pub(crate) const DURATION_DEFAULT: &str = "60s";
 pub(crate) const WARMUP_DEFAULT: &str = "10s";
+/// A run, or a warm-up, is not longer.
+const TIME_MAX: Duration = Duration::from_secs(7 * 86_400);
 const CLIENTS_MAX: u64 = 10_000_000;
 const IN_FLIGHT_MAX: u64 = 100_000;
 /// Transactions under way without think times, for each thread of the machine.
@@ -104,9 +106,9 @@ pub struct CommonArgs {
     /// Isolation of transactions
     #[arg(long, value_enum, default_value = "default")]
     pub isolation: Isolation,
-    /// When commits are answered, in process
-    #[arg(long, value_enum, default_value = "sync")]
-    pub durability: Durable,
+    /// When commits are answered, in process [default: sync]
+    #[arg(long, value_enum)]
+    pub durability: Option<Durable>,
     /// Threads of the generator, and of a database in process [default: as many as CPUs in process and for null, one more for
     /// sqlite, as its calls block, else one]
     #[arg(long)]
@@ -134,14 +136,14 @@ pub struct CommonArgs {
     #[arg(long, requires = "p99")]
     pub find_max: bool,
     /// What 99 of 100 transactions may take
-    #[arg(long, value_name = "LIMIT", value_parser = duration)]
+    #[arg(long, value_name = "LIMIT", value_parser = duration, requires = "find_max")]
     pub p99: Option<Duration>,
     /// What --find-max turns: transactions under way, the rate of an open loop, or (TPC-C only) the warehouses whose terminals are at
     /// work, of those that are loaded
-    #[arg(long, value_enum, default_value = "in-flight")]
+    #[arg(long, value_enum, default_value = "in-flight", requires = "find_max")]
     pub find: Knob,
     /// Runs that --find-max confirms its result with
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, requires = "find_max")]
     pub rounds: u32,
     /// File to write the result to, as a JSON array [default: for all steps, colibri-bench-results/WORKLOAD.json, unless
     /// there is --html]
@@ -224,9 +226,13 @@ impl CommonArgs {
                 "--find warehouses is for tpcc with its terminals, ten a warehouse: without --no-wait and --clients",
             ));
         }
-        if self.duration < Duration::from_millis(10) || self.duration > Duration::from_secs(7 * 86_400) {
+        if self.duration < Duration::from_millis(10) || self.duration > TIME_MAX {
             return Err(Error::usage("--duration is 10ms to 168h"));
         }
+        if self.warmup > TIME_MAX {
+            return Err(Error::usage("--warmup is at most 168h"));
+        }
+        self.ensure_in_process()?;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.threads.unwrap_or(match self.target.as_str() {
             _ if self.is_remote() => 1,
@@ -261,6 +267,25 @@ impl CommonArgs {
             threads,
             seed: self.seed,
         })
+    }
+
+    /// Refuses flags of a database in process for a target that is none: nobody would do what they say.
+    fn ensure_in_process(&self) -> Result<()> {
+        let target = &self.target;
+        if self.dir.is_some() && (self.is_remote() || target == NULL) {
+            return Err(Error::usage("--dir is for a database in process: --target colibri or sqlite"));
+        }
+        if self.durability.is_some() && self.is_remote() {
+            return Err(Error::usage(
+                "--durability is for a database in process: when a server answers commits is a matter of its own settings",
+            ));
+        }
+        Ok(())
+    }
+
+    /// When a database in process answers commits.
+    pub(crate) fn durability(&self) -> Durable {
+        self.durability.unwrap_or(Durable::Sync)
     }
 
     /// Whether somebody else's threads do the work.
@@ -311,11 +336,21 @@ mod tests {
             "--clients 0",
             "--duration 1us",
             "--rate 5 --find-max --p99 1s",
+            "--warmup 169h",
+            "--target postgres://localhost/x --dir data",
+            "--target postgres://localhost/x --durability sync",
+            "--target null --dir data",
         ] {
             assert!(plan(flags).is_err(), "{flags}");
         }
         assert!(parse::<CommonArgs>("--shard 2/2").is_err());
         assert!(parse::<CommonArgs>("--find-max").is_err(), "a search needs a limit");
+        for without_a_search in ["--p99 1s", "--find rate", "--rounds 3"] {
+            assert!(parse::<CommonArgs>(without_a_search).is_err(), "{without_a_search}");
+        }
+        assert!(plan("--find-max --p99 1s --find rate --rounds 3 --warmup 168h").is_ok());
+        // A control group beside databases in process may have their flags.
+        assert!(plan("--target null --durability nosync").is_ok());
         assert_eq!(plan("--shard 1/3").unwrap().shard, (1, 3));
     }
 }

@@ -52,19 +52,13 @@ impl<'a> Bench<'a> {
     ) -> Self {
         let statements = target::texts(args.isolation, workload.statements());
         let durability = match target.place() {
-            Place::InProcess => format!("{:?}", args.durability).to_lowercase(),
+            Place::InProcess => format!("{:?}", args.durability()).to_lowercase(),
             Place::Outside => "the server's".to_owned(),
             Place::Nowhere => "none".to_owned(),
         };
         let settings = Settings::of(&plan, 0, args.isolation.name(), &durability);
         let command: Vec<_> = std::env::args().collect();
-        let mut notes: Vec<_> = doubts(&environment).map(str::to_owned).collect();
-        if matches!(plan.pacing, Pacing::Terminals) {
-            notes.push(format!(
-                "terminals that key and think ask for at most {TPMC_MAX} new orders a minute and warehouse: --no-wait shows what the \
-                 target can do"
-            ));
-        }
+        let notes: Vec<_> = doubts(&environment).map(str::to_owned).collect();
         let result = RunResult {
             schema: SCHEMA,
             workload: workload.name().to_owned(),
@@ -305,6 +299,12 @@ impl<'a> Bench<'a> {
     /// What a reader should know that makes nothing invalid.
     fn remark(&mut self, measured: &Measured) {
         let notes = &mut self.result.notes;
+        if self.plan.pacing == Pacing::Terminals {
+            notes.push(format!(
+                "terminals that key and think ask for at most {TPMC_MAX} new orders a minute and warehouse: --no-wait shows what the \
+                 target can do"
+            ));
+        }
         if self.plan.pacing == Pacing::Closed {
             notes.push(
                 "closed loop: who waits for a slow answer asks for nothing meanwhile, which flatters latency"
@@ -364,9 +364,9 @@ impl<'a> Bench<'a> {
         self.result.ended_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         if self.has_run || !self.result.checks.is_empty() {
             self.result.judge();
-        } else {
-            self.result.valid = true;
         }
+        // What a check has found is among the reasons; of a run that was not made there is nothing to believe.
+        self.result.valid &= self.has_run;
         Ok(self.result)
     }
 }

@@ -131,7 +131,12 @@ fn overview(html: &mut String, results: &[RunResult]) {
             shown(group.median(|run| run.cost.cpu_us_per_txn)),
             shown(group.median(|run| run.cost.write_amplification)),
             if ratio.is_finite() { format!("{}\u{a0}×", significant(ratio)) } else { String::new() },
-            if group.runs.iter().all(|run| run.valid) { "valid" } else { "NOT VALID" }.to_owned(),
+            match (group.runs.iter().any(|run| run.is_bad()), group.runs.iter().any(|run| run.has_run())) {
+                (true, _) => "NOT VALID",
+                (false, true) => "valid",
+                (false, false) => "no run",
+            }
+            .to_owned(),
         ]
     };
     let heading = [
@@ -340,7 +345,7 @@ fn findings(html: &mut String, title: &str, findings: &[Finding]) {
         return;
     }
     let _ = writeln!(html, "<table><tr><th>{title}</th><th>found</th><th>wanted</th><th></th></tr>");
-    for Finding { what, found, wanted, verdict } in findings {
+    for Finding { what, found, wanted, verdict, .. } in findings {
         let class = match verdict {
             Verdict::Holds => "good",
             Verdict::TooFew => "",

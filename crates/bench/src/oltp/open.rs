@@ -17,10 +17,11 @@ use crate::target::{Failure, Target};
 use crate::workload::Workload;
 use crate::workplace::Workplace;
 
-/// The target of that name.
+/// The targets of these names.
 pub(crate) const SQLITE: &str = "sqlite";
 /// The database of that target, in its directory.
 pub(crate) const SQLITE_FILE: &str = "data.sqlite";
+pub(crate) const NULL: &str = "null";
 
 /// A target, and what has to go away with it.
 pub(super) struct Opened {
@@ -31,7 +32,7 @@ pub(super) struct Opened {
 pub(super) fn open(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Opened> {
     let refused = |failure: Failure| Error::target(&args.target, failure);
     let target: Arc<dyn Target> = match args.target.as_str() {
-        "null" => Arc::new(Null::new(workload)),
+        NULL => Arc::new(Null::new(workload)),
         "colibri" => {
             let (dir, workplace) = place(args)?;
             let target = Arc::new(Colibri::open(&dir, durability(args)).map_err(refused)?);
@@ -49,7 +50,7 @@ pub(super) fn open(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Op
 }
 
 fn durability(args: &CommonArgs) -> Durability {
-    match args.durability {
+    match args.durability() {
         Durable::Sync => Durability::Sync,
         Durable::Lazy => Durability::LAZY,
         Durable::Nosync => Durability::NoSync,

@@ -21,6 +21,9 @@ use crate::workload::{Finding, Totals, Verdict, Workload};
 /// Version of the fields below.
 pub(crate) const SCHEMA: u32 = 1;
 
+/// How a reason begins that the audit gives.
+pub(crate) const AUDIT: &str = "audit: ";
+
 /// A run, with everything that is known of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RunResult {
@@ -34,7 +37,7 @@ pub(crate) struct RunResult {
     pub(crate) ended_unix_s: u64,
     pub(crate) env: Environment,
     pub(crate) settings: Settings,
-    /// Whether all of it may be believed; if not, why not.
+    /// Whether all of the run may be believed; if not, why not. Never of a result without a run.
     pub(crate) valid: bool,
     pub(crate) reasons: Vec<String>,
     pub(crate) notes: Vec<String>,
@@ -72,7 +75,8 @@ pub(crate) struct Settings {
     pub(crate) warmup_s: f64,
     pub(crate) duration_s: f64,
     pub(crate) seed: u64,
-    pub(crate) shard: u32,
+    /// Which part of the run this is, from 0; none if it is the sum of all.
+    pub(crate) shard: Option<u32>,
     pub(crate) shards: u32,
 }
 
@@ -243,13 +247,23 @@ impl Settings {
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s: plan.duration.as_secs_f64(),
             seed: plan.seed,
-            shard: plan.shard.0,
+            shard: Some(plan.shard.0),
             shards: plan.shard.1,
         }
     }
 }
 
 impl RunResult {
+    /// Whether there was a run: results of `load` and `check` alone have nothing of one.
+    pub(crate) fn has_run(&self) -> bool {
+        !self.kinds.is_empty()
+    }
+
+    /// Whether something was found that must not be: in the run, or in the data if there was no run.
+    pub(crate) fn is_bad(&self) -> bool {
+        !self.valid && (self.has_run() || !self.reasons.is_empty())
+    }
+
     /// Puts what was measured into a result that has nothing of it yet.
     pub(crate) fn fill(&mut self, workload: &dyn Workload, measured: &Measured, pacing: Pacing) {
         self.seconds = measured.seconds;
@@ -321,7 +335,7 @@ impl RunResult {
                 .map(|finding| finding.what.clone())
                 .collect::<Vec<_>>()
         };
-        reasons.extend(broken(&self.audit).into_iter().map(|what| format!("audit: {what}")));
+        reasons.extend(broken(&self.audit).into_iter().map(|what| format!("{AUDIT}{what}")));
         reasons.extend(broken(&self.checks).into_iter().map(|what| format!("check: {what}")));
         self.reasons.extend(reasons);
         self.valid = self.reasons.is_empty();
@@ -385,7 +399,7 @@ pub(crate) mod tests {
             warmup_s: 1.0,
             duration_s: 10.0,
             seed: 42,
-            shard: 0,
+            shard: Some(0),
             shards: 1,
         };
         RunResult {

@@ -121,11 +121,18 @@ pub(crate) fn text(result: &RunResult) -> String {
     };
     lines.push(format!("workload: {}", result.workload_about));
     lines.push(format!("target:   {}: {}", result.target, result.target_about));
-    lines.push(format!(
-        "run:      {pacing}; {} clients, at most {} transactions under way, {} connections; isolation {}; {:.1} s after {:.1} s of \
-         warm-up; latency in ms, from when a transaction was due",
-        settings.clients, settings.in_flight, settings.connections, settings.isolation, result.seconds, settings.warmup_s
-    ));
+    if result.has_run() {
+        lines.push(format!(
+            "run:      {pacing}; {} clients, at most {} transactions under way, {} connections; isolation {}; {:.1} s after {:.1} s \
+             of warm-up; latency in ms, from when a transaction was due",
+            settings.clients,
+            settings.in_flight,
+            settings.connections,
+            settings.isolation,
+            result.seconds,
+            settings.warmup_s
+        ));
+    }
     if let Some(load) = result.load.filter(|load| load.rows > 0) {
         lines.push(format!(
             "load:     {} rows, {} MiB in {:.1} s: {} rows a second",
@@ -135,9 +142,8 @@ pub(crate) fn text(result: &RunResult) -> String {
             whole(load.rows as f64 / load.seconds.max(1e-9))
         ));
     }
-    lines.push(String::new());
-    if !result.kinds.is_empty() {
-        lines.push(kinds(result));
+    if result.has_run() {
+        lines.extend([String::new(), kinds(result)]);
     }
     for (name, value) in &result.figures {
         lines.push(format!("{name}: {}", significant(*value)));
@@ -152,12 +158,14 @@ pub(crate) fn text(result: &RunResult) -> String {
     for (state, failure) in &result.failures {
         lines.push(format!("failures {state}: {}, the first: {}", failure.count, failure.message));
     }
-    lines.push(findings("audit:", &result.audit));
-    lines.push(findings("check:", &result.checks));
+    let tables = [findings("audit:", &result.audit), findings("check:", &result.checks)];
+    lines.extend(tables.into_iter().filter(|table| !table.is_empty()));
     lines.extend(result.notes.iter().map(|note| format!("note: {note}")));
-    match result.valid {
-        true => lines.push("valid".to_owned()),
-        false => lines.extend(result.reasons.iter().map(|reason| format!("NOT VALID: {reason}"))),
+    match (result.valid, result.has_run()) {
+        (true, _) => lines.push("valid".to_owned()),
+        (false, true) => lines.extend(result.reasons.iter().map(|reason| format!("NOT VALID: {reason}"))),
+        // There is nothing to be valid: what is wrong is wrong with the data.
+        (false, false) => lines.extend(result.reasons.iter().map(|reason| format!("WRONG: {reason}"))),
     }
     lines.join("\n")
 }
@@ -175,5 +183,30 @@ fn find_max(found: &crate::oltp::result::FindMax) -> String {
             significant(found.high_per_s),
             significant(found.throughput_per_s_core)
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oltp::result::LoadResult;
+    use crate::oltp::result::tests::example;
+
+    #[test]
+    fn what_was_not_done_is_not_told() {
+        let ran = text(&example("tpcc", "colibri"));
+        assert!(ran.contains("\nrun: ") && ran.ends_with("\nvalid"), "{ran}");
+        let mut loaded = example("tpcc", "colibri");
+        loaded.kinds.clear();
+        loaded.figures.clear();
+        loaded.audit.clear();
+        loaded.checks.clear();
+        (loaded.valid, loaded.control, loaded.cost) = (false, None, crate::oltp::ledger::Cost::default());
+        loaded.load = Some(LoadResult { rows: 1_000, bytes: 1 << 20, seconds: 1.0 });
+        let told = text(&loaded);
+        assert!(told.contains("load:     1,000 rows"), "{told}");
+        assert!(!told.contains("run: ") && !told.to_lowercase().contains("valid"), "{told}");
+        loaded.reasons.push("check: condition 3".to_owned());
+        assert!(text(&loaded).ends_with("WRONG: check: condition 3"));
     }
 }

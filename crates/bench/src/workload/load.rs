@@ -206,6 +206,14 @@ pub(crate) async fn load(
                 workload.data().table_names().join(", ")
             )));
         }
+        There::Foreign { table, workloads } => {
+            let of =
+                if workloads.is_empty() { String::new() } else { format!(", and data of {}", workloads.join(", ")) };
+            return Err(Error::usage(format!(
+                "{} has a table {table} already{of}: {name} needs a database of its own, or another --dir",
+                target.name(),
+            )));
+        }
         There::Complete => loaded.parts_before = workload.data().parts(),
         There::Parts(parts) => {
             loaded.parts_before = parts.iter().filter(|&&is_there| is_there).count() as u32;
@@ -267,6 +275,11 @@ pub(crate) async fn ensure_loaded(target: &dyn Target, workload: &dyn Workload) 
 
 enum There {
     Other(String),
+    /// A table of this name, which this workload has not made, and the workloads that have data here.
+    Foreign {
+        table: &'static str,
+        workloads: Vec<String>,
+    },
     Complete,
     /// Which parts are there.
     Parts(Vec<bool>),
@@ -288,6 +301,9 @@ async fn begin(session: &mut Session, workload: &dyn Workload) -> std::result::R
         session.query(&format!("SELECT fingerprint, complete FROM bench_data WHERE workload = '{name}'")).await?;
     let row = table.answer();
     let Some(found) = row.text(0, 0) else {
+        if let Some(foreign) = foreign(session, &*data).await? {
+            return Ok(foreign);
+        }
         let tables = data.tables();
         let texts: Vec<&str> = tables.iter().map(String::as_str).collect();
         session.execute_all(&texts).await?;
@@ -310,6 +326,21 @@ async fn begin(session: &mut Session, workload: &dyn Workload) -> std::result::R
         }
     }
     Ok(There::Parts(parts))
+}
+
+/// Whether another workload, or somebody else, has made a table that this one needs.
+async fn foreign(session: &mut Session, data: &dyn Data) -> std::result::Result<Option<There>, Failure> {
+    for table in data.table_names() {
+        match session.query(&format!("SELECT 1 FROM {table} LIMIT 1")).await {
+            Err(failure) if failure.kind() == Kind::Refused => continue,
+            found => drop(found?),
+        }
+        let others = session.query("SELECT workload FROM bench_data ORDER BY workload").await?;
+        let rows = others.answer();
+        let text = |row| String::from_utf8_lossy(rows.text(row, 0).unwrap_or_default()).into_owned();
+        return Ok(Some(There::Foreign { table, workloads: (0..rows.rows()).map(text).collect() }));
+    }
+    Ok(None)
 }
 
 async fn load_parts(

@@ -13,9 +13,14 @@
 //! `\set NAME EXPRESSION` gives a variable an integer: numbers, `:variables`, `client` (the client's number), `random(low, high)`,
 //! `random_zipfian(low, high)` with θ = 0.99, `+ - * /` and parentheses. `:name` in a statement is a parameter.
 //!
+//! Invariants
+//! - A script leaves its session as it found it, in no transaction: one that does not is refused, as what it changes would never be
+//!   committed, and would be counted.
+//!
 //! Not here: values from answers, and several scripts with weights.
 
 mod expression;
+mod pieces;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +32,7 @@ use crate::target::{BEGIN, Boxed, COMMIT, Cell, FIRST, Failure, ROLLBACK, Sessio
 use crate::workload::load::{self, PartRows};
 use crate::workload::{Choice, Client, Done, Finding, TALLIES, Totals, TransactionKind, Workload};
 use expression::Expression;
+use pieces::{Piece, pieces};
 
 pub(crate) const NAME: &str = "script";
 const KINDS: [TransactionKind; 1] = [TransactionKind::new("Script", true)];
@@ -51,29 +57,47 @@ pub(crate) struct Script {
     setup: Vec<String>,
 }
 
-/// Statements of a text; `;` ends one, quotes and comments are what they are in SQL.
-fn statements(text: &str) -> Vec<String> {
-    let (mut found, mut statement, mut quote) = (Vec::new(), String::new(), None);
-    let mut rest = text.chars().peekable();
-    while let Some(character) = rest.next() {
-        match (quote, character) {
-            (Some(open), _) if character == open => quote = None,
-            (None, '\'' | '"') => quote = Some(character),
-            (None, '-') if rest.peek() == Some(&'-') => {
-                rest.by_ref().find(|&character| character == '\n');
-                statement.push('\n');
-                continue;
-            }
-            (None, ';') => {
-                found.push(std::mem::take(&mut statement));
-                continue;
-            }
-            _ => {}
+/// Statements of a text without its comments; `;` ends one.
+fn statements(text: &str) -> std::result::Result<Vec<String>, String> {
+    let (mut found, mut statement) = (Vec::new(), String::new());
+    for piece in pieces(text)? {
+        match piece {
+            Piece::Sql(';') => found.push(std::mem::take(&mut statement)),
+            Piece::Sql(character) => statement.push(character),
+            Piece::Quoted(quoted) => statement.push_str(quoted),
+            Piece::Comment => statement.push(' '),
+            Piece::Command(command) => return Err(format!("\\{command} stands where only SQL may")),
         }
-        statement.push(character);
     }
     found.push(statement);
-    found.into_iter().map(|statement| statement.trim().to_owned()).filter(|statement| !statement.is_empty()).collect()
+    Ok(found.into_iter().map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect())
+}
+
+/// Whether a session is in a transaction behind a statement; nothing if that changes nothing.
+fn opens(statement: &str) -> Option<bool> {
+    let words: Vec<String> = statement.split_whitespace().take(4).map(str::to_ascii_lowercase).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let chains =
+        statement.to_ascii_lowercase().split_whitespace().collect::<Vec<_>>().join(" ").ends_with(" and chain");
+    match words[..] {
+        ["begin", ..] | ["start", "transaction", ..] => Some(true),
+        ["rollback", "to", ..] | ["rollback", "work" | "transaction", "to", ..] => None,
+        ["commit" | "rollback", "prepared", ..] => None,
+        ["commit" | "end" | "rollback" | "abort", ..] => Some(chains),
+        ["prepare", "transaction", ..] => Some(false),
+        _ => None,
+    }
+}
+
+/// # Errors
+/// If statements leave a transaction open.
+fn ensure_closed<'s>(name: &str, statements: impl Iterator<Item = &'s str>) -> Result<()> {
+    match statements.fold((false, ""), |open, statement| opens(statement).map_or(open, |is| (is, statement))) {
+        (true, statement) => Err(Error::usage(format!(
+            "{name} leaves a transaction open: nothing ends the one of {statement:?}; put COMMIT or ROLLBACK behind its last statement"
+        ))),
+        (false, _) => Ok(()),
+    }
 }
 
 impl Script {
@@ -82,43 +106,60 @@ impl Script {
     /// # Errors
     /// A variable that is not set, an expression that is none.
     pub(crate) fn parse(name: &str, text: &str, setup: &str) -> Result<Self> {
-        let mut script = Self {
-            name: name.to_owned(),
-            commands: Vec::new(),
-            variables: 0,
-            statements: Vec::new(),
-            setup: statements(setup),
-        };
-        let mut names: Vec<String> = Vec::new();
-        let mut sql = String::new();
-        for line in text.lines() {
-            let Some(rest) = line.trim_start().strip_prefix('\\') else {
-                sql.push_str(line);
-                sql.push('\n');
-                continue;
-            };
-            script.add_statements(&std::mem::take(&mut sql), &names)?;
-            let set = rest.strip_prefix("set").and_then(|rest| rest.trim().split_once(char::is_whitespace));
-            let Some((variable, value)) = set else {
-                return Err(Error::usage(format!("{name}: not understood: {line}: \\set NAME EXPRESSION is")));
-            };
-            let value = Expression::parse(value, &names).map_err(|e| Error::usage(format!("{name}: {line}: {e}")))?;
-            let place = names.iter().position(|known| known == variable).unwrap_or_else(|| {
-                names.push(variable.to_owned());
-                names.len() - 1
-            });
-            script.commands.push(Command::Set(place, value));
+        let told = |e: String| Error::usage(format!("{name}: {e}"));
+        let setup = statements(setup).map_err(|e| Error::usage(format!("the setup of {name}: {e}")))?;
+        ensure_closed(&format!("the setup of {name}"), setup.iter().map(String::as_str))?;
+        let mut script =
+            Self { name: name.to_owned(), commands: Vec::new(), variables: 0, statements: Vec::new(), setup };
+        let (mut names, mut sql, mut all) = (Vec::new(), String::new(), Vec::new());
+        for piece in pieces(text).map_err(told)? {
+            match piece {
+                Piece::Sql(character) => sql.push(character),
+                Piece::Quoted(quoted) => sql.push_str(quoted),
+                Piece::Comment => sql.push(' '),
+                Piece::Command(command) => {
+                    all.extend(script.add_statements(&std::mem::take(&mut sql), &names)?);
+                    script.add_command(command, &mut names)?;
+                }
+            }
         }
-        script.add_statements(&sql, &names)?;
+        all.extend(script.add_statements(&sql, &names)?);
         script.variables = names.len();
-        if !script.commands.iter().any(|command| matches!(command, Command::Run(..))) {
+        if all.is_empty() {
             return Err(Error::usage(format!("{name} has no statement")));
         }
+        ensure_closed(name, all.iter().map(String::as_str))?;
         Ok(script)
     }
 
-    fn add_statements(&mut self, sql: &str, names: &[String]) -> Result<()> {
-        for statement in statements(sql) {
+    /// A line that begins with a backslash.
+    fn add_command(&mut self, command: &str, names: &mut Vec<String>) -> Result<()> {
+        let refused = |e: String| Error::usage(format!("{}: \\{command}: {e}", self.name));
+        let mut line = String::new();
+        for piece in pieces(command).map_err(refused)? {
+            match piece {
+                Piece::Sql(character) => line.push(character),
+                Piece::Comment => line.push(' '),
+                Piece::Quoted(text) | Piece::Command(text) => line.push_str(text),
+            }
+        }
+        let set = line.strip_prefix("set").and_then(|rest| rest.trim().split_once(char::is_whitespace));
+        let Some((variable, value)) = set else {
+            return Err(refused("not understood: \\set NAME EXPRESSION is".to_owned()));
+        };
+        let value = Expression::parse(value, names).map_err(refused)?;
+        let place = names.iter().position(|known| known == variable).unwrap_or_else(|| {
+            names.push(variable.to_owned());
+            names.len() - 1
+        });
+        self.commands.push(Command::Set(place, value));
+        Ok(())
+    }
+
+    /// Gives the statements that were added.
+    fn add_statements(&mut self, sql: &str, names: &[String]) -> Result<Vec<String>> {
+        let added = statements(sql).map_err(|e| Error::usage(format!("{}: {e}", self.name)))?;
+        for statement in &added {
             let known = match statement.to_ascii_lowercase().as_str() {
                 "begin" => Some(BEGIN),
                 "commit" | "end" => Some(COMMIT),
@@ -129,32 +170,30 @@ impl Script {
                 self.commands.push(Command::Run(id, Vec::new()));
                 continue;
             }
-            let (text, variables) = self.with_parameters(&statement, names)?;
+            let (text, variables) = self.with_parameters(statement, names)?;
             self.statements.push(text);
             let id = StatementId(FIRST + self.statements.len() as u16 - 1);
             self.commands.push(Command::Run(id, variables));
         }
-        Ok(())
+        Ok(added)
     }
 
     /// The text with `$1` for `:name`, and the variables in that order. `::type` is a cast, and quotes are left alone.
     fn with_parameters(&self, statement: &str, names: &[String]) -> Result<(String, Vec<usize>)> {
-        let (mut text, mut variables, mut quote) = (String::new(), Vec::new(), None);
-        let mut rest = statement;
-        while let Some(character) = rest.chars().next() {
-            let after = &rest[character.len_utf8()..];
-            match (quote, character) {
-                (Some(open), _) if character == open => quote = None,
-                (None, '\'' | '"') => quote = Some(character),
-                (None, ':') if after.starts_with(':') => {
-                    text.push_str("::");
-                    rest = &after[1..];
-                    continue;
-                }
-                (None, ':') => {
-                    let end = after.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(after.len());
-                    let (name, after) = after.split_at(end);
-                    let place = names.iter().position(|known| known == name);
+        let (mut text, mut variables) = (String::new(), Vec::new());
+        let found = pieces(statement).map_err(|e| Error::usage(format!("{}: {e}", self.name)))?;
+        let mut rest = found.iter().copied().peekable();
+        while let Some(piece) = rest.next() {
+            match piece {
+                Piece::Sql(':') if rest.next_if_eq(&Piece::Sql(':')).is_some() => text.push_str("::"),
+                Piece::Sql(':') => {
+                    let mut name = String::new();
+                    while let Some(Piece::Sql(character)) =
+                        rest.next_if(|next| matches!(next, Piece::Sql(c) if c.is_alphanumeric() || *c == '_'))
+                    {
+                        name.push(character);
+                    }
+                    let place = names.iter().position(|known| *known == name);
                     let place = place
                         .ok_or_else(|| Error::usage(format!("{}: :{name} is not set before {statement}", self.name)))?;
                     let number = variables.iter().position(|&other| other == place).unwrap_or_else(|| {
@@ -162,13 +201,13 @@ impl Script {
                         variables.len() - 1
                     });
                     text.push_str(&format!("${}", number + 1));
-                    rest = after;
-                    continue;
                 }
-                _ => {}
+                Piece::Sql(character) => text.push(character),
+                Piece::Quoted(quoted) => text.push_str(quoted),
+                Piece::Comment => text.push(' '),
+                // Statements begin behind their blanks, and lines of them are not commands.
+                Piece::Command(command) => text.push_str(command),
             }
-            text.push(character);
-            rest = after;
         }
         Ok((text, variables))
     }
@@ -303,11 +342,44 @@ mod tests {
     #[test]
     fn variables_become_parameters_once_each_and_quotes_are_left_alone() {
         let script =
-            Script::parse("s", "\\set a 1\n\\set b :a + 1\nSELECT :b, :a, :b, ':a', x::int -- :c\n;BEGIN;", "")
+            Script::parse("s", "\\set a 1\n\\set b :a + 1\nSELECT :b, :a, :b, ':a', x::int -- :c\n;BEGIN;COMMIT;", "")
                 .unwrap();
         assert_eq!(script.statements, ["SELECT $1, $2, $1, ':a', x::int"]);
         assert_eq!(script.commands[2], Command::Run(StatementId(FIRST), vec![1, 0]));
         assert_eq!(script.commands[3], Command::Run(BEGIN, Vec::new()));
+    }
+
+    #[test]
+    fn comments_are_what_they_are_in_sql() {
+        let text = "\\set id random(1, 10) -- c\n\\set n 2 /* d's */\n/* don't; worry */ SELECT :id; -- it's :x;\nSELECT ':id' /* :y */, :n;";
+        let script = Script::parse("s", text, "/* it's; */ CREATE TABLE t (a int); -- don't;").unwrap();
+        assert_eq!(script.statements, ["SELECT $1", "SELECT ':id'  , $1"]);
+        assert_eq!(script.setup, ["CREATE TABLE t (a int)"]);
+        assert_eq!(script.commands[3], Command::Run(StatementId(FIRST + 1), vec![1]));
+    }
+
+    #[test]
+    fn a_script_that_leaves_a_transaction_open_is_refused() {
+        let parsed = |text: &str| Script::parse("s", text, "").map(drop).map_err(|e| e.to_string());
+        for text in [
+            "BEGIN; UPDATE t SET a = 1",
+            "begin isolation level serializable; SELECT 1;",
+            "START TRANSACTION; SELECT 1; ROLLBACK TO s;",
+            "BEGIN; SELECT 1; COMMIT; BEGIN /* COMMIT; */; SELECT 2;",
+            "BEGIN; SELECT 1; COMMIT AND CHAIN;",
+        ] {
+            assert!(parsed(text).unwrap_err().contains("leaves a transaction open"), "{text}");
+        }
+        for text in [
+            "BEGIN; SELECT 1; COMMIT",
+            "BEGIN; SELECT 1; END;",
+            "begin read only; SELECT 1; Rollback work;",
+            "START\nTRANSACTION; SAVEPOINT s; SELECT 1; ROLLBACK TO s; COMMIT;",
+            "SELECT 'BEGIN'; SELECT 1",
+        ] {
+            assert_eq!(parsed(text), Ok(()), "{text}");
+        }
+        assert!(Script::parse("s", "SELECT 1", "BEGIN; CREATE TABLE t (a int)").is_err());
     }
 
     #[test]

@@ -187,6 +187,25 @@ impl Tpcc {
     }
 }
 
+/// Takes a card out of a deck that is not empty, each as likely, which is what shuffling and dealing is; gives its kind.
+fn deal(deck: &mut [u8; 5], random: &mut Random) -> usize {
+    let left: u8 = deck.iter().sum();
+    let mut card = random.below(left.into()) as u8;
+    let mut kind = 0;
+    while card >= deck[kind] {
+        card -= deck[kind];
+        kind += 1;
+    }
+    deck[kind] -= 1;
+    kind
+}
+
+/// A think time after a transaction of this kind.
+fn think(kind: usize, random: &mut Random) -> Duration {
+    let (_, _, mean) = DECK[kind];
+    Duration::from_secs_f64(random.exponential(mean).min(mean * THINK_MAX))
+}
+
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
 /// The parts of a last name: one syllable for each of three digits.
@@ -245,41 +264,47 @@ impl Workload for Tpcc {
         Some(Duration::from_secs_f64(DECK.iter().map(seconds).sum::<f64>() / f64::from(CARDS)))
     }
 
-    /// What is left of a cycle that a visitor comes into at a random moment: long ones are met more often. Spread evenly over a mean cycle
-    /// instead, terminals would come in waves for minutes.
-    fn first_wait(&self, random: &mut Random) -> Option<Duration> {
-        let longest = DECK.iter().map(|&(_, keying, think)| keying as f64 + THINK_MAX * think).fold(0.0, f64::max);
-        let card = |random: &mut Random| {
-            let mut left = random.below(u64::from(CARDS)) as u8;
-            *DECK.iter().find(|(cards, ..)| left.checked_sub(*cards).map(|less| left = less).is_none()).expect("a card")
-        };
+    /// The cycle that a visitor comes into at a random moment, thinking after one card and keying the next: long ones are met more often,
+    /// and they are those that lead to a NewOrder, whose keying is long. Spread evenly over a mean cycle instead, terminals would come
+    /// in waves for minutes; with a card that the wait knows nothing of, NewOrders would be missing until their keying is over.
+    fn first(&self, client: &mut Client) -> Option<Choice> {
+        let longest = |of: fn(&(u8, u64, f64)) -> f64| DECK.iter().map(of).fold(0.0, f64::max);
+        let cycle_max = longest(|&(_, keying, _)| keying as f64) + longest(|&(_, _, mean)| mean * THINK_MAX);
+        let random = &mut client.random;
         loop {
-            let (_, _, mean) = card(random);
-            let (_, keying, _) = card(random);
-            let cycle = keying as f64 + random.exponential(mean).min(mean * THINK_MAX);
-            if random.unit() * longest < cycle {
-                return Some(Duration::from_secs_f64(random.unit() * cycle));
+            let mut deck = DECK.map(|(cards, ..)| cards);
+            let before = deal(&mut deck, random);
+            // Any two cards of a deck are as likely to be neighbours; the last one is followed by the first of another deck.
+            let is_last = random.chance(1, CARDS.into());
+            if is_last {
+                deck = DECK.map(|(cards, ..)| cards);
             }
+            let next = deal(&mut deck, random);
+            let (_, keying, _) = DECK[next];
+            let cycle = keying as f64 + think(before, random).as_secs_f64();
+            if random.unit() * cycle_max >= cycle {
+                continue;
+            }
+            if !is_last {
+                // Those dealt before the two: none to all of the others.
+                for _ in 0..random.below(u64::from(CARDS) - 1) {
+                    deal(&mut deck, random);
+                }
+            }
+            client.deck[..5].copy_from_slice(&deck);
+            let left = Duration::from_secs_f64(random.unit() * cycle);
+            return Some(Choice { kind: next as u8, keying: left, think: think(next, random) });
         }
     }
 
     fn choose(&self, client: &mut Client) -> Choice {
-        let left: u8 = client.deck[..5].iter().sum();
-        if left == 0 {
-            // The sixth place counts decks, so that an empty one is not taken for a new one.
-            client.deck[..5].copy_from_slice(&DECK.map(|(cards, ..)| cards));
+        let deck = client.deck.first_chunk_mut().expect("the sixth place is not for cards");
+        if deck.iter().all(|&left| left == 0) {
+            *deck = DECK.map(|(cards, ..)| cards);
         }
-        // Drawing from what is left, each card as likely, is what shuffling and dealing is.
-        let mut card = client.random.below(u64::from(if left == 0 { CARDS } else { left })) as u8;
-        let mut kind = 0;
-        while card >= client.deck[kind] {
-            card -= client.deck[kind];
-            kind += 1;
-        }
-        client.deck[kind] -= 1;
-        let (_, keying, mean) = DECK[kind];
-        let think = client.random.exponential(mean).min(mean * THINK_MAX);
-        Choice { kind: kind as u8, keying: Duration::from_secs(keying), think: Duration::from_secs_f64(think) }
+        let kind = deal(deck, &mut client.random);
+        let (_, keying, _) = DECK[kind];
+        Choice { kind: kind as u8, keying: Duration::from_secs(keying), think: think(kind, &mut client.random) }
     }
 
     fn transaction<'a>(

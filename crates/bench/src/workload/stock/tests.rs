@@ -41,7 +41,10 @@ impl Bed {
         let told = self.workload.reconcile(before, after, &measured.acknowledged).unwrap();
         assert_eq!(told.verdict, Verdict::Holds, "{told:?}");
         let audit = self.workload.audit(&totals(&measured, Pacing::Closed));
-        assert!(audit.iter().all(|finding| finding.verdict == Verdict::Holds), "{audit:?}");
+        for finding in &audit {
+            let is_short = finding.what == SHORT_ORDERS && measured.tally[SHORT] * 100 > measured.tally[PROCESSED];
+            assert_eq!(finding.verdict == Verdict::Broken, is_short, "{finding:?}");
+        }
         measured
     }
 
@@ -69,6 +72,22 @@ fn stock_is_taken_until_there_is_none() {
     let measured = bed.run(8);
     assert!(measured.tally[PROCESSED] > 0 && measured.tally[SHORT] > 0, "{:?}", measured.tally);
     assert_eq!(bed.verdicts(), [Verdict::Holds; 4]);
+}
+
+#[test]
+fn a_run_whose_orders_are_short_of_stock_is_told() {
+    let stock = Stock::new(Mix::PutRandOrder, 100, 1_000, 100, 42);
+    let verdict = |processed: u64, short: u64| {
+        let orders = processed + short;
+        let mut totals = Totals { committed: vec![0, orders, 0], ..Totals::default() };
+        totals.tally[..3].copy_from_slice(&[orders * 1_816 / 1_000, processed, short]);
+        let findings = stock.audit(&totals);
+        assert_eq!(findings.len(), 2);
+        assert_eq!(findings[0].verdict, Verdict::Holds, "{findings:?}");
+        findings[1].verdict
+    };
+    assert_eq!([verdict(100_000, 0), verdict(100_000, 500)], [Verdict::Holds; 2]);
+    assert_eq!([verdict(50_000, 50_000), verdict(0, 50_000)], [Verdict::Broken; 2]);
 }
 
 #[test]
