@@ -19,9 +19,9 @@ use crate::workplace::Workplace;
 
 /// The targets of these names.
 pub(crate) const SQLITE: &str = "sqlite";
-/// The database of that target, in its directory.
-pub(crate) const SQLITE_FILE: &str = "data.sqlite";
 pub(crate) const NULL: &str = "null";
+/// The database of the former, in its directory.
+pub(crate) const SQLITE_FILE: &str = "data.sqlite";
 
 /// A target, and what has to go away with it.
 pub(super) struct Opened {
