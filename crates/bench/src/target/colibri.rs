@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use colibri::sql::engine::{Completion, Copy, CopyFrom, Datum, Numeric, Prepared, Progress, Rows, Running, Type, rows_of_tag};
+use colibri::sql::engine::{
+    Completion, Copy, CopyFrom, Datum, Numeric, Prepared, Progress, Rows, Running, Type, rows_of_tag,
+};
 use colibri::sql::{self, Database};
 use colibri::{Durability, Options};
 use colibri_txn::CommitTicket;
