@@ -53,13 +53,13 @@ const FIGURES: [Figure; 5] = [
         name: "p50 µs",
         more_is_better: false,
         of_run: |result| Some(result.scheduled_us.p50),
-        of_timeline: Some(|result| result.timeline.iter().map(|point| point.p50_us).collect()),
+        of_timeline: Some(|result| result.timeline.iter().filter_map(|point| point.p50_us).collect()),
     },
     Figure {
         name: "p99 µs",
         more_is_better: false,
         of_run: |result| Some(result.scheduled_us.p99),
-        of_timeline: Some(|result| result.timeline.iter().map(|point| point.p99_us).collect()),
+        of_timeline: Some(|result| result.timeline.iter().filter_map(|point| point.p99_us).collect()),
     },
     Figure {
         name: "CPU µs/transaction",

@@ -42,6 +42,7 @@ fn add_kind(to: &mut KindResult, from: &KindResult) -> Result<()> {
     to.rolled_back += from.rolled_back;
     to.failed += from.failed;
     to.retries += from.retries;
+    to.unfinished += from.unfinished;
     to.per_s += from.per_s;
     (to.scheduled, to.scheduled_us) = added(&to.scheduled, &from.scheduled)?;
     (to.admitted, to.admitted_us) = added(&to.admitted, &from.admitted)?;
@@ -67,14 +68,18 @@ fn add(to: &mut RunResult, from: &RunResult) -> Result<()> {
         }
     }
     to.throughput_per_s += from.throughput_per_s;
+    to.due = to.due.zip(from.due).map(|(to, from)| to + from);
+    to.silent_s = to.silent_s.max(from.silent_s);
+    to.unreachable_s = to.unreachable_s.max(from.unreachable_s);
     for (at, point) in from.timeline.iter().enumerate() {
         match to.timeline.get_mut(at) {
             Some(sum) => {
                 // A percentile of a sum lies between the two; the larger one is the safe one to show.
                 sum.per_s += point.per_s;
                 sum.failed += point.failed;
-                sum.p50_us = sum.p50_us.max(point.p50_us);
-                sum.p99_us = sum.p99_us.max(point.p99_us);
+                let larger = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b);
+                sum.p50_us = larger(sum.p50_us, point.p50_us);
+                sum.p99_us = larger(sum.p99_us, point.p99_us);
             }
             None => to.timeline.push(*point),
         }
