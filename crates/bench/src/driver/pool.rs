@@ -37,13 +37,14 @@ struct State {
     idle: Vec<(usize, Session)>,
     /// Sessions there may yet be.
     room: u32,
-    /// The same, of which the target has said that it does not take them, and when it is asked again.
+    /// The same, of which the target has said that it does not take them; when it said so last, and when it is asked again.
     kept_back: u32,
+    refused_at: Option<Instant>,
     ask_at: Instant,
-    /// Sessions that there are, that were made in all, and that there were when the target took no more.
+    /// Sessions that there are, that there were at the most, and that were made in all.
     open: u32,
+    open_max: u32,
     connections: u32,
-    connections_max: Option<u32>,
     waiting: VecDeque<Arc<Mutex<Waiter>>>,
     is_closed: bool,
 }
@@ -109,10 +110,11 @@ impl SessionPool {
             idle: vec![(thread_number(), first)],
             room: limit.max(1) - 1,
             kept_back: 0,
+            refused_at: None,
             ask_at: Instant::now(),
             open: 1,
+            open_max: 1,
             connections: 1,
-            connections_max: None,
             waiting: VecDeque::new(),
             is_closed: false,
         };
@@ -138,11 +140,17 @@ impl SessionPool {
 
     /// Makes a session, for somebody who has leave to.
     pub(crate) async fn connect(&self) -> Result<Session, Failure> {
+        let begun = Instant::now();
         let mut session = self.target.connect(&self.statements).await?;
         session.count_writes(&self.writes);
         let mut state = self.state.lock();
         state.connections += 1;
         state.open += 1;
+        state.open_max = state.open_max.max(state.open);
+        if state.refused_at.is_some_and(|refused| begun > refused) {
+            // It takes more again, such as when it had yet to notice that those of another run are gone.
+            state.room += std::mem::take(&mut state.kept_back);
+        }
         drop(state);
         Ok(session)
     }
@@ -160,8 +168,8 @@ impl SessionPool {
             return false;
         }
         state.kept_back += 1 + std::mem::take(&mut state.room);
-        state.ask_at = Instant::now() + ASK_AGAIN;
-        state.connections_max = Some(state.open);
+        let now = Instant::now();
+        (state.refused_at, state.ask_at) = (Some(now), now + ASK_AGAIN);
         self.is_scarce.store(true, Ordering::Relaxed);
         true
     }
@@ -223,9 +231,10 @@ impl SessionPool {
         self.state.lock().open
     }
 
-    /// How many sessions there were when the target took no more, if it came to that.
+    /// How many sessions there were at the most, if the target has refused to take more.
     pub(crate) fn connections_max(&self) -> Option<u32> {
-        self.state.lock().connections_max
+        let state = self.state.lock();
+        state.refused_at.map(|_| state.open_max)
     }
 
     /// How many sessions have been made.
@@ -348,6 +357,13 @@ mod tests {
         pool.state.lock().ask_at = Instant::now();
         assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)), "it may take more by now");
         assert!(poll(&mut pool.take()).is_pending());
+        // It does: whoever is next need not wait for a second.
+        let made = crate::driver::runtime(1).unwrap().block_on(pool.connect());
+        assert_eq!((made.is_ok(), pool.connections_max(), pool.open()), (true, Some(2), 2));
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)));
+        assert!(pool.keep_room_back() && poll(&mut pool.take()).is_pending());
+        pool.put_broken();
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)) && pool.keep_room_back());
         // A connection that breaks may be made again at once; without any, who waits goes on asking.
         pool.put_broken();
         assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)) && !pool.keep_room_back());

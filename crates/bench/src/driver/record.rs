@@ -400,7 +400,7 @@ pub(crate) struct Measured {
     pub(crate) silence: Silence,
     /// Connections that were made.
     pub(crate) connections: u32,
-    /// Connections that the target had when it took no more.
+    /// Connections that there were at the most, if the target refused to take more.
     pub(crate) connections_max: Option<u32>,
     /// What the target counted.
     pub(crate) counts: Counts,
