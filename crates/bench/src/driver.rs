@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use colibri_runtime::{Builder, Pool as TaskPool, PoolCounters, Runtime, sleep_until, timeout};
 use parking_lot::Mutex;
 
-use crate::target::{Counts, Failure, Target};
+use crate::target::{Counts, Failure, Session, Target};
 use crate::workload::Workload;
 
 pub(crate) use record::{Measured, Recorder};
@@ -45,6 +45,10 @@ use silence::{Silence, Silences};
 
 /// How long a target may take to say what it has counted.
 const COUNTS_LIMIT: Duration = Duration::from_secs(2);
+
+/// A target that takes no more connections is asked for the first one for so long.
+const FULL_LIMIT: Duration = Duration::from_secs(5);
+const FULL_PAUSE: Duration = Duration::from_millis(100);
 
 /// When clients ask.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -225,7 +229,7 @@ pub(crate) fn run(
     let runtime =
         runtime(plan.threads).map_err(|e| Failure::connection(false, format!("cannot start threads: {e}")))?;
     let measured = runtime.block_on(async {
-        let first = target.connect(statements).await?;
+        let first = connect_first(&**target, statements).await?;
         let started = Instant::now();
         let measured_from = started + plan.warmup;
         let schedule = match plan.pacing {
@@ -279,6 +283,19 @@ pub(crate) fn run(
     // Clients that think are not waited for.
     runtime.shutdown(Duration::ZERO);
     measured
+}
+
+/// A server may have yet to notice that the connections of another run are gone.
+async fn connect_first(target: &dyn Target, statements: &[String]) -> Result<Session, Failure> {
+    let begun = Instant::now();
+    loop {
+        match target.connect(statements).await {
+            Err(failure) if failure.is_full() && begun.elapsed() < FULL_LIMIT => {
+                sleep_until(Instant::now() + FULL_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// What the target counts; nothing if it does not tell at once.

@@ -4,9 +4,7 @@ use std::task::{Context, Poll};
 use super::*;
 use crate::random::Random;
 use crate::target::batch::AnswerWriter;
-use crate::target::{
-    BEGIN, Batch, Boxed, COMMIT, Cell, Connection, Isolation, Kind, Place, Session, StatementId, Table, texts,
-};
+use crate::target::{BEGIN, Batch, Boxed, COMMIT, Cell, Connection, Isolation, Kind, Place, StatementId, Table, texts};
 use crate::workload::{Choice, Client, Done, Finding, TALLIES, Totals, TransactionKind, load};
 
 /// Asks once, and notes its random number, so that a test sees what was asked again.
@@ -436,7 +434,7 @@ fn clients_of_a_target_that_takes_no_more_connections_share_those_there_are() {
 /// more was left over. Fix: a run is over before the target is asked.
 #[test]
 fn a_target_that_is_slow_to_tell_its_counts_is_not_measured_for_longer() {
-    struct Slow(Arc<Acting>);
+    struct Slow(Arc<Acting>, AtomicU64);
     impl Target for Slow {
         fn name(&self) -> String {
             self.0.name()
@@ -448,6 +446,10 @@ fn a_target_that_is_slow_to_tell_its_counts_is_not_measured_for_longer() {
             self.0.place()
         }
         fn connect<'a>(&'a self, statements: &'a [String]) -> Boxed<'a, Result<Session, Failure>> {
+            // Of the first two connections it also says that they are too many.
+            if self.1.fetch_add(1, Ordering::Relaxed) < 2 {
+                return Box::pin(async { Err(Failure::sql("53300", "sorry, too many clients already")) });
+            }
             self.0.connect(statements)
         }
         fn counts(&self) -> Boxed<'_, Counts> {
@@ -459,7 +461,7 @@ fn a_target_that_is_slow_to_tell_its_counts_is_not_measured_for_longer() {
     }
     let answering = Acting::new(|_, _| Does::Answer);
     let workload: Arc<dyn Workload> = Arc::new(Asking);
-    let target: Arc<dyn Target> = Arc::new(Slow(Arc::clone(&answering)));
+    let target: Arc<dyn Target> = Arc::new(Slow(Arc::clone(&answering), AtomicU64::new(0)));
     let statements = texts(Isolation::Default, workload.statements());
     let even = Pacing::Open(200.0, schedule::Arrivals::Even);
     let measured = run(&workload, &target, &statements, &plan(even, 4, 1_500), &mut Unwatched).unwrap();
