@@ -10,11 +10,15 @@
 //! | `pool` | sessions, and who waits for one |
 //! | `client` | the life of a client |
 //! | `record` | histograms and counts, a thread at a time |
+//! | `silence` | when nobody was answered |
 //!
 //! Invariants
-//! - A transaction counts if it ends within the measured time, from when it was due; what is under way at the end is waited for, so that
-//!   it is known what was acknowledged, and not counted.
-//! - A target that does not answer ends the run with a reason: nobody waits for ever.
+//! - A transaction counts if it ends within the measured time, and its latency is from when it was due.
+//! - What was due and has not ended at the end of the measured time is *unfinished*: it adds to no count of transactions, but to
+//!   latency. What is under way then is waited for, so that it is known what was acknowledged, and has the latency that it came to; what had
+//!   not begun, or never ends, has the one that it had reached, which is less than the true one.
+//! - A target that does not answer ends the run with a reason: nobody waits for ever. If it goes on before that, what is measured says
+//!   for how long nobody was answered.
 //!
 //! Not here: what the figures mean (`report`).
 
@@ -22,23 +26,29 @@ mod client;
 pub(crate) mod pool;
 pub(crate) mod record;
 pub(crate) mod schedule;
+pub(crate) mod silence;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use colibri_runtime::{Builder, Pool as TaskPool, PoolCounters, Runtime, sleep_until, timeout};
 use parking_lot::Mutex;
 
-use crate::target::{Counts, Failure, Target};
+use crate::target::{Counts, Failure, Session, Target};
 use crate::workload::Workload;
 
 pub(crate) use record::{Measured, Recorder};
 use schedule::{Arrivals, Schedule};
+use silence::{Silence, Silences};
 
 /// How long a target may take to say what it has counted.
 const COUNTS_LIMIT: Duration = Duration::from_secs(2);
+
+/// A target that takes no more connections is asked for the first one for so long.
+const FULL_LIMIT: Duration = Duration::from_secs(5);
+const FULL_PAUSE: Duration = Duration::from_millis(100);
 
 /// When clients ask.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,6 +90,8 @@ pub(crate) struct Run {
     schedule: Option<Schedule>,
     started: Instant,
     is_over: AtomicBool,
+    /// When it was found to be over, or not to go on.
+    over_at: OnceLock<Instant>,
     /// Why the run cannot go on.
     fatal: Mutex<Option<String>>,
     progress: Progress,
@@ -101,6 +113,10 @@ const PROGRESS_PARTS: usize = 16;
 struct ProgressPart {
     begun: AtomicU64,
     ended: AtomicU64,
+    /// Of those that have ended: without a word of the target.
+    unanswered: AtomicU64,
+    /// Answers that did not end anything: conflicts, after which a transaction is tried again.
+    conflicts: AtomicU64,
 }
 
 impl Progress {
@@ -117,6 +133,24 @@ impl Progress {
     fn end(&self) {
         // Pairs with the load in `ended`: what the client has recorded is seen by who sees that it has ended.
         self.part().ended.fetch_add(1, Ordering::Release);
+    }
+
+    /// Before its end is counted, so that it is never taken for an answer.
+    fn give_up(&self) {
+        self.part().unanswered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn conflict(&self) {
+        self.part().conflicts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What the target has answered: perhaps less, if a transaction is being given up at this moment, and never more.
+    fn answers(&self) -> u64 {
+        let ended = self.ended();
+        let sum = |count: fn(&ProgressPart) -> &AtomicU64| -> u64 {
+            self.parts.iter().map(|part| count(part).load(Ordering::Relaxed)).sum()
+        };
+        (ended + sum(|part| &part.conflicts)).saturating_sub(sum(|part| &part.unanswered))
     }
 
     fn ended(&self) -> u64 {
@@ -137,8 +171,17 @@ impl Run {
     }
 
     fn end(&self) {
+        self.over_at.get_or_init(Instant::now);
         self.is_over.store(true, Ordering::SeqCst);
         self.pool.close();
+    }
+
+    /// Counts a transaction that will not begin any more, if it was due before the run was over.
+    fn leave(&self, kind: u8, due: Instant) {
+        let over_at = self.over_at.get().copied().unwrap_or_else(Instant::now);
+        if let Some(age) = self.recorder.age_at_end(due, over_at) {
+            self.recorder.leave(kind, age, 1);
+        }
     }
 
     fn fail(&self, reason: String) {
@@ -186,13 +229,14 @@ pub(crate) fn run(
     let runtime =
         runtime(plan.threads).map_err(|e| Failure::connection(false, format!("cannot start threads: {e}")))?;
     let measured = runtime.block_on(async {
-        let first = target.connect(statements).await?;
+        let first = connect_first(&**target, statements).await?;
         let started = Instant::now();
         let measured_from = started + plan.warmup;
         let schedule = match plan.pacing {
             Pacing::Open(rate, arrivals) => {
                 let rate = rate / f64::from(plan.shard.1);
-                Some(Schedule::new(rate, arrivals, started, plan.seed ^ u64::from(plan.shard.0)))
+                let measured = (plan.warmup, plan.warmup + plan.duration);
+                Some(Schedule::new(rate, arrivals, started, measured, plan.seed ^ u64::from(plan.shard.0)))
             }
             _ => None,
         };
@@ -206,6 +250,7 @@ pub(crate) fn run(
             schedule,
             started,
             is_over: AtomicBool::new(false),
+            over_at: OnceLock::new(),
             fatal: Mutex::new(None),
             progress: Progress::default(),
         });
@@ -216,26 +261,41 @@ pub(crate) fn run(
         watch_until(&run, measured_from, watch).await;
         watch.measuring_begins();
         let (counts, pools) = (counts(&**target).await, runtime.counters().pools);
-        watch_until(&run, measured_from + plan.duration, watch).await;
+        let silences = watch_until(&run, measured_from + plan.duration, watch).await;
+        let ended_at = Instant::now();
         watch.measuring_ends();
         let pools = pools_since(&runtime.counters().pools, &pools);
-        let counts = self::counts(&**target).await.since(counts);
-        let ended_at = Instant::now();
-        let outstanding = run.schedule.as_ref().map(|schedule| schedule.outstanding(ended_at)).unwrap_or_default();
+        // Over before the target is asked: one that is slow to tell would be measured for longer than was planned.
         run.end();
+        let counts = self::counts(&**target).await.since(counts);
         drain(&run).await;
-        let connections = run.pool.connections();
+        let due = leave_the_rest(&run, ended_at);
         let fatal = run.fatal.lock().take();
         let mut measured = run.recorder.finish(ended_at);
         measured.ended_early = fatal;
-        measured.outstanding = outstanding;
-        measured.connections = connections;
+        measured.due = due;
+        measured.connections = run.pool.connections();
+        measured.connections_max = run.pool.connections_max();
+        measured.silence = Silence::of(&silences, measured.quantile_of_ended(0.5));
         (measured.counts, measured.pools) = (counts, pools);
         Ok(measured)
     });
     // Clients that think are not waited for.
     runtime.shutdown(Duration::ZERO);
     measured
+}
+
+/// A server may have yet to notice that the connections of another run are gone.
+async fn connect_first(target: &dyn Target, statements: &[String]) -> Result<Session, Failure> {
+    let begun = Instant::now();
+    loop {
+        match target.connect(statements).await {
+            Err(failure) if failure.is_full() && begun.elapsed() < FULL_LIMIT => {
+                sleep_until(Instant::now() + FULL_PAUSE).await;
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// What the target counts; nothing if it does not tell at once.
@@ -249,24 +309,25 @@ fn pools_since(now: &[PoolCounters], then: &[PoolCounters]) -> Vec<(String, Dura
     pairs.map(|(pool, (now, then))| (pool.to_string(), now.cpu.saturating_sub(then.cpu))).collect()
 }
 
-/// Waits until then, or until the run has ended before.
-async fn watch_until(run: &Run, until: Instant, watch: &mut dyn Watch) {
-    let (mut ended, mut since) = (run.progress.ended(), Instant::now());
+/// Waits until then, or until the run has ended before. Tells when nobody was answered.
+async fn watch_until(run: &Run, until: Instant, watch: &mut dyn Watch) -> Silences {
+    // Whoever waits for longer than a transaction may take will not be answered; the result is told of shorter silences.
     let patience = run.plan.timeout + Duration::from_secs(5);
-    while !run.is_over() {
+    // Short steps, so that a run that has failed is over at once.
+    let step = Duration::from_millis(if run.plan.duration < Duration::from_secs(5) { 20 } else { 200 });
+    let mut silences = Silences::new(Instant::now(), run.progress.answers(), step);
+    loop {
         let now = Instant::now();
-        if now >= until {
-            return;
+        let is_waited_for = run.progress.at_work() > 0;
+        let silent = silences.look(now, run.progress.answers(), is_waited_for, run.pool.open() > 0);
+        if run.is_over() || now >= until {
+            return silences;
         }
-        let ended_now = run.progress.ended();
-        if ended_now != ended || run.progress.at_work() == 0 {
-            (ended, since) = (ended_now, now);
-        } else if now - since > patience {
-            run.fail(format!("the target hangs: no transaction has ended for {:.0} s", patience.as_secs_f64()));
+        if silent > patience {
+            run.fail(format!("the target hangs: it has answered nothing for {:.0} s", silent.as_secs_f64()));
+            return silences;
         }
         watch.tick(now - run.started, run);
-        // Short steps, so that a run that has failed is over at once.
-        let step = Duration::from_millis(if run.plan.duration < Duration::from_secs(5) { 20 } else { 200 });
         sleep_until(until.min(now + step)).slack(Duration::from_micros(50)).await;
     }
 }
@@ -277,6 +338,30 @@ async fn drain(run: &Run) {
     while run.progress.at_work() > 0 && Instant::now() < until {
         sleep_until(Instant::now() + Duration::from_millis(2)).await;
     }
+}
+
+/// Latencies that stand for those of all arrivals that nobody has taken.
+const ARRIVALS_SHOWN_MAX: u64 = 10_000;
+
+/// Counts what no client has counted: arrivals that nobody has taken, and transactions that have not ended by now. Tells how many
+/// transactions were due in the measured time, in open loop.
+fn leave_the_rest(run: &Run, ended_at: Instant) -> Option<u64> {
+    let (shard, _) = run.plan.shard;
+    // Kinds as a client would choose them that does nothing else.
+    let mut client = run.workload.client(shard, run.plan.seed);
+    let mut leave = |age, count| run.recorder.leave(run.workload.choose(&mut client).kind, age, count);
+    for _ in 0..run.progress.at_work().min(ARRIVALS_SHOWN_MAX) {
+        leave(ended_at.elapsed(), 1);
+    }
+    let schedule = run.schedule.as_ref()?;
+    let (untaken, oldest) = schedule.outstanding(ended_at);
+    // They are spread evenly, or at random, which comes to the same if they are many.
+    let shown = untaken.min(ARRIVALS_SHOWN_MAX);
+    for place in 0..shown {
+        let age = oldest.mul_f64((place as f64 + 0.5) / shown as f64);
+        leave(age, untaken * (place + 1) / shown - untaken * place / shown);
+    }
+    Some(schedule.due_in_measured_time(ended_at))
 }
 
 /// Messages of failures, by their code: how many, and the first of each.

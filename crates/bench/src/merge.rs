@@ -49,6 +49,7 @@ fn add_kind(to: &mut KindResult, from: &KindResult) -> Result<()> {
     to.rolled_back += from.rolled_back;
     to.failed += from.failed;
     to.retries += from.retries;
+    to.unfinished += from.unfinished;
     to.per_s += from.per_s;
     (to.scheduled, to.scheduled_us) = added(&to.scheduled, &from.scheduled)?;
     (to.admitted, to.admitted_us) = added(&to.admitted, &from.admitted)?;
@@ -72,6 +73,9 @@ fn add(to: &mut RunResult, from: &RunResult) -> Result<()> {
         }
     }
     to.throughput_per_s += from.throughput_per_s;
+    to.due = to.due.zip(from.due).map(|(to, from)| to + from);
+    to.silent_s = to.silent_s.max(from.silent_s);
+    to.unreachable_s = to.unreachable_s.max(from.unreachable_s);
     for (at, point) in from.timeline.iter().enumerate() {
         match to.timeline.get_mut(at) {
             Some(sum) => {

@@ -176,6 +176,9 @@ pub(crate) fn run(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<()>
     let files = Files::of(args, workload.name());
     files.ensure_writable()?;
     let opened = open(args, workload)?;
+    if let Some(pid) = args.server_pid {
+        ledger::ensure_server(pid, opened.target.place())?;
+    }
     let environment = Environment::observe(opened.target.dir().unwrap_or(Path::new(".")));
     results::print_heading(&environment);
     let mut bench = Bench::new(args, workload, Arc::clone(&opened.target), plan, environment);

@@ -70,10 +70,14 @@ impl Drop for Process {
 
 /// A server of Colibri on a Unix socket in `dir`, with its data beside that.
 fn serve(dir: &Path) -> Process {
+    serve_with(dir, &[])
+}
+
+fn serve_with(dir: &Path, flags: &[&str]) -> Process {
     let socket = dir.join(".s.PGSQL.5432");
     _ = std::fs::remove_file(&socket);
     let mut command = Command::new(COLIBRI);
-    command.current_dir(dir).args(["serve", "served", "--listen", "none", "--socket", "."]);
+    command.current_dir(dir).args(["serve", "served", "--listen", "none", "--socket", "."]).args(flags);
     let server = Process(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     until("the server listens", || socket.exists());
     server
@@ -164,6 +168,121 @@ fn a_server_that_hangs_ends_the_run_with_a_reason() {
     assert!(!output.status.success(), "{text}");
     assert!(text.contains("NOT VALID: the target") && text.contains("no answer within 1.0 s"), "{text}");
     assert!(text.contains("not checked"), "{text}");
+}
+
+/// A script of one statement that reads nothing, beside the server; its flags.
+fn script(dir: &Path) -> String {
+    std::fs::write(dir.join("r.sql"), "SELECT 1;\n").unwrap();
+    format!("script run --file r.sql --warmup 0s --no-control {}", url(dir))
+}
+
+fn result(dir: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(dir.join("r.json")).unwrap();
+    serde_json::from_str::<serde_json::Value>(&text).unwrap()[0].clone()
+}
+
+/// Bug: each client of a server that was killed failed once and waited for a connection until the end of the run. Consequence: that is
+/// less than one in a hundred, and the result was valid. Fix: a run in which the target was not there for long is not.
+#[test]
+fn a_run_whose_server_is_killed_before_its_end_is_not_valid() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = serve(dir.path());
+    let run = format!("{} --clients 16 --duration 5s --json r.json", script(dir.path()));
+    let run = bench(dir.path(), &run).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(2_000));
+    server.kill();
+    let output = run.wait_with_output().unwrap();
+    let text = told(&output);
+    assert!(!output.status.success() && text.contains("NOT VALID: the target was not reachable for"), "{text}");
+    assert!(result(dir.path())["unreachable_s"].as_f64().unwrap() > 1.0, "{text}");
+    let timeline = result(dir.path())["timeline"].clone();
+    assert!(timeline[0]["p99_us"].as_f64().unwrap() > 0.0 && timeline[4]["p99_us"].is_null(), "{timeline}");
+}
+
+/// Bug: what was under way, or due, when a run ended was not in its latency. Consequence: a server that hung from the middle of a run on
+/// had good percentiles, and the result was valid. Fix: all that was due is in it, and silence is a reason not to believe a result.
+#[test]
+fn a_run_whose_server_hangs_before_its_end_is_not_valid_and_its_latency_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = serve(dir.path());
+    for pacing in ["--clients 16", "--rate 500"] {
+        let run = format!("{} {pacing} --duration 5s --timeout 6s --json r.json", script(dir.path()));
+        let run = bench(dir.path(), &run).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(2_000));
+        server.signal("-STOP");
+        let output = run.wait_with_output().unwrap();
+        server.signal("-CONT");
+        let text = told(&output);
+        assert!(!output.status.success() && text.contains("NOT VALID: the target answered nothing for"), "{text}");
+        let latency = &result(dir.path())["scheduled_us"];
+        let of = if pacing.contains("rate") { "p99" } else { "max" };
+        assert!(latency[of].as_f64().unwrap() > 1e6, "{latency}");
+    }
+}
+
+/// Bug: only transactions had a limit. Consequence: a load waited for ever for a server that had stopped. Fix: `--timeout` holds there, too.
+#[test]
+fn a_load_ends_with_an_error_if_the_server_hangs() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = serve(dir.path());
+    let load = format!("ycsb load --records 1000000 --timeout 1s {}", url(dir.path()));
+    let load = bench(dir.path(), &load).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1_500));
+    server.signal("-STOP");
+    let stopped = Instant::now();
+    let output = load.wait_with_output().unwrap();
+    let text = told(&output);
+    assert!(!output.status.success(), "{text}");
+    assert!(text.contains("the server hangs") || text.contains("the server does not answer"), "{text}");
+    assert!(stopped.elapsed() < Duration::from_secs(30), "it takes {:?} to notice", stopped.elapsed());
+    // Data on a server that answers nobody are not checked, either.
+    let check = bench(dir.path(), &format!("ycsb check --timeout 1s {}", url(dir.path()))).output().unwrap();
+    assert!(!check.status.success() && told(&check).contains("does not answer"), "{}", told(&check));
+    server.signal("-CONT");
+}
+
+/// Bug: clients beyond what a server takes went on trying to connect. Consequence: the generator did nothing else, and a hundredth of the
+/// throughput was called valid. Fix: they share the connections there are, and the result says so.
+#[test]
+fn more_clients_than_a_server_takes_share_its_connections() {
+    let dir = tempfile::tempdir().unwrap();
+    let _server = serve_with(dir.path(), &["--max-connections", "10"]);
+    let run = |clients: u32| {
+        let run = format!("{} --clients {clients} --duration 2s --json r.json", script(dir.path()));
+        let told = succeed(dir.path(), &run);
+        (result(dir.path())["throughput_per_s"].as_f64().unwrap(), told)
+    };
+    let (few, _) = run(9);
+    let (many, told) = run(1_000);
+    assert!(told.contains("connections of 1,000 clients: the server takes no more"), "{told}");
+    assert!(many > few / 4.0, "{many} a second with a thousand clients, {few} with nine");
+}
+
+/// Bug: the process of `--server-pid` need not have been there. Consequence: a valid result with a server that cost nothing. Fix: it has to
+/// be there from the begin to the end, and be a server's.
+#[test]
+fn costs_of_a_server_are_those_of_a_process_that_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut gone = Process(Command::new("true").spawn().unwrap());
+    gone.0.wait().unwrap();
+    let pid = gone.0.id();
+    let run = format!("{} --duration 3s --clients 2", script(dir.path()));
+    let server = serve(dir.path());
+    let refused = bench(dir.path(), &format!("{run} --server-pid {pid}")).output().unwrap();
+    assert!(
+        !refused.status.success() && told(&refused).contains(&format!("--server-pid {pid}: there is no such process"))
+    );
+    let in_process = format!("ycsb --records 100 --duration 100ms --server-pid {}", server.0.id());
+    let refused = bench(dir.path(), &in_process).output().unwrap();
+    assert!(!refused.status.success() && told(&refused).contains("--server-pid is for a server"), "{}", told(&refused));
+
+    let other = Process(Command::new("sleep").arg("60").spawn().unwrap());
+    let run = bench(dir.path(), &format!("{run} --json r.json --server-pid {}", other.0.id())).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1_500));
+    other.kill();
+    let output = run.wait_with_output().unwrap();
+    assert!(!output.status.success() && told(&output).contains("of --server-pid has ended"), "{}", told(&output));
+    assert!(result(dir.path())["cost"]["cpu_us_per_txn"].is_null());
 }
 
 /// The directory of PostgreSQL's programs, if it is installed.

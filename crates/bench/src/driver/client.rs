@@ -61,7 +61,7 @@ impl Drop for AtWork<'_> {
 pub(super) async fn live(run: Arc<Run>, number: u32) {
     let mut client = run.workload.client(number, run.plan.seed);
     if run.plan.pacing == Pacing::Closed && run.pool.has_one_for_each(run.plan.clients) {
-        return Box::pin(with_own_session(&run, &mut client)).await;
+        Box::pin(with_own_session(&run, &mut client)).await;
     }
     let mut first = match run.plan.pacing {
         Pacing::Terminals => run.workload.first(&mut client),
@@ -89,6 +89,7 @@ pub(super) async fn live(run: Arc<Run>, number: u32) {
             }
         }
         if run.is_over() {
+            run.leave(kind, due);
             break;
         }
         Box::pin(one(&run, &mut client, kind, due)).await;
@@ -98,7 +99,8 @@ pub(super) async fn live(run: Arc<Run>, number: u32) {
     }
 }
 
-/// A client in closed loop that need not share sessions: it keeps its own, and a transaction is due when the one before has ended.
+/// A client in closed loop that need not share sessions: it keeps its own, and a transaction is due when the one before has ended. Until
+/// the run is over, or the target takes no more connections, so that sessions have to be shared.
 async fn with_own_session(run: &Run, client: &mut Client) {
     let mut own = None;
     let mut ended = None;
@@ -111,7 +113,8 @@ async fn with_own_session(run: &Run, client: &mut Client) {
         }
         // In this order: whoever ends the run waits for those at work.
         let _at_work = AtWork::new(run);
-        if run.is_over() {
+        if run.is_over() || run.pool.is_scarce() {
+            run.progress.give_up();
             break;
         }
         let kind = run.workload.choose(client).kind;
@@ -119,14 +122,14 @@ async fn with_own_session(run: &Run, client: &mut Client) {
         let (session, admitted) = match &mut own {
             Some(session) => (session, due),
             None => {
-                let Some(session) = session(run).await else { break };
+                let Some(session) = session(run, kind, due).await else { break };
                 (own.insert(session), Instant::now())
             }
         };
         ended = Some(transact(run, client, kind, (due, admitted), session).await);
         if session.is_broken() {
             own = None;
-            run.pool.put_room();
+            run.pool.put_broken();
         }
     }
     if let Some(session) = own {
@@ -138,24 +141,34 @@ async fn with_own_session(run: &Run, client: &mut Client) {
 async fn one(run: &Run, client: &mut Client, kind: u8, due: Instant) {
     // Who finds the pool closed begins nothing, and who has taken a session before is seen to be at work.
     let _at_work = AtWork::new(run);
-    let Some(mut session) = session(run).await else { return };
+    let Some(mut session) = session(run, kind, due).await else { return };
     let times = (due, Instant::now());
     transact(run, client, kind, times, &mut session).await;
     if session.is_broken() {
         drop(session);
-        run.pool.put_room();
+        run.pool.put_broken();
     } else {
         run.pool.put(session);
     }
 }
 
-/// A session, when it is this one's turn; nothing if the run is over.
-async fn session(run: &Run) -> Option<Session> {
-    match run.pool.take().await {
-        Given::Session(session) => Some(session),
-        Given::Room => connect(run).await,
-        Given::Closed => None,
+/// A session, when it is this one's turn, for a transaction of that kind that was due then; nothing if the run is over.
+async fn session(run: &Run, kind: u8, due: Instant) -> Option<Session> {
+    loop {
+        let made = match run.pool.take().await {
+            Given::Session(session) => return Some(session),
+            Given::Room => connect(run).await,
+            Given::Closed => Made::Over,
+        };
+        match made {
+            Made::Session(session) => return Some(session),
+            Made::NoRoom => {}
+            Made::Over => break,
+        }
     }
+    run.leave(kind, due);
+    run.progress.give_up();
+    None
 }
 
 /// Runs and records a transaction that was due and has had a session since these times; gives the time of its end.
@@ -177,6 +190,7 @@ async fn transact(
                 if failure.kind() == Kind::Conflict && retries < run.plan.retries_max && !session.is_broken() =>
             {
                 retries += 1;
+                run.progress.conflict();
                 pause(&mut client.random, retries).await;
                 client.random = random;
             }
@@ -191,8 +205,9 @@ async fn transact(
     let ended = match outcome {
         Ok(Done { rolled_back, tally }) => Ended::Done { rolled_back, tally },
         Err(failure) => {
-            if !matches!(failure.kind(), Kind::Conflict | Kind::Refused) {
+            if !failure.is_answer() {
                 session.give_up();
+                run.progress.give_up();
             }
             Ended::Failed(failure)
         }
@@ -235,15 +250,28 @@ async fn pause(random: &mut Random, retries: u32) {
     sleep(most.mul_f64(random.unit())).slack(Duration::from_micros(50)).await;
 }
 
-/// Makes a session; nothing if the run ends meanwhile, which it does if none can be made for long.
-async fn connect(run: &Run) -> Option<Session> {
+/// What becomes of leave to make a session.
+#[allow(clippy::large_enum_variant, reason = "it is a session nearly always, and moved once")]
+enum Made {
+    Session(Session),
+    /// The target has as many connections as it takes: one of those has to do.
+    NoRoom,
+    /// The run has ended meanwhile, which it does if no session can be made for long.
+    Over,
+}
+
+/// Makes a session.
+async fn connect(run: &Run) -> Made {
     let begun = Instant::now();
     while !run.is_over() {
         let failure = match timeout(run.plan.timeout, run.pool.connect()).await {
-            Ok(Ok(session)) => return Some(session),
+            Ok(Ok(session)) => return Made::Session(session),
             Ok(Err(failure)) => failure,
             Err(_) => Failure::timed_out(false, run.plan.timeout),
         };
+        if failure.is_full() && run.pool.keep_room_back() {
+            return Made::NoRoom;
+        }
         if begun.elapsed() > CONNECT_FOR.min(run.plan.timeout) {
             run.fail(format!("the target cannot be reached any more: {failure}"));
             break;
@@ -251,5 +279,5 @@ async fn connect(run: &Run) -> Option<Session> {
         sleep(CONNECT_PAUSE).await;
     }
     run.pool.put_room();
-    None
+    Made::Over
 }

@@ -2,6 +2,8 @@
 //!
 //! Invariants
 //! - There are never more sessions than the limit. They are made when they are needed first.
+//! - Once the target takes no more connections, those there are have to do: it is asked for another one about once a second, and not by
+//!   everybody who waits.
 //! - A session that is given back goes to who has waited longest.
 //! - Locks are taken in one order: the pool's, then a waiter's.
 //! - A ticket that is dropped leaves nothing behind: what it was given goes to the next.
@@ -10,7 +12,9 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -23,6 +27,8 @@ pub(crate) struct SessionPool {
     statements: Arc<[String]>,
     writes: Arc<[bool]>,
     limit: u32,
+    /// The target has taken fewer connections than the limit. A hint to those that do not look into the state.
+    is_scarce: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -31,6 +37,13 @@ struct State {
     idle: Vec<(usize, Session)>,
     /// Sessions there may yet be.
     room: u32,
+    /// The same, of which the target has said that it does not take them; when it said so last, and when it is asked again.
+    kept_back: u32,
+    refused_at: Option<Instant>,
+    ask_at: Instant,
+    /// Sessions that there are, that there were at the most, and that were made in all.
+    open: u32,
+    open_max: u32,
     connections: u32,
     waiting: VecDeque<Arc<Mutex<Waiter>>>,
     is_closed: bool,
@@ -54,6 +67,9 @@ pub(crate) enum Given {
     Closed,
 }
 
+/// The time from one attempt to the next to connect to a target that takes no more connections.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 /// Idle sessions among which a thread looks for its own.
 const LOOKED_AT_MAX: usize = 16;
 
@@ -66,6 +82,24 @@ impl State {
         let place = own.unwrap_or(last);
         Some(self.idle.swap_remove(place).1)
     }
+
+    /// Leave to make a session, if there is.
+    fn take_room(&mut self) -> bool {
+        if self.room > 0 {
+            self.room -= 1;
+            return true;
+        }
+        if self.kept_back == 0 {
+            return false;
+        }
+        let now = Instant::now();
+        let is_time = now >= self.ask_at;
+        if is_time {
+            self.kept_back -= 1;
+            self.ask_at = now + ASK_AGAIN;
+        }
+        is_time
+    }
 }
 
 impl SessionPool {
@@ -75,11 +109,23 @@ impl SessionPool {
         let state = State {
             idle: vec![(thread_number(), first)],
             room: limit.max(1) - 1,
+            kept_back: 0,
+            refused_at: None,
+            ask_at: Instant::now(),
+            open: 1,
+            open_max: 1,
             connections: 1,
             waiting: VecDeque::new(),
             is_closed: false,
         };
-        Self { target: Arc::clone(target), statements: Arc::clone(statements), writes, limit, state: Mutex::new(state) }
+        Self {
+            target: Arc::clone(target),
+            statements: Arc::clone(statements),
+            writes,
+            limit,
+            is_scarce: AtomicBool::new(false),
+            state: Mutex::new(state),
+        }
     }
 
     /// Whether so many clients may keep a session each.
@@ -94,10 +140,38 @@ impl SessionPool {
 
     /// Makes a session, for somebody who has leave to.
     pub(crate) async fn connect(&self) -> Result<Session, Failure> {
+        let begun = Instant::now();
         let mut session = self.target.connect(&self.statements).await?;
         session.count_writes(&self.writes);
-        self.state.lock().connections += 1;
+        let mut state = self.state.lock();
+        state.connections += 1;
+        state.open += 1;
+        state.open_max = state.open_max.max(state.open);
+        if state.refused_at.is_some_and(|refused| begun > refused) {
+            // It takes more again, such as when it had yet to notice that those of another run are gone.
+            state.room += std::mem::take(&mut state.kept_back);
+        }
+        drop(state);
         Ok(session)
+    }
+
+    /// Whether clients have to share sessions though there should have been one for each.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.is_scarce.load(Ordering::Relaxed)
+    }
+
+    /// The target takes no more connections: whoever had leave to make one waits for one of those there are, as do all others. Not so if
+    /// there is none; then the connections are somebody else's, who may go.
+    pub(crate) fn keep_room_back(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.open == 0 {
+            return false;
+        }
+        state.kept_back += 1 + std::mem::take(&mut state.room);
+        let now = Instant::now();
+        (state.refused_at, state.ask_at) = (Some(now), now + ASK_AGAIN);
+        self.is_scarce.store(true, Ordering::Relaxed);
+        true
     }
 
     /// Gives a session back.
@@ -105,7 +179,13 @@ impl SessionPool {
         self.give(Given::Session(session));
     }
 
-    /// Gives back leave to make a session: it is broken, or could not be made.
+    /// Gives back a session that is broken, and so leave to make another.
+    pub(crate) fn put_broken(&self) {
+        self.state.lock().open -= 1;
+        self.put_room();
+    }
+
+    /// Gives back leave to make a session that could not be made.
     pub(crate) fn put_room(&self) {
         self.give(Given::Room);
     }
@@ -146,6 +226,17 @@ impl SessionPool {
         }
     }
 
+    /// How many sessions there are.
+    pub(crate) fn open(&self) -> u32 {
+        self.state.lock().open
+    }
+
+    /// How many sessions there were at the most, if the target has refused to take more.
+    pub(crate) fn connections_max(&self) -> Option<u32> {
+        let state = self.state.lock();
+        state.refused_at.map(|_| state.open_max)
+    }
+
     /// How many sessions have been made.
     pub(crate) fn connections(&self) -> u32 {
         self.state.lock().connections
@@ -179,8 +270,7 @@ impl Future for Take<'_> {
         if let Some(session) = state.take_idle() {
             return Poll::Ready(Given::Session(session));
         }
-        if state.room > 0 {
-            state.room -= 1;
+        if state.take_room() {
             return Poll::Ready(Given::Room);
         }
         let waiter = Arc::new(Mutex::new(Waiter { waker: cx.waker().clone(), given: None }));
@@ -251,6 +341,32 @@ mod tests {
         // It was given the session, and never looked.
         drop(given);
         assert!(matches!(poll(&mut last), Poll::Ready(Given::Session(_))));
+    }
+
+    #[test]
+    fn a_target_that_takes_no_more_is_asked_by_one_and_then() {
+        let pool = pool(100);
+        let Poll::Ready(Given::Session(session)) = poll(&mut pool.take()) else { panic!("the first is there") };
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)));
+        assert!(pool.keep_room_back() && pool.is_scarce());
+        assert_eq!((pool.connections_max(), pool.open()), (Some(1), 1));
+        let mut waiting = pool.take();
+        assert!(poll(&mut waiting).is_pending());
+        pool.put(session);
+        assert!(matches!(poll(&mut waiting), Poll::Ready(Given::Session(_))));
+        pool.state.lock().ask_at = Instant::now();
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)), "it may take more by now");
+        assert!(poll(&mut pool.take()).is_pending());
+        // It does: whoever is next need not wait for a second.
+        let made = crate::driver::runtime(1).unwrap().block_on(pool.connect());
+        assert_eq!((made.is_ok(), pool.connections_max(), pool.open()), (true, Some(2), 2));
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)));
+        assert!(pool.keep_room_back() && poll(&mut pool.take()).is_pending());
+        pool.put_broken();
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)) && pool.keep_room_back());
+        // A connection that breaks may be made again at once; without any, who waits goes on asking.
+        pool.put_broken();
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)) && !pool.keep_room_back());
     }
 
     #[test]

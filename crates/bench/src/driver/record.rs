@@ -1,13 +1,15 @@
 //! What was measured: histograms and counts, of each thread by itself, added up at the end.
 //!
 //! ```text
-//! kind       committed, rolled back, retries, failed; scheduled, admitted, wire (histograms of nanoseconds)
+//! kind       committed, rolled back, retries, failed, unfinished; scheduled, admitted, wire (histograms of nanoseconds)
 //! interval   transactions that ended in it, and how long they took, to a sixteenth
 //! ```
 //!
 //! Invariants
 //! - Adding up two records is adding all their counts, so it does not matter which thread, process or machine counted.
 //! - Acknowledged transactions are counted from the first to the last one, everything else in the measured time only.
+//! - Latency is that of all that were due: of those that ended well, of those that had no answer in time (as long as they waited), and
+//!   of those that had not ended when the measured time had (`unfinished`). Other failures have none: they are answers to something else.
 
 use std::cell::Cell as ThreadCell;
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
 use crate::driver::Failures;
+use crate::driver::silence::Silence;
 use crate::target::{Counts, Failure, Kind};
 use crate::workload::{Acknowledged, TALLIES, Tally, Workload};
 
@@ -67,6 +70,8 @@ pub(crate) struct KindRecord {
     pub(crate) rolled_back: u64,
     pub(crate) failed: u64,
     pub(crate) retries: u64,
+    /// Due, and not ended at the end of the measured time.
+    pub(crate) unfinished: u64,
     pub(crate) scheduled: Histogram<u64>,
     pub(crate) admitted: Histogram<u64>,
     pub(crate) wire: Histogram<u64>,
@@ -79,6 +84,7 @@ impl KindRecord {
             rolled_back: 0,
             failed: 0,
             retries: 0,
+            unfinished: 0,
             scheduled: histogram(),
             admitted: histogram(),
             wire: histogram(),
@@ -89,11 +95,18 @@ impl KindRecord {
         self.committed + self.rolled_back
     }
 
+    fn record(&mut self, sample: &Sample) {
+        self.scheduled.saturating_record(nanoseconds(sample.scheduled));
+        self.admitted.saturating_record(nanoseconds(sample.admitted));
+        self.wire.saturating_record(nanoseconds(sample.wire));
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.committed += other.committed;
         self.rolled_back += other.rolled_back;
         self.failed += other.failed;
         self.retries += other.retries;
+        self.unfinished += other.unfinished;
         for (to, from) in [
             (&mut self.scheduled, &other.scheduled),
             (&mut self.admitted, &other.admitted),
@@ -247,8 +260,16 @@ impl Recorder {
             _ => {}
         }
         if !self.is_measured(now) {
+            let is_unfinished = now.checked_sub(sample.scheduled).is_some_and(|due| due < self.measured_until)
+                && now >= self.measured_until;
+            if is_unfinished {
+                part.kinds[kind].unfinished += 1;
+                part.kinds[kind].retries += u64::from(sample.retries);
+                part.kinds[kind].record(sample);
+            }
             if let Ended::Failed(failure) = ended {
-                note(&mut part.failures, &failure, 0);
+                part.kinds[kind].failed += u64::from(is_unfinished);
+                note(&mut part.failures, &failure, u64::from(is_unfinished));
             }
             return;
         }
@@ -260,9 +281,7 @@ impl Recorder {
             Ended::Done { rolled_back, tally } => {
                 record.committed += u64::from(!rolled_back);
                 record.rolled_back += u64::from(rolled_back);
-                record.scheduled.saturating_record(nanoseconds(sample.scheduled));
-                record.admitted.saturating_record(nanoseconds(sample.admitted));
-                record.wire.saturating_record(nanoseconds(sample.wire));
+                record.record(sample);
                 part.intervals[place].record(nanoseconds(sample.scheduled));
                 part.tally.iter_mut().zip(tally).for_each(|(sum, more)| *sum += u64::from(more));
                 // What was taken back is not kept.
@@ -270,10 +289,26 @@ impl Recorder {
             }
             Ended::Failed(failure) => {
                 record.failed += 1;
+                if failure.is_timeout() {
+                    record.record(sample);
+                }
                 part.intervals[place].failed += 1;
                 note(&mut part.failures, &failure, 1);
             }
         }
+    }
+
+    /// How long ago something was due when the measured time ended, or the run did before; nothing if it was due later.
+    pub(crate) fn age_at_end(&self, due: Instant, over_at: Instant) -> Option<Duration> {
+        over_at.min(self.measured_until).checked_duration_since(due)
+    }
+
+    /// Counts transactions that were due so long before the end, and have not begun, or not ended by now.
+    pub(crate) fn leave(&self, kind: u8, age: Duration, count: u64) {
+        let mut part = self.part().lock();
+        let record = &mut part.kinds[usize::from(kind)];
+        record.unfinished += count;
+        record.scheduled.saturating_record_n(nanoseconds(age), count);
     }
 
     /// Transactions that have ended in the measured time so far, and those that failed.
@@ -313,8 +348,10 @@ impl Recorder {
             failures: first.failures.clone(),
             acknowledged: first.acknowledged.clone(),
             ended_early: None,
-            outstanding: 0,
+            due: None,
+            silence: Silence::default(),
             connections: 0,
+            connections_max: None,
             counts: Counts::default(),
             pools: Vec::new(),
         };
@@ -357,10 +394,14 @@ pub(crate) struct Measured {
     pub(crate) acknowledged: Acknowledged,
     /// Why the run did not come to its planned end.
     pub(crate) ended_early: Option<String>,
-    /// Transactions that were due, in open loop, and had not begun.
-    pub(crate) outstanding: u64,
+    /// Transactions that were due in the measured time, in open loop.
+    pub(crate) due: Option<u64>,
+    /// For how long somebody waited and nobody was answered, in all.
+    pub(crate) silence: Silence,
     /// Connections that were made.
     pub(crate) connections: u32,
+    /// Connections that there were at the most, if the target refused to take more.
+    pub(crate) connections_max: Option<u32>,
     /// What the target counted.
     pub(crate) counts: Counts,
     /// CPU time of the generator's runtime by pool; of a database in process as well.
@@ -374,6 +415,17 @@ impl Measured {
 
     pub(crate) fn failed(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.failed).sum()
+    }
+
+    pub(crate) fn unfinished(&self) -> u64 {
+        self.kinds.iter().map(|kind| kind.unfinished).sum()
+    }
+
+    /// What a share of those that ended well did not exceed, to a sixteenth.
+    pub(crate) fn quantile_of_ended(&self, quantile: f64) -> Duration {
+        let mut all = Interval::default();
+        self.intervals.iter().for_each(|interval| all.add(interval));
+        Duration::from_nanos(all.quantile_ns(quantile))
     }
 
     /// A second.

@@ -97,7 +97,8 @@ pub struct CommonArgs {
     /// How long to run before that
     #[arg(long, default_value = WARMUP_DEFAULT, value_parser = duration)]
     pub warmup: Duration,
-    /// A transaction without an answer for so long has failed
+    /// A transaction without an answer for so long has failed. A statement that loads or checks may take as long as it needs; if it is
+    /// silent for so long, a second connection asks whether the server answers at all, and if that is not answered either, it hangs
     #[arg(long, default_value = "30s", value_parser = duration)]
     pub timeout: Duration,
     /// Conflicts after which a transaction has failed

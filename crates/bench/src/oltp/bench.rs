@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::args::{CommonArgs, Knob};
 use super::progress::{LoadBar, RunWatch};
-use super::result::{Control, FindMax, LoadResult, Probe, RunResult, SCHEMA, Settings};
+use super::result::{Control, FindMax, LoadResult, Probe, RunResult, SCHEMA, Settings, too_silent};
 use super::{find_max, table};
+use crate::driver::silence::Silence;
 use crate::driver::{self, Measured, Pacing, RunPlan, Watch};
 use crate::kv::environment::Environment;
 use crate::kv::report::{doubts, significant, whole};
@@ -74,6 +75,9 @@ impl<'a> Bench<'a> {
             reasons: Vec::new(),
             seconds: 0.0,
             throughput_per_s: 0.0,
+            due: None,
+            silent_s: 0.0,
+            unreachable_s: 0.0,
             figures: BTreeMap::new(),
             kinds: Vec::new(),
             scheduled_us: Default::default(),
@@ -162,6 +166,7 @@ impl<'a> Bench<'a> {
         let in_process = self.target.place() == Place::InProcess;
         let generator_us = self.result.control.and_then(|control| control.cpu_us_per_txn);
         self.result.cost = watch.ledger.cost(&measured, in_process, generator_us, self.target.dir());
+        self.result.reasons.extend(watch.ledger.server_lost());
         self.remark(&measured);
         if let Some(reason) = &measured.ended_early {
             self.result.reasons.push(reason.clone());
@@ -193,7 +198,7 @@ impl<'a> Bench<'a> {
     fn find_max(&mut self) -> Result<(Measured, RunWatch)> {
         let knob = self.args.find;
         let limit_us = self.args.p99.map_or(f64::INFINITY, |limit| limit.as_secs_f64() * 1e6);
-        let (mut probes, mut last) = (Vec::new(), None);
+        let (mut probes, mut last, mut limited) = (Vec::new(), None, None);
         let loaded = self.workload.warehouses().unwrap_or(1);
         let range = find_max::Range::of(knob, loaded);
         let found = find_max::find_max(range, limit_us, self.args.rounds, |value, held_out| {
@@ -204,14 +209,18 @@ impl<'a> Bench<'a> {
             let outcome = outcome(&measured, &plan, self.workload.cycle());
             let find_max::Outcome { throughput_per_s, p99_us, is_sound } = outcome;
             tell!(
-                "{} {}: {} a second, p99 {} ms{}{}",
+                "{} {}: {} a second, p99 {} ms{}{}{}",
                 knob.name(),
                 significant(value),
                 significant(throughput_per_s),
                 significant(p99_us / 1e3),
                 if held_out { ", held out" } else { "" },
-                if is_sound { "" } else { ", with failures or overloaded" }
+                if is_sound { "" } else { ", with failures or overloaded" },
+                few_connections(&measured, &plan).map_or(String::new(), |few| format!(", {few}"))
             );
+            if limited.is_none() {
+                limited = few_connections(&measured, &plan);
+            }
             probes.push(Probe { knob: value, throughput_per_s, p99_us, held_out });
             last = Some((measured, watch, plan));
             Ok(outcome)
@@ -227,6 +236,8 @@ impl<'a> Bench<'a> {
             throughput_per_s_core: found.throughput_per_s / cores,
             probes,
         });
+        // More transactions cannot be under way than there are connections: the search has not gone there.
+        self.result.notes.extend(limited.map(|few| format!("find-max: {few}")));
         match found.knob {
             None => self.result.reasons.push("find-max: no load holds the limit".to_owned()),
             Some(most) if knob == Knob::Warehouses && most >= f64::from(loaded) => {
@@ -311,17 +322,18 @@ impl<'a> Bench<'a> {
                     .to_owned(),
             );
         }
-        if let Pacing::Open(rate, _) = self.plan.pacing {
-            let rate = rate / f64::from(self.plan.shard.1);
-            if measured.throughput() < 0.97 * rate {
-                notes.push(format!(
-                    "overloaded: {} a second of the {} that were due; {} were left over, and latencies grow with the length of \
-                     the run",
-                    significant(measured.throughput()),
-                    significant(rate),
-                    whole(measured.outstanding as f64)
-                ));
-            }
+        if let Some(due) = measured.due.filter(|&due| !keeps_up(measured.ended(), due as f64, 0.97)) {
+            notes.push(format!(
+                "overloaded: of {} transactions that were due {} ended; {} were left over at the end, and latencies grow with \
+                 the length of the run",
+                whole(due as f64),
+                whole(measured.ended() as f64),
+                whole(measured.unfinished() as f64)
+            ));
+        }
+        // A search says so of the load at which it was.
+        if !self.args.find_max {
+            notes.extend(few_connections(measured, &self.plan));
         }
         let cost = &self.result.cost;
         if let (Some(target), Some(generator)) = (cost.cpu_us_per_txn, cost.generator_cpu_us_per_txn)
@@ -371,24 +383,107 @@ impl<'a> Bench<'a> {
     }
 }
 
+/// Whether so many transactions are this part of those that were due. Few in a short run are few by chance, too: four standard
+/// deviations of a Poisson process.
+fn keeps_up(ended: u64, due: f64, part: f64) -> bool {
+    ended as f64 >= part * due - 4.0 * due.sqrt()
+}
+
+/// That the target took fewer connections than there should have been, if so.
+fn few_connections(measured: &Measured, plan: &RunPlan) -> Option<String> {
+    let wanted = plan.clients.div_ceil(plan.shard.1).min(plan.in_flight);
+    let most = measured.connections_max.filter(|&most| most < wanted)?;
+    let clients = whole(f64::from(plan.clients.div_ceil(plan.shard.1)));
+    Some(format!("{} connections of {clients} clients: the server takes no more", whole(f64::from(most))))
+}
+
 /// What a search wants to know of a run. `cycle` is how long a client with think times takes from one transaction to the next.
 fn outcome(measured: &Measured, plan: &RunPlan, cycle: Option<Duration>) -> find_max::Outcome {
     let (ended, failed) = (measured.ended(), measured.failed());
-    let keeps_rate = match (plan.pacing, cycle) {
-        (Pacing::Open(rate, _), _) => measured.throughput() >= 0.95 * rate / f64::from(plan.shard.1),
+    let due = match (plan.pacing, cycle) {
+        (Pacing::Open(..), _) => measured.due.map(|due| due as f64),
         (Pacing::Terminals, Some(cycle)) => {
-            // Few transactions in a short run are few by chance, too: four standard deviations of a Poisson process.
-            let due = f64::from(plan.clients / plan.shard.1) * measured.seconds / cycle.as_secs_f64();
-            ended as f64 >= 0.95 * due - 4.0 * due.sqrt()
+            Some(f64::from(plan.clients / plan.shard.1) * measured.seconds / cycle.as_secs_f64())
         }
-        _ => true,
+        _ => None,
     };
+    let Silence { length, unreachable } = measured.silence;
+    let is_answered = too_silent(length.as_secs_f64(), unreachable.as_secs_f64(), measured.seconds).is_none();
+    let keeps_rate = due.is_none_or(|due| keeps_up(ended, due, 0.95));
     find_max::Outcome {
         throughput_per_s: measured.throughput(),
         p99_us: measured.scheduled().value_at_quantile(0.99) as f64 / 1e3,
         is_sound: (ended > 0 || plan.pacing == Pacing::Terminals)
             && failed * 100 <= ended + failed
             && measured.ended_early.is_none()
-            && keeps_rate,
+            && is_answered
+            && keeps_rate
+            // At a load that it says it is not at, it holds nothing.
+            && (plan.pacing != Pacing::Closed || few_connections(measured, plan).is_none()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Unwatched;
+    use crate::driver::schedule::Arrivals;
+    use crate::target::Isolation;
+    use crate::workload::tpcc::{Scale, Tpcc};
+
+    fn run(pacing: Pacing, seed: u64, ms: u64) -> (Measured, RunPlan) {
+        let workload: Arc<dyn Workload> = Arc::new(Tpcc::new(Scale::new(1), seed));
+        let target: Arc<dyn Target> = Arc::new(Null::new(&workload));
+        let plan = RunPlan {
+            pacing,
+            clients: 16,
+            shard: (0, 1),
+            in_flight: 16,
+            warmup: Duration::ZERO,
+            duration: Duration::from_millis(ms),
+            timeout: Duration::from_secs(5),
+            retries_max: 3,
+            threads: 2,
+            seed,
+        };
+        let statements = target::texts(Isolation::Default, workload.statements());
+        (driver::run(&workload, &target, &statements, &plan, &mut Unwatched).unwrap(), plan)
+    }
+
+    /// Bug: a search wanted 95 % of the rate that it had set, and arrivals are random. Consequence: a small rate broke by chance, and
+    /// nothing was found. Fix: what ended is held against what was due, and allowed to be less by chance.
+    #[test]
+    fn a_small_rate_is_kept_whatever_chance_makes_of_it() {
+        for seed in 0..12 {
+            let (measured, plan) = run(Pacing::Open(40.0, Arrivals::Random), seed, 500);
+            assert!(measured.due.unwrap() > 0, "seed {seed}");
+            assert!(
+                outcome(&measured, &plan, None).is_sound,
+                "seed {seed}: {:?}, {} ended",
+                measured.due,
+                measured.ended()
+            );
+        }
+    }
+
+    #[test]
+    fn a_rate_that_is_not_kept_is_not_sound() {
+        let (mut measured, plan) = run(Pacing::Open(2_000.0, Arrivals::Random), 42, 300);
+        assert!(outcome(&measured, &plan, None).is_sound);
+        measured.due = Some(measured.ended() * 3 / 2);
+        assert!(!outcome(&measured, &plan, None).is_sound);
+        measured.due = Some(measured.ended());
+        measured.silence.length = Duration::from_secs(2);
+        assert!(!outcome(&measured, &plan, None).is_sound, "nobody was answered for long");
+    }
+
+    #[test]
+    fn so_many_transactions_are_not_under_way_where_there_are_fewer_connections() {
+        let (mut measured, plan) = run(Pacing::Closed, 42, 50);
+        assert!(outcome(&measured, &plan, None).is_sound);
+        measured.connections_max = Some(7);
+        assert!(!outcome(&measured, &plan, None).is_sound);
+        let few = few_connections(&measured, &RunPlan { clients: 8_000, ..plan }).unwrap();
+        assert_eq!(few, "7 connections of 8,000 clients: the server takes no more");
     }
 }

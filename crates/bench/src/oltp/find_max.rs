@@ -5,6 +5,11 @@
 //!                                                      their median breaks the limit: a step down, and again
 //! ```
 //!
+//! More load is more throughput in open loop and with terminals, so the highest load is what is searched for. With transactions under way
+//! it is not: throughput rises with them, stays, and falls. There the search is for the load with the highest throughput of those that
+//! hold the limit; it doubles until the limit breaks or throughput has clearly fallen, and then halves the intervals on both sides of
+//! the best.
+//!
 //! The search keeps what held once, and so what was lucky; the runs held out are not chosen by their outcome. Only they make the
 //! figure, its interval, and whether the limit holds.
 
@@ -42,20 +47,32 @@ pub(crate) struct Range {
     pub(crate) is_whole: bool,
     /// The search ends when the interval is this part of its upper end.
     pub(crate) resolution: f64,
+    /// More load may be less throughput.
+    pub(crate) has_peak: bool,
 }
+
+/// Throughput below this part of the best has clearly fallen, and is not the noise of short runs.
+const FALLEN: f64 = 0.8;
 
 impl Range {
     /// Of `warehouses` that are loaded.
     pub(crate) fn of(knob: Knob, warehouses: u32) -> Self {
         match knob {
-            Knob::Warehouses => Self { least: 1.0, most: warehouses.into(), is_whole: true, resolution: 0.02 },
-            Knob::InFlight => Self { least: 1.0, most: 8_192.0, is_whole: true, resolution: 0.05 },
-            Knob::Rate => Self { least: 20.0, most: 1e7, is_whole: false, resolution: 0.02 },
+            Knob::Warehouses => {
+                Self { least: 1.0, most: warehouses.into(), is_whole: true, resolution: 0.02, has_peak: false }
+            }
+            Knob::InFlight => Self { least: 1.0, most: 8_192.0, is_whole: true, resolution: 0.05, has_peak: true },
+            Knob::Rate => Self { least: 20.0, most: 1e7, is_whole: false, resolution: 0.02, has_peak: false },
         }
     }
 
     fn rounded(self, knob: f64) -> f64 {
         if self.is_whole { knob.floor().max(self.least) } else { knob.max(self.least) }
+    }
+
+    /// Whether there is something to be found between the two.
+    fn is_wide(self, low: f64, high: f64) -> bool {
+        high - low > (high * self.resolution).max(f64::from(u8::from(self.is_whole)))
     }
 }
 
@@ -66,21 +83,13 @@ pub(crate) fn find_max(
     rounds: u32,
     mut run: impl FnMut(f64, bool) -> Result<Outcome>,
 ) -> Result<Found> {
-    let holds = |outcome: Outcome| outcome.is_sound && outcome.p99_us <= p99_max_us;
-    let (mut low, mut high) = (None, range.least);
-    while holds(run(high, false)?) {
-        low = Some(high);
-        if high >= range.most {
-            break;
-        }
-        high = (high * 2.0).min(range.most);
-    }
     let nothing = Found { knob: None, throughput_per_s: 0.0, interval: (0.0, 0.0) };
-    let Some(mut low) = low else { return Ok(nothing) };
-    while high - low > (high * range.resolution).max(f64::from(u8::from(range.is_whole))) {
-        let middle = range.rounded((low + high) / 2.0);
-        if holds(run(middle, false)?) { low = middle } else { high = middle }
-    }
+    let mut probe = |knob: f64| {
+        let outcome = run(knob, false)?;
+        Ok((outcome.is_sound && outcome.p99_us <= p99_max_us).then_some(outcome.throughput_per_s))
+    };
+    let found = if range.has_peak { highest_throughput(range, &mut probe)? } else { highest_load(range, &mut probe)? };
+    let Some(mut low) = found else { return Ok(nothing) };
     for _ in 0..STEPS_DOWN_MAX {
         let outcomes: Vec<Outcome> = (0..rounds).map(|_| run(low, true)).collect::<Result<_>>()?;
         let p99 = median(&outcomes.iter().map(|outcome| outcome.p99_us).collect::<Vec<_>>());
@@ -97,6 +106,67 @@ pub(crate) fn find_max(
         low = lower;
     }
     Ok(nothing)
+}
+
+/// The highest load that holds the limit; a probe tells the throughput if it does.
+fn highest_load(range: Range, probe: &mut impl FnMut(f64) -> Result<Option<f64>>) -> Result<Option<f64>> {
+    let (mut low, mut high) = (None, range.least);
+    while probe(high)?.is_some() {
+        low = Some(high);
+        if high >= range.most {
+            break;
+        }
+        high = (high * 2.0).min(range.most);
+    }
+    let Some(mut low) = low else { return Ok(None) };
+    while range.is_wide(low, high) {
+        let middle = range.rounded((low + high) / 2.0);
+        if probe(middle)?.is_some() { low = middle } else { high = middle }
+    }
+    Ok(Some(low))
+}
+
+/// The load with the highest throughput of those that hold the limit, if throughput has one peak.
+fn highest_throughput(range: Range, probe: &mut impl FnMut(f64) -> Result<Option<f64>>) -> Result<Option<f64>> {
+    let Some(mut most) = probe(range.least)? else { return Ok(None) };
+    // What is best, and what was tried below and above it.
+    let (mut low, mut best, mut high) = (range.least, range.least, range.least);
+    let mut tried = range.least;
+    while tried < range.most {
+        let before = tried;
+        tried = (tried * 2.0).min(range.most);
+        let throughput = probe(tried)?;
+        if throughput.is_some_and(|throughput| throughput > most) {
+            (low, best, high) = (before, tried, tried);
+            most = throughput.unwrap_or(most);
+            continue;
+        }
+        if high == best {
+            high = tried;
+        }
+        if throughput.is_none_or(|throughput| throughput < FALLEN * most) {
+            break;
+        }
+    }
+    loop {
+        let sides = [(low, best), (best, high)].into_iter().filter(|&(low, high)| range.is_wide(low, high));
+        let Some((from, to)) = sides.max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0))) else { return Ok(Some(best)) };
+        let middle = range.rounded((from + to) / 2.0);
+        match probe(middle)?.filter(|&throughput| throughput > most) {
+            Some(throughput) => {
+                most = throughput;
+                // What was the best is the nearest below or above now.
+                if middle > best {
+                    low = best
+                } else {
+                    high = best
+                }
+                best = middle;
+            }
+            None if middle > best => high = middle,
+            None => low = middle,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -177,6 +247,32 @@ mod tests {
             Ok(Outcome { throughput_per_s: clients, p99_us: 1.0, is_sound: clients < 3.0 })
         });
         assert_eq!(failing.unwrap().knob, Some(2.0));
+    }
+
+    #[test]
+    fn of_clients_the_number_with_the_highest_throughput_is_found_and_no_larger_one() {
+        for (peak, limit) in [(8.0, 1e9), (100.0, 1e9), (1_000.0, 1e9), (100.0, 50.0)] {
+            let tried = std::cell::RefCell::new(Vec::new());
+            let run = |clients: f64, _| {
+                tried.borrow_mut().push(clients);
+                let throughput_per_s = 1_000.0 * if clients < peak { clients / peak } else { peak / clients };
+                Ok(Outcome { throughput_per_s, p99_us: clients, is_sound: true })
+            };
+            let found = find_max(Range::of(Knob::InFlight, 1), limit, 3, run).unwrap();
+            let wanted = peak.min(limit);
+            let part = found.knob.unwrap() / wanted;
+            assert!((0.94..=1.06).contains(&part), "{found:?}: {wanted}");
+            assert!((found.throughput_per_s - 1_000.0 * wanted / peak).abs() < 60.0, "{found:?}");
+            let highest = tried.borrow().iter().copied().fold(0.0, f64::max);
+            assert!(highest <= 4.0 * peak, "{highest} clients were tried, and {peak} are best");
+        }
+        // Noise on a plateau does not end the doubling.
+        let mut random = Random::new(42, 0);
+        let run = |clients: f64, _| {
+            let throughput_per_s = clients.min(64.0) * (1.0 + 0.1 * random.unit());
+            Ok(Outcome { throughput_per_s, p99_us: 1.0, is_sound: true })
+        };
+        assert!(find_max(Range::of(Knob::InFlight, 1), 10.0, 3, run).unwrap().throughput_per_s > 60.0);
     }
 
     #[test]

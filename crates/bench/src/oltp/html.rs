@@ -315,7 +315,13 @@ fn charts(result: &RunResult) -> Plot {
     let bars: Vec<(&str, f64)> = bars.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let mut panels = vec![
         line("transactions a second", vec![("all", of(|point| point.per_s))]),
-        line("latency in ms", vec![("p50", of(|point| point.p50_us / 1e3)), ("p99", of(|point| point.p99_us / 1e3))]),
+        line(
+            "latency in ms",
+            vec![
+                ("p50", of(|point| point.p50_us.map_or(f64::NAN, |us| us / 1e3))),
+                ("p99", of(|point| point.p99_us.map_or(f64::NAN, |us| us / 1e3))),
+            ],
+        ),
         Panel {
             title: "latency in ms by transaction, from when it was due".to_owned(),
             shape: Shape::Bars(ran.iter().map(|kind| kind.name.clone()).collect()),

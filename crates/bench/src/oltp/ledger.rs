@@ -23,8 +23,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::Measured;
 use crate::idle::energy::{Packages, Reading};
-use crate::idle::tree::{Look, Machine, Used, tick_ns};
+use crate::idle::tree::{Look, Machine, Used, stat, tick_ns};
 use crate::kv::cost::disk_bytes;
+use crate::kv::{Error, Result};
+use crate::target::Place;
 
 /// Costs of a run; those of a transaction are divided by all that ended.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -59,10 +61,28 @@ pub(crate) struct Cost {
     pub(crate) joules_per_txn: Option<f64>,
 }
 
+/// Checks that the process is there whose costs are to be the server's.
+///
+/// # Errors
+/// If it is not, or if there is no server: a target in process has the account of this one.
+pub(crate) fn ensure_server(pid: u32, place: Place) -> Result<()> {
+    if place == Place::InProcess {
+        return Err(Error::usage(
+            "--server-pid is for a server: what a target in process costs is taken from this process's account",
+        ));
+    }
+    match stat(pid) {
+        Some(stat) if !stat.is_dead() => Ok(()),
+        _ => Err(Error::usage(format!("--server-pid {pid}: there is no such process on this machine"))),
+    }
+}
+
 /// The accounts of this process, and of a server, at one moment.
 struct Moment {
     own: Look,
     server: Option<Look>,
+    /// When the server's process began.
+    server_start: Option<u64>,
     energy: Option<Reading>,
 }
 
@@ -72,6 +92,8 @@ pub(crate) struct Ledger {
     packages: Option<Packages>,
     first: Option<Moment>,
     used: Option<(Used, Option<Used>)>,
+    /// The server's process was not there any more at the end, or not at the begin.
+    is_server_lost: bool,
     memory: (Option<u64>, Option<u64>),
     joules: Option<f64>,
 }
@@ -79,7 +101,21 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(server_pid: Option<u32>) -> Self {
         let packages = Packages::find().ok();
-        Self { server_pid, packages, first: None, used: None, memory: (None, None), joules: None }
+        Self {
+            server_pid,
+            packages,
+            first: None,
+            used: None,
+            is_server_lost: false,
+            memory: (None, None),
+            joules: None,
+        }
+    }
+
+    /// Why the costs of a server are not there, if its process has ended.
+    pub(crate) fn server_lost(&self) -> Option<String> {
+        let pid = self.server_pid.filter(|_| self.is_server_lost)?;
+        Some(format!("process {pid} of --server-pid has ended: what the server costs is not known"))
     }
 
     fn look(&self, before: Option<&Moment>) -> Option<Moment> {
@@ -87,6 +123,7 @@ impl Ledger {
         let take = |pid, before| Look::take(&machine, pid, None, before);
         Some(Moment {
             own: take(std::process::id(), before.map(|before| &before.own)),
+            server_start: self.server_pid.and_then(|pid| Some(machine.get(pid)?.start_ticks)),
             server: self.server_pid.map(|pid| take(pid, before.and_then(|before| before.server.as_ref()))),
             energy: self.packages.as_ref().and_then(|packages| packages.read().ok()),
         })
@@ -99,10 +136,15 @@ impl Ledger {
     pub(crate) fn end(&mut self) {
         let Some(first) = self.first.take() else { return };
         let Some(second) = self.look(Some(&first)) else { return };
-        let server = first.server.as_ref().zip(second.server.as_ref());
+        // With another process in its place it is another server.
+        let lives = |pid, look: &Look| first.server_start.is_some_and(|start| look.has_living(pid, start));
+        self.is_server_lost = self.server_pid.zip(second.server.as_ref()).is_some_and(|(pid, look)| !lives(pid, look));
+        let server = first.server.as_ref().zip(second.server.as_ref()).filter(|_| !self.is_server_lost);
         let server = server.map(|(first, second)| Used::between(first, second, tick_ns()));
-        let memory = second.server.as_ref().unwrap_or(&second.own).memory();
-        self.memory = (memory.rss_bytes, memory.pss_bytes);
+        if !self.is_server_lost {
+            let memory = second.server.as_ref().unwrap_or(&second.own).memory();
+            self.memory = (memory.rss_bytes, memory.pss_bytes);
+        }
         self.joules = self
             .packages
             .as_ref()
@@ -150,6 +192,10 @@ impl Ledger {
         if !in_process {
             // Nothing else is in this process; the control run knows nothing of sockets.
             cost.generator_cpu_us_per_txn = own_us;
+        }
+        if self.is_server_lost {
+            cost.of = "server".to_owned();
+            return cost;
         }
         let used = server.as_ref().unwrap_or(own);
         cost.of = match (server.is_some(), in_process) {
@@ -265,5 +311,28 @@ mod tests {
         assert_eq!(cost.of, "server");
         assert_eq!(cost.generator_cpu_us_per_txn, cost.own_cpu_us_per_txn);
         assert!(cost.cpu_us_per_txn.unwrap() < 1e5);
+        assert_eq!(ledger.server_lost(), None);
+    }
+
+    #[test]
+    fn a_server_that_ends_meanwhile_costs_nobody_knows_what() {
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let mut ledger = Ledger::new(Some(child.id()));
+        ledger.begin();
+        // Until its parent looks, it is there as a process that has ended.
+        child.kill().unwrap();
+        while crate::idle::tree::stat(child.id()).is_some_and(|stat| !stat.is_dead()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ledger.end();
+        child.wait().unwrap();
+        let cost = ledger.of_processes(1, false, None);
+        assert_eq!((cost.of.as_str(), cost.cpu_us_per_txn, cost.cpus, cost.rss_bytes), ("server", None, None, None));
+        assert!(ledger.server_lost().unwrap().contains(&child.id().to_string()));
+
+        let mut ledger = Ledger::new(Some(child.id()));
+        ledger.begin();
+        ledger.end();
+        assert!(ledger.server_lost().is_some(), "it was not there in the first place");
     }
 }

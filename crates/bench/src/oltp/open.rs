@@ -39,7 +39,7 @@ pub(super) fn open(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Op
             return Ok(Opened { target, _workplace: workplace });
         }
         SQLITE => return open_sqlite(args, workload),
-        url if url.contains("://") => Arc::new(Postgres::new(url).map_err(Error::usage)?),
+        url if url.contains("://") => Arc::new(Postgres::new(url).map_err(Error::usage)?.with_patience(args.timeout)),
         other => {
             return Err(Error::usage(format!(
                 "there is no target {other:?}: colibri, sqlite, null, or an address as postgres://localhost/bench"

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::driver::record::{KindRecord, histogram};
 use crate::driver::{Measured, Pacing, RunPlan};
 use crate::kv::environment::Environment;
+use crate::kv::report::whole;
 use crate::kv::{Error, Result};
 use crate::latency::Latency;
 use crate::oltp::ledger::Cost;
@@ -23,6 +24,11 @@ pub(crate) const SCHEMA: u32 = 1;
 
 /// How a reason begins that the audit gives.
 pub(crate) const AUDIT: &str = "audit: ";
+
+/// Of a valid run the target may be silent for this part of the time, and without any connection for that one; or for so long.
+const SILENT_PART: f64 = 10.0;
+const UNREACHABLE_PART: f64 = 50.0;
+const SILENCE_MIN_S: f64 = 1.0;
 
 /// A run, with everything that is known of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -44,6 +50,14 @@ pub(crate) struct RunResult {
     pub(crate) seconds: f64,
     /// Transactions a second that ended well, rolled-back ones included.
     pub(crate) throughput_per_s: f64,
+    /// Transactions that were due in the measured time, in open loop.
+    #[serde(default)]
+    pub(crate) due: Option<u64>,
+    /// Seconds in which somebody waited and nobody was answered, those of short stops left out; and those of them without a connection.
+    #[serde(default)]
+    pub(crate) silent_s: f64,
+    #[serde(default)]
+    pub(crate) unreachable_s: f64,
     pub(crate) figures: BTreeMap<String, f64>,
     pub(crate) kinds: Vec<KindResult>,
     /// All kinds together, from when transactions were due.
@@ -89,6 +103,9 @@ pub(crate) struct KindResult {
     pub(crate) rolled_back: u64,
     pub(crate) failed: u64,
     pub(crate) retries: u64,
+    /// Due, and not ended at the end of the measured time: they are in the latencies, with what they had come to at least.
+    #[serde(default)]
+    pub(crate) unfinished: u64,
     pub(crate) per_s: f64,
     pub(crate) scheduled_us: Latency,
     pub(crate) admitted_us: Latency,
@@ -106,7 +123,7 @@ impl KindResult {
 
     /// Whether there is anything to say of it: most workloads have kinds that they do not run.
     pub(crate) fn was_run(&self) -> bool {
-        self.ended() + self.failed > 0
+        self.ended() + self.failed + self.unfinished > 0
     }
 }
 
@@ -144,8 +161,9 @@ pub(crate) struct Point {
     pub(crate) at_s: f64,
     pub(crate) per_s: f64,
     pub(crate) failed: u64,
-    pub(crate) p50_us: f64,
-    pub(crate) p99_us: f64,
+    /// Of the transactions that ended in it; nothing if none did.
+    pub(crate) p50_us: Option<f64>,
+    pub(crate) p99_us: Option<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -203,6 +221,7 @@ pub(crate) fn kind_result(name: &str, record: &KindRecord, seconds: f64) -> Kind
         rolled_back: record.rolled_back,
         failed: record.failed,
         retries: record.retries,
+        unfinished: record.unfinished,
         per_s: record.ended() as f64 / seconds.max(1e-9),
         scheduled_us: Latency::of(&record.scheduled),
         admitted_us: Latency::of(&record.admitted),
@@ -268,6 +287,9 @@ impl RunResult {
     pub(crate) fn fill(&mut self, workload: &dyn Workload, measured: &Measured, pacing: Pacing) {
         self.seconds = measured.seconds;
         self.throughput_per_s = measured.throughput();
+        self.due = measured.due;
+        self.silent_s = measured.silence.length.as_secs_f64();
+        self.unreachable_s = measured.silence.unreachable.as_secs_f64();
         let named = workload.kinds().iter().zip(&measured.kinds);
         self.kinds = named.map(|(kind, record)| kind_result(kind.name, record, measured.seconds)).collect();
         self.scheduled_us = Latency::of(&measured.scheduled());
@@ -280,7 +302,7 @@ impl RunResult {
             .map(|(index, interval)| {
                 let at_s = index as f64 * length;
                 let lasts = length.min(measured.seconds - at_s).max(1e-9);
-                let us = |quantile| interval.quantile_ns(quantile) as f64 / 1e3;
+                let us = |quantile| (interval.ended > 0).then(|| interval.quantile_ns(quantile) as f64 / 1e3);
                 Point {
                     at_s,
                     per_s: interval.ended as f64 / lasts,
@@ -328,6 +350,15 @@ impl RunResult {
         if ended == 0 && self.seconds > 0.0 {
             reasons.push("no transaction ended".to_owned());
         }
+        reasons.extend(too_silent(self.silent_s, self.unreachable_s, self.seconds));
+        // Chance makes as much of a difference in what ends as in what comes: four standard deviations of a Poisson process.
+        if let Some(due) = self.due.map(|due| due as f64).filter(|due| (ended as f64) < 0.9 * due - 4.0 * due.sqrt()) {
+            reasons.push(format!(
+                "overloaded: of {} transactions that were due {} ended, and latencies grow with the length of the run",
+                whole(due),
+                whole(ended as f64)
+            ));
+        }
         let broken = |findings: &[Finding]| {
             findings
                 .iter()
@@ -340,6 +371,17 @@ impl RunResult {
         self.reasons.extend(reasons);
         self.valid = self.reasons.is_empty();
     }
+}
+
+/// What is to be said if for a good part of so many seconds nobody was answered. A target that is not there for a moment is a part of what
+/// figures tell; one that is not there for long makes them those of something else, and sooner so than one that is busy.
+pub(crate) fn too_silent(silent_s: f64, unreachable_s: f64, seconds: f64) -> Option<String> {
+    let limit = |part: f64| (seconds / part).max(SILENCE_MIN_S);
+    if unreachable_s > limit(UNREACHABLE_PART) {
+        return Some(format!("the target was not reachable for {unreachable_s:.1} s of {seconds:.1} s"));
+    }
+    let is_long = silent_s > limit(SILENT_PART);
+    is_long.then(|| format!("the target answered nothing for {silent_s:.1} s of {seconds:.1} s"))
 }
 
 /// Reads the results of a file.
@@ -377,8 +419,8 @@ pub(crate) mod tests {
             at_s: second as f64,
             per_s: 2_000.0 + 7.0 * (second % 3) as f64,
             failed: 0,
-            p50_us: 500.0,
-            p99_us: 9_000.0 + second as f64,
+            p50_us: Some(500.0),
+            p99_us: Some(9_000.0 + second as f64),
         };
         let env = Environment {
             commit: "c0ffee".into(),
@@ -417,6 +459,9 @@ pub(crate) mod tests {
             notes: vec!["a note".to_owned()],
             seconds: 10.0,
             throughput_per_s: 2_000.0,
+            due: None,
+            silent_s: 0.0,
+            unreachable_s: 0.0,
             figures: BTreeMap::from([("tpmC".to_owned(), 59_400.0)]),
             kinds: vec![kind_result("NewOrder", &record, 10.0), kind_result("Payment", &quick, 10.0)],
             scheduled_us: Latency::of(&all),
@@ -453,13 +498,16 @@ pub(crate) mod tests {
         };
         assert_eq!(judged(&|_| {}), (true, String::new()));
         type Case<'a> = (&'a str, &'a dyn Fn(&mut RunResult));
-        let cases: [Case<'_>; 7] = [
+        let cases: [Case<'_>; 10] = [
             ("generator was late", &|result| result.lag_us.p99 = 8_000.0),
             ("generator was the limit", &|result| {
                 result.control.as_mut().unwrap().throughput_per_s = 3_000.0;
             }),
             ("transactions failed", &|result| result.kinds[0].failed = 300),
             ("no transaction ended", &|result| result.kinds.clear()),
+            ("answered nothing for 3.4 s of 10.0 s", &|result| result.silent_s = 3.4),
+            ("not reachable for 1.5 s of 10.0 s", &|result| (result.silent_s, result.unreachable_s) = (1.6, 1.5)),
+            ("of 30,000 transactions that were due 20,000 ended", &|result| result.due = Some(30_000)),
             ("audit: orders", &|result| result.audit[0].verdict = Verdict::Broken),
             ("check: condition 1", &|result| result.checks[0].verdict = Verdict::Broken),
             ("it died", &|result| result.reasons.push("it died".to_owned())),
@@ -470,6 +518,34 @@ pub(crate) mod tests {
         }
         assert!(judged(&|result| result.kinds[0].failed = 100).0, "one in two hundred is not the end of the world");
         assert!(judged(&|result| result.audit[0].verdict = Verdict::TooFew).0);
+        assert!(judged(&|result| (result.silent_s, result.unreachable_s) = (1.0, 1.0)).0);
+        assert!(judged(&|result| (result.seconds, result.silent_s) = (60.0, 6.0)).0, "a tenth of the time");
+        assert!(judged(&|result| result.due = Some(21_000)).0);
+    }
+
+    #[test]
+    fn seconds_in_which_nothing_ended_have_no_latency() {
+        let tpcc = Tpcc::new(Scale::new(1), 42);
+        let from = std::time::Instant::now();
+        let seconds = |seconds| from + std::time::Duration::from_secs(seconds);
+        let recorder = crate::driver::Recorder::new(&tpcc, from, seconds(3) - from);
+        let took = std::time::Duration::from_millis(5);
+        let sample = crate::driver::record::Sample {
+            kind: 0,
+            scheduled: took,
+            admitted: took,
+            wire: took,
+            retries: 0,
+            row_bytes: 0,
+        };
+        let done = || crate::driver::record::Ended::Done { rolled_back: false, tally: Default::default() };
+        recorder.record(seconds(1), &sample, done());
+        let mut result = example("tpcc", "colibri");
+        result.fill(&tpcc, &recorder.finish(seconds(3)), Pacing::Closed);
+        let p99: Vec<bool> = result.timeline.iter().map(|point| point.p99_us.is_some()).collect();
+        assert_eq!(p99, [false, true, false]);
+        let written = serde_json::to_value(&result).unwrap();
+        assert!(written["timeline"][0]["p99_us"].is_null() && written["timeline"][0]["per_s"] == 0.0);
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The state of what had no answer in time.
+const TIMEOUT: &str = "timeout";
+
 /// What a failure means for whoever asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -53,7 +56,16 @@ impl Failure {
     pub(crate) fn timed_out(committing: bool, limit: std::time::Duration) -> Self {
         let kind = if committing { Kind::Unknown } else { Kind::TimedOut };
         let message = format!("no answer within {:.1} s", limit.as_secs_f64());
-        Self(Box::new(Parts { kind, state: "timeout".to_owned(), message }))
+        Self(Box::new(Parts { kind, state: TIMEOUT.to_owned(), message }))
+    }
+
+    /// No answer in time, and nobody else got one.
+    pub(crate) fn hangs(limit: std::time::Duration) -> Self {
+        let message = format!(
+            "the server hangs: it has said nothing for {:.1} s, and did not answer another connection either",
+            limit.as_secs_f64()
+        );
+        Self(Box::new(Parts { kind: Kind::TimedOut, state: TIMEOUT.to_owned(), message }))
     }
 
     /// An answer that the workload cannot make sense of.
@@ -79,6 +91,21 @@ impl Failure {
 
     pub(crate) fn kind(&self) -> Kind {
         self.0.kind
+    }
+
+    /// Whether there was no answer in time.
+    pub(crate) fn is_timeout(&self) -> bool {
+        self.0.state == TIMEOUT
+    }
+
+    /// Whether the target has said something, and the connection goes on.
+    pub(crate) fn is_answer(&self) -> bool {
+        matches!(self.0.kind, Kind::Conflict | Kind::Refused)
+    }
+
+    /// Whether the target has as many connections as it takes.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.state == "53300"
     }
 
     /// SQLSTATE, or a word.

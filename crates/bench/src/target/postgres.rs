@@ -10,12 +10,17 @@
 //! A batch is Bind and Execute for each call, `BEGIN` and `COMMIT` among them, and one Sync behind all: whatever fails, the
 //! server skips the rest, and what is open is taken back.
 //!
+//! Whoever runs a batch decides how long it may take. What is sent by itself (to load, to check) may take as long as it needs, an index on
+//! a large table hours: if it is silent for long, another connection asks the server for something small, and only if that has no
+//! answer either has the server stopped.
+//!
 //! Not here: TLS.
 
 mod address;
 mod messages;
 mod stream;
 
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -47,8 +52,10 @@ mod oid {
     pub(super) const NUMERIC: u32 = 1700;
 }
 
-/// How long connecting and logging in may take.
+/// How long connecting, logging in and preparing may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(15);
+/// A statement that is sent by itself may be silent for so long before anybody asks whether the server is there.
+const PATIENCE_DEFAULT: Duration = Duration::from_secs(30);
 
 /// What PostgreSQL counts; versions that have it elsewhere, and other servers, do not tell. Its processes report about once a
 /// second, so of a run of a few seconds these are a guess.
@@ -71,29 +78,49 @@ fn format_of(ty: u32) -> i16 {
 
 /// A server.
 pub(crate) struct Postgres {
-    address: Address,
+    address: Arc<Address>,
+    patience: Duration,
 }
 
 impl Postgres {
     /// # Errors
     /// What is wrong with the address.
     pub(crate) fn new(url: &str) -> Result<Self, String> {
-        Ok(Self { address: Address::parse(url)? })
+        Ok(Self { address: Arc::new(Address::parse(url)?), patience: PATIENCE_DEFAULT })
+    }
+
+    /// The same with another time for which a statement that is sent by itself may be silent.
+    pub(crate) fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// Whoever takes a connection and says nothing is not there.
-    async fn open(&self) -> Result<Server, Failure> {
+    async fn open(&self, statements: &[String]) -> Result<Server, Failure> {
+        let limit = CONNECT_LIMIT.min(self.patience);
         let no_answer = |_| Failure::connection(false, "the server does not answer");
-        timeout(CONNECT_LIMIT, self.open_unhurried()).await.map_err(no_answer)?
+        timeout(limit, open_unhurried(&self.address, self.patience, statements)).await.map_err(no_answer)?
     }
+}
 
-    async fn open_unhurried(&self) -> Result<Server, Failure> {
-        let stream = Stream::connect(&self.address)
-            .await
-            .map_err(|e| Failure::connection(false, format!("cannot connect ({e}): does a server listen there?")))?;
-        let mut server = Server::new(stream);
-        server.log_in(&self.address).await?;
-        Ok(server)
+async fn open_unhurried(address: &Arc<Address>, patience: Duration, statements: &[String]) -> Result<Server, Failure> {
+    let stream = Stream::connect(address)
+        .await
+        .map_err(|e| Failure::connection(false, format!("cannot connect ({e}): does a server listen there?")))?;
+    let mut server = Server::new(stream, Arc::clone(address), patience);
+    server.log_in(address).await?;
+    if !statements.is_empty() {
+        server.prepare(statements).await?;
+    }
+    Ok(server)
+}
+
+/// Whether the server says anything to somebody else within that time: also that it takes nobody more.
+async fn answers(address: &Arc<Address>, within: Duration) -> bool {
+    let connecting = open_unhurried(address, within, &[]);
+    match timeout(within, connecting).await {
+        Ok(Ok(_)) => true,
+        Ok(Err(failure)) => failure.is_answer(),
+        Err(_) => false,
     }
 }
 
@@ -104,7 +131,7 @@ impl Target for Postgres {
 
     fn about(&self) -> Boxed<'_, String> {
         Box::pin(async move {
-            let Ok(mut server) = self.open().await else { return "unknown".to_owned() };
+            let Ok(mut server) = self.open(&[]).await else { return "unknown".to_owned() };
             let mut parts = Vec::new();
             for (label, sql) in [
                 ("", "SELECT version()"),
@@ -131,7 +158,7 @@ impl Target for Postgres {
 
     fn counts(&self) -> Boxed<'_, Counts> {
         Box::pin(async move {
-            let Ok(mut server) = self.open().await else { return Counts::default() };
+            let Ok(mut server) = self.open(&[]).await else { return Counts::default() };
             Counts {
                 log_flushes: server.number(LOG_FLUSHES).await,
                 written_bytes: server.number(WRITTEN_BYTES).await,
@@ -142,11 +169,7 @@ impl Target for Postgres {
     }
 
     fn connect<'a>(&'a self, statements: &'a [String]) -> Boxed<'a, Result<Session, Failure>> {
-        Box::pin(async move {
-            let mut server = self.open().await?;
-            server.prepare(statements).await?;
-            Ok(Session::new(server))
-        })
+        Box::pin(async move { Ok(Session::new(self.open(statements).await?)) })
     }
 }
 
@@ -188,13 +211,16 @@ struct Server {
     status: u8,
     /// Columns of the rows that are coming, outside of batches.
     columns: Vec<u32>,
+    /// For asking whether the server is there, and after how long a silence.
+    address: Arc<Address>,
+    patience: Duration,
 }
 
 /// Where the transaction stands when the server is ready.
 const OUTSIDE: u8 = b'I';
 
 impl Server {
-    fn new(stream: Stream) -> Self {
+    fn new(stream: Stream, address: Arc<Address>, patience: Duration) -> Self {
         Self {
             stream,
             out: BytesMut::with_capacity(16 << 10),
@@ -206,6 +232,8 @@ impl Server {
             commits: false,
             status: OUTSIDE,
             columns: Vec::new(),
+            address,
+            patience,
         }
     }
 
@@ -256,6 +284,30 @@ impl Server {
 
     async fn message(&mut self) -> Result<Message, Failure> {
         std::future::poll_fn(|cx| self.poll_message(cx)).await
+    }
+
+    /// The next message of an answer to something that was sent by itself.
+    async fn message_unless_it_hangs(&mut self) -> Result<Message, Failure> {
+        self.unless_it_hangs(Self::poll_message).await?
+    }
+
+    /// Waits for as long as the server answers anybody.
+    async fn unless_it_hangs<T>(
+        &mut self,
+        mut poll: impl FnMut(&mut Self, &mut Context<'_>) -> Poll<T>,
+    ) -> Result<T, Failure> {
+        loop {
+            // What is polled keeps where it is in the connection: nothing is lost with the future.
+            let (patience, address) = (self.patience, Arc::clone(&self.address));
+            let waiting = std::future::poll_fn(|cx| poll(self, cx));
+            if let Ok(done) = timeout(patience, waiting).await {
+                return Ok(done);
+            }
+            if !answers(&address, patience.min(CONNECT_LIMIT)).await {
+                self.stage = Stage::Broken;
+                return Err(Failure::hangs(patience));
+            }
+        }
     }
 
     /// The one number that a query gives; nothing if this server does not know it.
@@ -449,7 +501,7 @@ impl Server {
     async fn finish(&mut self, batch: &mut Batch) -> Result<(), Failure> {
         let mut failure = None;
         loop {
-            let message = self.message().await?;
+            let message = self.message_unless_it_hangs().await?;
             let body = self.reader.body(&message);
             match message.tag {
                 b'T' => self.columns = messages::column_types(body),
@@ -554,7 +606,7 @@ impl Connection for Server {
             self.encode(|out| frontend::query(sql, out))?;
             let mut failure = None;
             loop {
-                let message = self.message().await?;
+                let message = self.message_unless_it_hangs().await?;
                 match message.tag {
                     b'G' => return Ok(()),
                     b'E' => failure = Some(messages::failure(self.reader.body(&message))),
@@ -571,7 +623,7 @@ impl Connection for Server {
                 .map_err(|e| Failure::answer(format!("a piece of COPY is too long: {e}")))?;
             data.write(&mut self.out);
             // An error that the server has told meanwhile is read at the end.
-            let written = std::future::poll_fn(|cx| self.poll_write(cx)).await;
+            let written = self.unless_it_hangs(Self::poll_write).await?;
             written.map_err(|e| self.broken(format!("cannot write: {e}")))
         })
     }

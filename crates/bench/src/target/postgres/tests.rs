@@ -38,6 +38,64 @@ fn a_parameter_that_does_not_fit_is_an_error_and_not_another_number() {
     assert_eq!(out.to_vec(), (-2_i16).to_be_bytes());
 }
 
+/// Lets everybody in, and answers the first statement after so long; `is_alone` if it looks at nobody else meanwhile.
+fn slow_server(dir: &std::path::Path, answers_after: Duration, is_alone: bool) -> Postgres {
+    use std::io::{Read, Write};
+    const LET_IN: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+    const DONE: &[u8] = b"C\0\0\0\x0bVACUUM\0Z\0\0\0\x05I";
+    let listener = std::os::unix::net::UnixListener::bind(dir.join(".s.PGSQL.5432")).unwrap();
+    std::thread::spawn(move || {
+        let let_in = || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut startup = [0; 1024];
+            _ = stream.read(&mut startup);
+            _ = stream.write_all(LET_IN);
+            stream
+        };
+        let mut first = let_in();
+        let others = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut statement = [0; 1024];
+                _ = first.read(&mut statement);
+                std::thread::sleep(answers_after);
+                _ = first.write_all(DONE);
+            });
+            // Nobody can say how many will come: as many as the thread that is waited for lets through.
+            (0..if is_alone { 0 } else { 3 }).map(|_| let_in()).collect::<Vec<_>>()
+        });
+        drop(others);
+    });
+    let url = format!("postgres://x@/x?host={}", dir.display());
+    Postgres::new(&url).unwrap().with_patience(Duration::from_millis(100))
+}
+
+#[test]
+fn a_statement_may_take_as_long_as_it_needs_while_the_server_answers_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = slow_server(dir.path(), Duration::from_millis(390), false);
+    block_on(async {
+        let mut session = target.connect(&[]).await.unwrap();
+        let begun = std::time::Instant::now();
+        session.query("VACUUM").await.unwrap();
+        assert!(begun.elapsed() >= Duration::from_millis(300), "three times it was silent for as long as is allowed");
+    });
+}
+
+/// Bug: nothing but transactions had a limit. Consequence: loading waited for ever for a server that had stopped. Fix: silence has one,
+/// too, if nobody else is answered.
+#[test]
+fn a_statement_fails_if_the_server_answers_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = slow_server(dir.path(), Duration::from_secs(3), true);
+    block_on(async {
+        let mut session = target.connect(&[]).await.unwrap();
+        let begun = std::time::Instant::now();
+        let failure = session.query("VACUUM").await.err().unwrap();
+        assert!(failure.to_string().contains("the server hangs"), "{failure}");
+        assert!(begun.elapsed() < Duration::from_secs(2) && session.is_broken());
+    });
+}
+
 /// A PostgreSQL of this machine, in a directory of its own, on a Unix socket.
 struct TestServer {
     process: std::process::Child,
