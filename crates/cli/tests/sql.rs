@@ -255,7 +255,7 @@ fn the_catalogue_can_be_looked_at() {
         assert!(table.contains(part), "{table}");
     }
     assert!(place.well(&["-c", "\\d t"]).contains("TABLE \"s\" CONSTRAINT \"s_t_id_fkey\""));
-    assert!(place.well(&["-c", "\\d v"]).contains("SELECT id FROM t"));
+    assert!(place.well(&["-c", "\\d v"]).contains("SELECT id FROM public.t"));
     place.check_fails(&["-c", "\\d nothing"], "", 1, "Did not find any relation named \"nothing\".\n");
 }
 
