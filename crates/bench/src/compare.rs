@@ -243,7 +243,11 @@ impl Compared {
                 figure.name.to_owned(),
                 significant(change.a),
                 significant(change.b),
-                percent(change.b / change.a),
+                match change.a {
+                    same if same == change.b => percent(1.0),
+                    0.0 => "from 0".to_owned(),
+                    a => percent(change.b / a),
+                },
                 change
                     .interval
                     .map_or(alone.to_owned(), |(low, high)| format!("{} to {}", percent(low), percent(high))),
@@ -392,6 +396,18 @@ mod tests {
         longer[0].settings.duration_s = 60.0;
         let told = compared(&before, &longer, 0.05, "");
         assert!(told.total == 5 && told.text.contains("differs as well: measured 10 s / 60 s"), "{}", told.text);
+    }
+
+    #[test]
+    fn nothing_that_stays_nothing_has_not_changed() {
+        let mut before = [example("tpcc", "colibri")];
+        before[0].cost.written_bytes_per_txn = Some(0.0);
+        let mut after = before.clone();
+        let told = compared(&before, &after, 0.05, "");
+        assert!(!told.text.contains("NaN"), "{}", told.text);
+        after[0].cost.written_bytes_per_txn = Some(10.0);
+        let told = compared(&before, &after, 0.05, "");
+        assert!(told.text.contains("from 0") && told.worse == 1, "{}", told.text);
     }
 
     #[test]
