@@ -259,7 +259,13 @@ fn round_up(value: f64) -> f64 {
 }
 
 fn number(value: f64) -> String {
-    let text = crate::kv::report::significant(value);
+    let text = if value > 0.0 && value < 0.1 {
+        // Three digits tell the quarters of a round number apart, however small it is.
+        let decimals = 2 - value.log10().floor() as i32;
+        format!("{value:.0$}", decimals as usize)
+    } else {
+        crate::kv::report::significant(value)
+    };
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
@@ -311,6 +317,8 @@ mod tests {
     fn numbers_have_no_zeros_to_spare() {
         let expected = ["0", "0.003", "0.3", "1", "1.05", "20", "300", "1,000"];
         assert_eq!([0.0, 0.003, 0.3, 1.0, 1.05, 20.0, 300.0, 1000.0].map(number), expected);
+        // The quarters of an axis of microseconds in milliseconds.
+        assert_eq!([0.00125, 0.0025, 0.00375, 0.000_012].map(number), ["0.00125", "0.0025", "0.00375", "0.000012"]);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //!
 //! Not here: anything a program could not do with the `colibri` library.
 
+mod allocator;
 mod backup;
 mod bench;
 mod check;

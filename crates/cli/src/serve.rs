@@ -135,6 +135,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     options.slow_statement = args.log_slow;
     options.grace = args.grace;
     options.database_keep = args.database_keep;
+    options.give_memory_back = crate::allocator::give_memory_back;
     Ok(colibri_server::serve(options)?)
 }
 

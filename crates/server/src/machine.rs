@@ -31,17 +31,6 @@ pub(crate) fn allow_descriptors(wanted: u64) {
     }
 }
 
-/// Gives memory back that nobody uses any more and that the allocator keeps for whoever comes next. What one thread has used
-/// the C library would keep as long as the thread is there: tens of megabytes after a load, for a server that nobody uses.
-#[allow(unsafe_code, reason = "a call of the C library")]
-pub(crate) fn give_memory_back() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it may be called at any time by any thread; it takes the allocator's locks, and changes free memory only.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
 /// The memory that this process may use, in bytes: its control group's, or the machine's.
 fn memory_bytes() -> Option<u64> {
     let group = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

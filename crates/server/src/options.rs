@@ -43,6 +43,9 @@ pub struct Options {
     pub login_timeout: Duration,
     /// How long a database stays open when nobody is connected to it any more.
     pub database_keep: Duration,
+    /// Gives memory back to the system that is free and that the allocator keeps for whoever comes next: what a load leaves may be tens
+    /// of megabytes. Called when a database has been closed. It does nothing unless the program says how its allocator is asked.
+    pub give_memory_back: fn(),
     /// How long statements may go on when the server is asked to end.
     pub grace: Duration,
     /// The longest message, in bytes.
@@ -70,6 +73,7 @@ impl Options {
             slow_statement: None,
             login_timeout: Duration::from_secs(60),
             database_keep: Duration::from_secs(60),
+            give_memory_back: || (),
             grace: Duration::from_secs(60),
             message_bytes_max: 256 << 20,
         }

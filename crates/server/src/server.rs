@@ -25,7 +25,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::auth::Auth;
 use crate::clock::Clock;
-use crate::cluster::{Claim, Directory};
+use crate::cluster::{Claim, Directory, Unused};
 use crate::connection;
 use crate::counts::Counts;
 use crate::error::ServeError;
@@ -137,8 +137,8 @@ impl Server {
             None => None,
         };
         let password = options.password_file.as_deref().map(read_password).transpose()?;
-        let directory =
-            Directory::open(claim, &superusers, storage, options.database_keep, Arc::clone(&registry), clock)?;
+        let unused = Unused { keep: options.database_keep, give_memory_back: options.give_memory_back };
+        let directory = Directory::open(claim, &superusers, storage, unused, Arc::clone(&registry), clock)?;
         if let Some(password) = password
             && directory.set_first_password(&password)?
         {

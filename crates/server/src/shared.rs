@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use colibri_sql::cluster::Cluster as _;
 use parking_lot::RwLock;
 
 use crate::auth::Auth;
@@ -49,12 +48,6 @@ impl Shared {
             ("query", &crate::registry::shown(text)),
         ];
         self.log.warn("slow_statement", &fields);
-    }
-
-    /// `is_superuser`, as clients are told.
-    pub(crate) fn is_superuser(&self, user: &str) -> String {
-        let is = self.directory.roles().named(user).is_some_and(|role| role.superuser);
-        if is { "on" } else { "off" }.to_owned()
     }
 
     pub(crate) fn is_ending(&self) -> bool {

@@ -345,6 +345,27 @@ fn a_role_is_put_on_and_taken_off() {
     assert_eq!(text(&mut root, "SELECT current_user, session_user"), "postgres,postgres");
 }
 
+/// Programs ask it before they do what only superusers may; all ways to ask agree, whoever the session is by now.
+#[test]
+fn whether_the_user_is_a_superuser_is_shown() {
+    let world = World::new(SETUP);
+    let (mut root, mut alice) = (world.session("postgres"), world.session("alice"));
+    let shown = |session: &mut Session| {
+        let setting = "(SELECT setting FROM pg_settings WHERE name = 'is_superuser')";
+        let others = text(session, &format!("SELECT current_setting('is_superuser'), {setting}"));
+        format!("{},{others}", text(session, "SHOW is_superuser"))
+    };
+    assert_eq!(shown(&mut root), "on,on,on");
+    assert_eq!(shown(&mut alice), "off,off,off");
+    root.run("SET ROLE bob").unwrap();
+    assert_eq!((shown(&mut root), root.setting("is_superuser").unwrap()), ("off,off,off".into(), "off".into()));
+    root.run("BEGIN; RESET ROLE").unwrap();
+    assert_eq!(shown(&mut root), "on,on,on");
+    root.run("ROLLBACK").unwrap();
+    assert_eq!(shown(&mut root), "off,off,off");
+    assert_eq!(state(&mut root, "SET is_superuser = on"), "55P02");
+}
+
 #[test]
 fn databases_belong_to_somebody() {
     let world = World::new(SETUP);

@@ -85,9 +85,9 @@ pub struct CommonArgs {
     /// So many transactions a second in open loop, whoever is busy: latency counts from when each was due
     #[arg(long)]
     pub rate: Option<f64>,
-    /// How arrivals of --rate are spread
-    #[arg(long, value_enum, default_value = "random")]
-    pub arrivals: Arrivals,
+    /// How arrivals of --rate, or of --find rate, are spread [default: random]
+    #[arg(long, value_enum)]
+    pub arrivals: Option<Arrivals>,
     /// TPC-C only: without keying and think times, each terminal asks again as soon as it has an answer
     #[arg(long)]
     pub no_wait: bool,
@@ -143,7 +143,7 @@ pub struct CommonArgs {
     /// work, of those that are loaded
     #[arg(long, value_enum, default_value = "in-flight", requires = "find_max")]
     pub find: Knob,
-    /// Runs that --find-max confirms its result with
+    /// Runs that --find-max confirms its result with, two at least: the interval is that between them
     #[arg(long, default_value_t = 5, requires = "find_max")]
     pub rounds: u32,
     /// File to write the result to, as a JSON array [default: for all steps, colibri-bench-results/WORKLOAD.json, unless
@@ -208,6 +208,11 @@ impl CommonArgs {
         has_terminals && (!self.find_max || self.find == Knob::Warehouses)
     }
 
+    /// How arrivals of an open loop are spread.
+    pub(crate) fn spread(&self) -> Arrivals {
+        self.arrivals.unwrap_or(Arrivals::Random)
+    }
+
     /// Checked, for a workload.
     ///
     /// # Errors
@@ -220,6 +225,9 @@ impl CommonArgs {
         }
         if self.rate.is_some() && self.find_max {
             return Err(Error::usage("--find-max finds the load by itself: leave --rate out"));
+        }
+        if self.arrivals.is_some() && self.rate.is_none() && !(self.find_max && self.find == Knob::Rate) {
+            return Err(Error::usage("--arrivals says how those of --rate are spread: give a rate, or --find rate"));
         }
         let finds_warehouses = self.find_max && self.find == Knob::Warehouses;
         if finds_warehouses && (workload.warehouses().is_none() || self.no_wait || self.clients.is_some()) {
@@ -247,14 +255,14 @@ impl CommonArgs {
             (Pacing::Terminals, clients, self.in_flight.unwrap_or(clients.min(IN_FLIGHT_DEFAULT)))
         } else if let Some(rate) = self.rate {
             let in_flight = self.in_flight.unwrap_or(IN_FLIGHT_DEFAULT);
-            (Pacing::Open(rate, self.arrivals), self.clients.unwrap_or(in_flight), in_flight)
+            (Pacing::Open(rate, self.spread()), self.clients.unwrap_or(in_flight), in_flight)
         } else {
             let clients = self.clients.or(self.in_flight).unwrap_or(closed);
             (Pacing::Closed, clients, self.in_flight.unwrap_or(clients))
         };
         check_range("--clients", clients.into(), 1, CLIENTS_MAX)?;
         check_range("--in-flight", in_flight.into(), 1, IN_FLIGHT_MAX)?;
-        check_range("--rounds", self.rounds.into(), 1, 1_000)?;
+        check_range("--rounds", self.rounds.into(), 2, 1_000)?;
         check_range("--loaders", self.loaders.into(), 1, 256)?;
         Ok(RunPlan {
             pacing,
@@ -337,6 +345,9 @@ mod tests {
             "--clients 0",
             "--duration 1us",
             "--rate 5 --find-max --p99 1s",
+            "--arrivals even",
+            "--arrivals even --find-max --p99 1s",
+            "--find-max --p99 1s --rounds 1",
             "--warmup 169h",
             "--target postgres://localhost/x --dir data",
             "--target postgres://localhost/x --durability sync",
@@ -349,7 +360,7 @@ mod tests {
         for without_a_search in ["--p99 1s", "--find rate", "--rounds 3"] {
             assert!(parse::<CommonArgs>(without_a_search).is_err(), "{without_a_search}");
         }
-        assert!(plan("--find-max --p99 1s --find rate --rounds 3 --warmup 168h").is_ok());
+        assert!(plan("--find-max --p99 1s --find rate --arrivals even --rounds 3 --warmup 168h").is_ok());
         // A control group beside databases in process may have their flags.
         assert!(plan("--target null --durability nosync").is_ok());
         assert_eq!(plan("--shard 1/3").unwrap().shard, (1, 3));

@@ -267,7 +267,7 @@ impl<'a> Bench<'a> {
                 plan.pacing = Pacing::Closed;
                 (plan.clients, plan.in_flight) = (value as u32, value as u32);
             }
-            Knob::Rate => plan.pacing = Pacing::Open(value, self.args.arrivals),
+            Knob::Rate => plan.pacing = Pacing::Open(value, self.args.spread()),
             Knob::Warehouses => {
                 plan.pacing = Pacing::Terminals;
                 plan.clients = self.workload.set_warehouses(value as u32).unwrap_or(plan.clients);

@@ -191,7 +191,7 @@ impl Directory {
     /// Closes a database when its time has come, unless it is used again.
     async fn close_later(self: Arc<Self>, slot: Arc<Slot>) {
         loop {
-            let until = *slot.last_used.lock() + self.keep;
+            let until = *slot.last_used.lock() + self.unused.keep;
             sleep_until(until).await;
             if slot.leases.load(Ordering::Acquire) > 0 {
                 slot.is_closing.store(false, Ordering::Release);
@@ -199,14 +199,15 @@ impl Directory {
                 if slot.leases.load(Ordering::Acquire) > 0 || slot.is_closing.swap(true, Ordering::AcqRel) {
                     return;
                 }
-            } else if *slot.last_used.lock() + self.keep <= Instant::now() {
+            } else if *slot.last_used.lock() + self.unused.keep <= Instant::now() {
                 break;
             }
         }
         slot.is_closing.store(false, Ordering::Release);
+        let give_memory_back = self.unused.give_memory_back;
         let closing = colibri_runtime::spawn_blocking(move || {
             let closed = slot.close(false);
-            crate::machine::give_memory_back();
+            give_memory_back();
             closed
         });
         if let Ok(Err(error)) = closing.await {

@@ -46,6 +46,15 @@ const NAME_BYTES_MAX: usize = 63;
 const LOCK_FILE: &str = "server.lock";
 const NAMES_SHOWN_MAX: usize = 5;
 
+/// What becomes of a database that nobody uses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unused {
+    /// It stays open for so long.
+    pub(crate) keep: Duration,
+    /// What to do when it is closed, with memory that is free now.
+    pub(crate) give_memory_back: fn(),
+}
+
 /// A server's directory.
 pub(crate) struct Directory {
     dir: PathBuf,
@@ -58,7 +67,7 @@ pub(crate) struct Directory {
     pub(crate) secret: [u8; 32],
     slots: Mutex<HashMap<CompactString, Arc<Slot>>>,
     options: Options,
-    keep: Duration,
+    unused: Unused,
     pub(crate) registry: Arc<Registry>,
     settings: Mutex<HashMap<&'static str, String>>,
     started_us: i64,
@@ -174,7 +183,7 @@ impl Directory {
         claim: Claim,
         superusers: &[&str],
         options: Options,
-        keep: Duration,
+        unused: Unused,
         registry: Arc<Registry>,
         clock: Clock,
     ) -> Result<Arc<Self>> {
@@ -194,7 +203,7 @@ impl Directory {
             secret: loaded.secret,
             slots: Mutex::default(),
             options,
-            keep,
+            unused,
             registry,
             settings: Mutex::default(),
             started_us: clock.now_us(),
@@ -460,7 +469,14 @@ mod tests {
 
     fn open(dir: &Path) -> Result<Arc<Directory>> {
         let registry = Arc::new(Registry::new(Clock::new()));
-        Directory::open(Claim::new(dir)?, &[], Options::new(), Duration::from_secs(60), registry, Clock::new())
+        Directory::open(
+            Claim::new(dir)?,
+            &[],
+            Options::new(),
+            Unused { keep: Duration::from_secs(60), give_memory_back: || () },
+            registry,
+            Clock::new(),
+        )
     }
 
     fn names(directory: &Directory) -> Vec<String> {

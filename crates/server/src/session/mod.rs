@@ -322,7 +322,6 @@ impl Client {
         for ((name, setting), told) in REPORTED.iter().zip(&mut self.reported.values) {
             let value = match *setting {
                 "session_authorization" => self.membership.member.user.to_string(),
-                "is_superuser" => self.shared.is_superuser(&self.membership.member.user),
                 setting => session.setting(setting).unwrap_or_default(),
             };
             if *told == value {

@@ -30,6 +30,10 @@ mod statements;
 mod support;
 mod web;
 
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Not a test: the process that tests start.
 #[test]
 #[ignore = "the server that other tests start"]

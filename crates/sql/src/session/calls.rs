@@ -8,7 +8,7 @@ use compact_str::CompactString;
 
 use super::activity::Presence;
 use super::engine::Engine;
-use super::settings::Settings;
+use super::settings::{Around, Settings};
 use crate::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
 use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
@@ -77,7 +77,12 @@ impl Restarted {
 impl Own {
     /// A setting's value, as SHOW gives it.
     pub(crate) fn show(&self, name: &str) -> Result<String> {
-        self.settings.show(name, self.cluster.as_deref())
+        self.settings.show(name, &self.around())
+    }
+
+    /// What settings are read with.
+    pub(super) fn around(&self) -> Around<'_> {
+        Around { server: self.cluster.as_deref(), is_superuser: self.authority.is_superuser() }
     }
 
     /// Refuses whoever has none of some privileges on a sequence.

@@ -470,7 +470,7 @@ impl Session {
                 }
                 if name == "all" {
                     let mut rows = Rows::default();
-                    for (name, value) in self.own.settings.all(self.own.cluster.as_deref()) {
+                    for (name, value) in self.own.settings.all(&self.own.around()) {
                         rows.push([Datum::text(&name), Datum::text(&value)].into_iter());
                     }
                     return Ok((rows, "SHOW".into()));

@@ -34,6 +34,8 @@ impl Session {
         self.own.authority = Arc::new(Authority::of(&roles, role, owner));
         self.own.user = roles.name_of(role);
         self.own.cluster_version = version;
+        // `is_superuser` may be another.
+        self.settings_version = self.settings_version.wrapping_add(1);
         self.env.user = self.own.user.clone();
         self.env.surroundings = None;
     }

@@ -119,6 +119,13 @@ pub(crate) struct Settings {
     hot: Hot,
 }
 
+/// What settings are read with that are not the session's to keep.
+pub(crate) struct Around<'a> {
+    pub(crate) server: Option<&'a dyn Cluster>,
+    /// Whether statements run as a superuser.
+    pub(crate) is_superuser: bool,
+}
+
 /// What a session's setting is unless it is SET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SessionDefault {
@@ -333,15 +340,15 @@ impl Settings {
     }
 
     /// A value in the smallest unit, and where it comes from; `None` if there is no such setting.
-    fn given(&self, name: &str, server: Option<&dyn Cluster>) -> Option<(String, Source)> {
+    fn given(&self, name: &str, around: &Around<'_>) -> Option<(String, Source)> {
         let own = self.own(name).map(|(value, source)| (value.to_owned(), source));
-        own.or_else(|| of_server(name, server))
+        own.or_else(|| of_surroundings(name, around))
     }
 
     /// As SHOW gives it.
-    pub(crate) fn show(&self, name: &str, server: Option<&dyn Cluster>) -> Result<String> {
+    pub(crate) fn show(&self, name: &str, around: &Around<'_>) -> Result<String> {
         let name = name.to_ascii_lowercase();
-        let (raw, _) = self.given(&name, server).ok_or_else(|| no_such(&name))?;
+        let (raw, _) = self.given(&name, around).ok_or_else(|| no_such(&name))?;
         Ok(match known(&name).map(|known| &known.kind) {
             Some(Kind::Duration) => show_time(raw.parse().unwrap_or(0)),
             Some(Kind::Memory) => show_size(raw.parse().unwrap_or(0)),
@@ -350,10 +357,10 @@ impl Settings {
     }
 
     /// All settings, as SHOW ALL gives them.
-    pub(crate) fn all(&self, server: Option<&dyn Cluster>) -> Vec<(String, String)> {
+    pub(crate) fn all(&self, around: &Around<'_>) -> Vec<(String, String)> {
         let mut all: Vec<(String, String)> = KNOWN
             .iter()
-            .filter_map(|known| Some((known.name.to_owned(), self.show(known.name, server).ok()?)))
+            .filter_map(|known| Some((known.name.to_owned(), self.show(known.name, around).ok()?)))
             .collect();
         let custom = self.values.iter().filter(|(name, _)| known(name).is_none());
         all.extend(custom.map(|(name, value)| (name.to_string(), value.clone())));
@@ -361,11 +368,11 @@ impl Settings {
     }
 
     /// All settings that have a meaning here, as `pg_settings` gives them.
-    fn listed(&self, server: Option<&dyn Cluster>) -> Vec<Listed> {
+    fn listed(&self, around: &Around<'_>) -> Vec<Listed> {
         let list = |known: &Known| {
-            let (value, source) = self.given(known.name, server)?;
+            let (value, source) = self.given(known.name, around)?;
             let default = self.default_of(known.name).map(|(value, _)| value.to_owned());
-            let default = default.or_else(|| Some(of_server(known.name, server)?.0))?;
+            let default = default.or_else(|| Some(of_surroundings(known.name, around)?.0))?;
             let (kind, unit) = match known.kind {
                 Kind::Bool => ("bool", None),
                 Kind::Duration => ("integer", Some("ms")),
@@ -460,9 +467,12 @@ impl Settings {
 }
 
 /// What a setting is that no session has changed.
-fn of_server(name: &str, server: Option<&dyn Cluster>) -> Option<(String, Source)> {
+fn of_surroundings(name: &str, around: &Around<'_>) -> Option<(String, Source)> {
     let known = known(name)?;
-    match server.and_then(|server| server.setting(name)) {
+    if known.name == "is_superuser" {
+        return Some((if around.is_superuser { "on" } else { "off" }.to_owned(), Source::Default));
+    }
+    match around.server.and_then(|server| server.setting(name)) {
         Some(value) => Some((value, Source::Server)),
         None if matches!(known.kind, Kind::OfServer) => None,
         None => Some((known.default.to_owned(), Source::Default)),
@@ -486,7 +496,8 @@ pub(crate) struct Listed {
 /// All settings of the session around, for `pg_settings`.
 pub(crate) fn for_catalog(env: &crate::env::Env) -> Vec<Listed> {
     let names = env.names();
-    names.settings.listed(names.cluster.as_deref())
+    let is_superuser = names.authority.as_ref().is_none_or(|authority| authority.is_superuser());
+    names.settings.listed(&Around { server: names.cluster.as_deref(), is_superuser })
 }
 
 #[cfg(test)]
@@ -494,6 +505,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    /// Without a server the user is a superuser.
+    const ALONE: Around<'static> = Around { server: None, is_superuser: true };
 
     #[test]
     fn settings_are_listed_in_order() {
@@ -527,10 +541,10 @@ mod tests {
     fn values_take_their_usual_form() {
         let mut settings = Settings::default();
         settings.set("statement_timeout", Some("2min")).unwrap();
-        assert_eq!(settings.show("Statement_Timeout", None).unwrap(), "2min");
+        assert_eq!(settings.show("Statement_Timeout", &ALONE).unwrap(), "2min");
         assert_eq!(settings.duration("statement_timeout"), Some(Duration::from_secs(120)));
         settings.set("row_security", Some("FALSE")).unwrap();
-        assert_eq!(settings.show("row_security", None).unwrap(), "off");
+        assert_eq!(settings.show("row_security", &ALONE).unwrap(), "off");
         settings.set("search_path", Some("a, \"B\", $user")).unwrap();
         assert_eq!(settings.search_path("me"), ["a", "B", "me"]);
         assert!(settings.set("no_such_thing", Some("1")).is_err());
