@@ -15,18 +15,11 @@ const DIR: &str = "COLIBRI_TEST_DIR";
 /// `name=value` pairs, one a line.
 const OPTIONS: &str = "COLIBRI_TEST_OPTIONS";
 
-#[allow(unsafe_code, reason = "a call of the allocator")]
-fn give_memory_back() {
-    // SAFETY: any thread may call it at any time; it changes free memory only.
-    unsafe { libmimalloc_sys::mi_collect(true) };
-}
-
 /// What the test's own process becomes when it is started once more.
 pub(crate) fn be_the_server() {
     let Ok(dir) = std::env::var(DIR) else { return };
     let mut options = Options::new(dir);
     options.listen = vec!["127.0.0.1:0".to_owned()];
-    options.give_memory_back = give_memory_back;
     for line in std::env::var(OPTIONS).unwrap_or_default().lines() {
         let (name, value) = line.split_once('=').unwrap();
         let ms = || Duration::from_millis(value.parse().unwrap());
