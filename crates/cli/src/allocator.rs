@@ -1,7 +1,7 @@
 //! The allocator of the program.
 //!
 //! Sessions go from thread to thread, so much of what one thread allocates another frees. In glibc's allocator the two wait for each
-//! other; in mimalloc each has a list of its own for what others free. TPC-C on the server costs about an eighth less CPU with it
+//! other; in mimalloc each has a list of its own for what others free. TPC-C on the server costs a tenth less CPU with it
 //! (`docs/design/0007-server.md`). Its pages are small ones: huge ones would double what an idle server keeps.
 //!
 //! Not here: a choice for programs that embed Colibri, whose libraries have no allocator.
