@@ -22,7 +22,7 @@ use crate::node::{Node, Payload};
 use crate::page::PageId;
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::tree::Tree;
-use crate::view::{View, value_bytes};
+use crate::view::{Key, View, value_bytes};
 use crate::{Error, Result};
 
 /// Told of a key whose entry differs, and of its value before and after; `None` where the key is not there.
@@ -51,6 +51,34 @@ impl View<'_> {
         self.diff_counting(newer, low, high, visit).map(|_| ())
     }
 
+    /// Looks a key up in this state of a table and in another, `newer`. Costs no more pages than differ on the way to it.
+    /// Not for tables with many values a key.
+    pub fn get_both<'v>(&'v self, newer: &'v View<'_>, key: &[u8]) -> Result<Both<'v>> {
+        for view in [self, newer] {
+            view.table.expect_kind(&[TableKind::Plain, TableKind::Integer], "get_both")?;
+        }
+        let (mut old, mut new) = (Descent::new(self), Descent::new(newer));
+        loop {
+            match (old.level, new.level) {
+                _ if old.level == new.level && old.page == new.page => return Ok(Both::Shared),
+                (None | Some(0), None | Some(0)) => return Ok(Both::Apart(old.value(key)?, new.value(key)?)),
+                (old_level, new_level) => {
+                    if old_level >= new_level {
+                        old.go_down(key)?;
+                    }
+                    if new_level >= old_level {
+                        new.go_down(key)?;
+                    }
+                    if old.page != new.page {
+                        // Both at once, so that the pages come together.
+                        old.prefetch();
+                        new.prefetch();
+                    }
+                }
+            }
+        }
+    }
+
     /// As [`View::diff`]; how many pages were looked at.
     fn diff_counting(
         &self,
@@ -66,6 +94,61 @@ impl View<'_> {
         let mut new = Walk::new(newer, low, high)?;
         while step(&mut old, &mut new, visit)?.is_continue() {}
         Ok(old.pages + new.pages)
+    }
+}
+
+/// A key in two states of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Both<'v> {
+    /// It is in a page that belongs to both, or is missing there: it is the same.
+    Shared,
+    /// Its value in the one and in the other; `None` where it is not there.
+    Apart(Option<&'v [u8]>, Option<&'v [u8]>),
+}
+
+/// The way down to one key.
+struct Descent<'v> {
+    pager: &'v Pager,
+    bounds: Bounds,
+    page: PageId,
+    /// Of the page, leaves being 0; none in an empty tree.
+    level: Option<u32>,
+}
+
+impl<'v> Descent<'v> {
+    fn new(view: &'v View<'_>) -> Self {
+        let Tree { root, depth, .. } = view.tree;
+        Self { pager: view.pager, bounds: view.bounds, page: root, level: depth.checked_sub(1) }
+    }
+
+    fn node(&self) -> Result<Node<'v>> {
+        let node = self.pager.node(self.page, self.bounds)?;
+        match Some(u32::from(node.level())) == self.level {
+            true => Ok(node),
+            false => Err(corrupted(self.page, "it is at another level than its tree says")),
+        }
+    }
+
+    /// To the page below. Not from a leaf.
+    fn go_down(&mut self, key: &[u8]) -> Result<()> {
+        let node = self.node()?;
+        self.page = node.child(node.child_index(key));
+        self.level = self.level.and_then(|level| level.checked_sub(1));
+        Ok(())
+    }
+
+    fn prefetch(&self) {
+        self.pager.prefetch(self.page, self.bounds);
+    }
+
+    /// What the key has, from a leaf.
+    fn value(&self, key: &[u8]) -> Result<Option<&'v [u8]>> {
+        if self.level.is_none() {
+            return Ok(None);
+        }
+        let node = self.node()?;
+        let found = node.search(key).ok().map(|index| value_bytes(self.pager, self.bounds, node.payload(index)));
+        found.transpose()
     }
 }
 
@@ -126,7 +209,7 @@ struct Frame<'a> {
     node: Node<'a>,
     index: usize,
     /// No key below the page is lower; empty for the lowest there is.
-    low: SmallVec<[u8; 32]>,
+    low: Key,
 }
 
 /// A way through a tree, in order, that opens only the pages it is told to.
@@ -139,7 +222,7 @@ struct Walk<'a> {
     root: Option<(PageId, u8)>,
     stack: SmallVec<[Frame<'a>; 6]>,
     /// The key of the entry, or the start of the subtree, that the walk stands on.
-    key: Vec<u8>,
+    key: Key,
     pages: u64,
 }
 
@@ -150,7 +233,7 @@ impl<'a> Walk<'a> {
             0 => None,
             _ => Some((root, u8::try_from(depth - 1).map_err(|_| corrupted(root, "its tree is too deep"))?)),
         };
-        let (stack, key) = (SmallVec::new(), Vec::new());
+        let (stack, key) = (SmallVec::new(), Key::new());
         let mut walk = Self { pager: view.pager, bounds: view.bounds, low, high, root, stack, key, pages: 0 };
         walk.arrive();
         Ok(walk)
@@ -184,10 +267,10 @@ impl<'a> Walk<'a> {
             },
             _ => 0,
         };
-        self.stack.push(Frame { node, index, low: SmallVec::from_slice(&self.key) });
+        self.stack.push(Frame { node, index, low: Key::from_slice(&self.key) });
         self.arrive();
         if let (Bound::Excluded(low), Place::Entry) = (self.low, self.place())
-            && self.key == low
+            && self.key.as_slice() == low
         {
             self.skip();
         }

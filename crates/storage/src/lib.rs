@@ -62,7 +62,7 @@ pub use check::CheckReport;
 pub use copy::CopyReport;
 pub use cursor::Cursor;
 pub use db::Database;
-pub use diff::DiffVisit;
+pub use diff::{Both, DiffVisit};
 pub use error::{Error, Result};
 pub use meta::FORMAT_VERSION;
 pub use options::{Checksums, Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};

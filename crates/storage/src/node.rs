@@ -24,6 +24,7 @@ use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, get_u16, get_u32, put_u16, put_u32};
+use crate::view::Key;
 
 const AT_PREFIX_LEN: usize = 22;
 const AT_COUNT: usize = 24;
@@ -136,6 +137,32 @@ pub(crate) fn fits_inline(key_len: usize, value_len: usize, page_size: usize) ->
 /// The most bytes that a key and a value inside the leaf have together.
 pub(crate) const fn inline_bytes_max(page_size: usize) -> usize {
     page_size / 4 - 40
+}
+
+/// Where a key is put together.
+pub(crate) trait KeyBuffer {
+    fn clear(&mut self);
+    fn extend_from_slice(&mut self, bytes: &[u8]);
+}
+
+impl KeyBuffer for Vec<u8> {
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+}
+
+impl KeyBuffer for Key {
+    fn clear(&mut self) {
+        self.clear();
+    }
+
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
 }
 
 /// A tree page, for reading.
@@ -278,7 +305,7 @@ impl<'a> Node<'a> {
 
     /// Writes the key of an entry over `out`.
     #[inline]
-    pub(crate) fn key_into(self, index: usize, out: &mut Vec<u8>) {
+    pub(crate) fn key_into(self, index: usize, out: &mut impl KeyBuffer) {
         out.clear();
         out.extend_from_slice(self.prefix());
         self.suffix_onto(index, out);
@@ -286,7 +313,7 @@ impl<'a> Node<'a> {
 
     /// Appends the suffix of an entry to `out`, which holds the prefix.
     #[inline]
-    pub(crate) fn suffix_onto(self, index: usize, out: &mut Vec<u8>) {
+    pub(crate) fn suffix_onto(self, index: usize, out: &mut impl KeyBuffer) {
         let cell = self.cell(index);
         let head = self.head(index).to_be_bytes();
         if cell.suffix_len >= HEAD_BYTES {

@@ -63,7 +63,7 @@ fn check<'r>(shared: &Shared, request: &'r Request, txn: &WriteTxn, unchanged: b
         match (&space.base, view) {
             (Base::Made(_), None) | (Base::Dropped { made: true }, _) => {}
             (Base::Dropped { made: false }, Some(_)) => {}
-            (Base::Stored, Some(view)) => patch_rows(space, &view, request.snapshot.txn(), &mut rows)?,
+            (Base::Stored, Some(view)) => patch_rows(space, &view, request.images(), &mut rows)?,
             (Base::Made(_), Some(_)) | (Base::Stored | Base::Dropped { made: false }, None) => {
                 return Err(Error::Conflict { space: space.id });
             }

@@ -46,9 +46,18 @@ const ROUNDS_MAX: u32 = if cfg!(feature = "shuttle") { 2 } else { 16 };
 /// A transaction that wants to commit.
 pub(crate) struct Request {
     pub(crate) snapshot: Snapshot<'static>,
+    /// The state of which the images of patched rows were made, if it is an earlier one.
+    pub(crate) images: Option<Snapshot<'static>>,
     /// A space of which something was read that is not remembered: then nothing at all may have changed.
     pub(crate) blind: Option<SpaceId>,
     pub(crate) work: Box<Work>,
+}
+
+impl Request {
+    /// The state of which the images of patched rows were made. It is held.
+    pub(crate) fn images(&self) -> TxnId {
+        self.images.as_ref().unwrap_or(&self.snapshot).txn()
+    }
 }
 
 /// What became of a request.

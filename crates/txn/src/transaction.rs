@@ -14,7 +14,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_storage::{Database, Error as StorageError, OpenTable, Snapshot, TxnId, View};
+use colibri_storage::{Both, Database, Error as StorageError, OpenTable, Snapshot, TxnId, View};
 use smallvec::SmallVec;
 
 use crate::apply::{check_value, patch_all, patch_one};
@@ -122,6 +122,7 @@ impl LocalTransaction {
         if self.is_read_committed() {
             self.work.reads.clear();
         }
+        let mut images = None;
         let reads = self.work.reads.reads();
         let is_range = |read: &crate::reads::Read| matches!(read.covered, Covered::Range(_));
         if (reads.len() > READS_LEFT_TO_LEADER_MAX || reads.iter().any(is_range))
@@ -129,11 +130,11 @@ impl LocalTransaction {
         {
             let newest = self.shared.database.read_newest_owned()?;
             self.check_reads(&newest)?;
-            // Without the images of patched rows: nobody looks at them any more.
-            self.snapshot = newest;
+            // The images of patched rows stay as they are: most are still what the commit would make again.
+            images = Some(std::mem::replace(&mut self.snapshot, newest));
         }
         let Self { shared, snapshot, blind, work, .. } = self;
-        shared.queue.commit(&shared, Box::new(Request { snapshot, blind, work }))
+        shared.queue.commit(&shared, Box::new(Request { snapshot, images, blind, work }))
     }
 
     /// Its number among those who hold locks.
@@ -319,10 +320,11 @@ impl LocalTransaction {
         if old.is_same_tree(&new) {
             return Ok(true);
         }
-        let (before, after) = (old.get(key)?, new.get(key)?);
-        if before.is_none() && after.is_none() {
-            return begins_the_same(&old, &new, key);
-        }
+        let (before, after) = match old.get_both(&new, key)? {
+            Both::Shared if new.contains(key)? => return Ok(true),
+            Both::Shared | Both::Apart(None, None) => return begins_the_same(&old, &new, key),
+            Both::Apart(before, after) => (before, after),
+        };
         if same(&Space::new(space.id), ColumnSet::ALL, before, after) {
             return Ok(true);
         }

@@ -9,7 +9,7 @@
 
 use std::ops::ControlFlow;
 
-use colibri_storage::{Error as StorageError, Snapshot, Table, View, WriteTxn};
+use colibri_storage::{Both, Error as StorageError, Snapshot, Table, View, WriteTxn};
 use smallvec::SmallVec;
 
 use crate::columns::ColumnSet;
@@ -57,7 +57,10 @@ pub(crate) fn validate<'a>(
         let Compared::Both(views) = compared else { continue };
         let (old, new) = (&views.0, &views.1);
         let holds = match &read.covered {
-            Covered::Point(key) => same(space, read.columns, old.get(key)?, new.get(key)?),
+            Covered::Point(key) => match old.get_both(new, key)? {
+                Both::Shared => true,
+                Both::Apart(before, after) => same(space, read.columns, before, after),
+            },
             Covered::Range(range) => {
                 let (low, high) = range.bounds();
                 let mut holds = true;

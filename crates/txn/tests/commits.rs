@@ -15,7 +15,9 @@ use colibri_txn::{
     Begin, ColumnSet, Commit, CommitTurn, Error, LocalStore, LockMode, Patch, PatchError, QueuedCommit, Result, Space,
     SpaceId, Transaction,
 };
-use common::{A, Add, B, LIMIT, Set, Short, TestStore, begin, fill, key, now, open, open_with, read_only, rows, write};
+use common::{
+    A, Add, B, LIMIT, Set, Short, TestStore, begin, fill, key, now, open, open_with, read_only, rows, span, write,
+};
 
 fn with_rows(durability: Durability, values: &[(u16, i64)]) -> TestStore {
     let store = open_with(durability);
@@ -414,6 +416,15 @@ fn a_patch_is_asked_again_only_if_its_row_may_have_changed() {
     txn.add(1, 0, 100).unwrap();
     drop(txn.commit().unwrap());
     assert_eq!((asked.load(Ordering::SeqCst), now(&store)[0]), (1, (1, 114)));
+    // It has read much, which is checked in the newest state first: its row is on a page that nobody has changed meanwhile.
+    fill(&store, &(10..1_000).map(|n| (n, 0)).collect::<Vec<_>>());
+    let mut txn = patched();
+    assert_eq!(txn.list(&span(3, 20)).unwrap().len(), 10);
+    let mut other = begin(&store, write());
+    other.add(999, 0, 1).unwrap();
+    drop(other.commit().unwrap());
+    drop(txn.commit().unwrap());
+    assert_eq!((asked.load(Ordering::SeqCst), now(&store)[0]), (1, (1, 115)));
     // Another snapshot, another image.
     let mut txn = patched();
     let statement = txn.begin_statement().unwrap();

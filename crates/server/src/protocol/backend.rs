@@ -248,7 +248,7 @@ mod tests {
         let column =
             |name: &str, ty: Type| ResultColumn { name: CompactString::new(name), ty: ty.into(), origin: None };
         let columns = [column("a", Type::Int4), column("b", Type::Text), column("c", Type::Int2)];
-        let formats = Formats::Each([Format::Binary, Format::Text, Format::Text].into());
+        let formats = Formats::Each([Format::Binary, Format::Text, Format::Text].as_slice().into());
         let mut out = Out::new();
         let row = [Datum::Int(7), Datum::Null, Datum::Int(-12)];
         data_row(&mut out, &row, &columns, &formats, &Env::default(), &mut String::new());

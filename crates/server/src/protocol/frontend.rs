@@ -3,6 +3,8 @@
 use colibri_sql::wire::Format;
 use colibri_sql::{Error, SqlState};
 
+use smallvec::SmallVec;
+
 use super::{Reader, violation};
 
 /// Bytes of a kind and a length.
@@ -31,7 +33,7 @@ pub(crate) enum Target<'a> {
 pub(crate) enum Formats {
     /// One for all.
     All(Format),
-    Each(Box<[Format]>),
+    Each(SmallVec<[Format; 16]>),
 }
 
 impl Formats {

@@ -48,6 +48,8 @@ pub(super) struct Portals {
     copies: HashMap<CompactString, Arc<str>>,
     unnamed: Option<Box<Portal>>,
     named: HashMap<CompactString, Box<Portal>>,
+    /// Memory for the next statement of the transaction.
+    spare: Option<Box<Suspended>>,
 }
 
 /// A statement with its parameters, about to run or running.
@@ -79,7 +81,7 @@ struct Suspended {
 impl Portals {
     /// Ends all portals; statements stay.
     pub(super) fn clear(&mut self) {
-        self.unnamed = None;
+        (self.unnamed, self.spare) = (None, None);
         if !self.named.is_empty() {
             self.named.clear();
         }
@@ -95,12 +97,38 @@ impl Portals {
         portal.ok_or_else(|| no_such_portal(name))
     }
 
-    fn put(&mut self, name: &str, portal: Box<Portal>) {
+    fn put_back(&mut self, name: &str, portal: Box<Portal>) {
         if name.is_empty() {
             self.unnamed = Some(portal);
         } else {
             self.named.insert(name.into(), portal);
         }
+    }
+
+    fn put(&mut self, name: &str, portal: Portal) {
+        match &mut self.unnamed {
+            Some(unnamed) if name.is_empty() => **unnamed = portal,
+            _ => self.put_back(name, Box::new(portal)),
+        }
+    }
+
+    /// A statement that begins.
+    fn suspended(&mut self, work: Suspended) -> Box<Suspended> {
+        match self.spare.take() {
+            Some(mut spare) => {
+                *spare = work;
+                spare
+            }
+            None => Box::new(work),
+        }
+    }
+
+    /// A statement that is over; gives its rows.
+    fn done(&mut self, mut work: Box<Suspended>) -> Rows {
+        let rows = std::mem::take(&mut work.rows);
+        (work.running, work.tag) = (None, None);
+        self.spare = Some(work);
+        rows
     }
 
     fn statement(&self, name: &str, session: &Session) -> Result<Statement, Error> {
@@ -197,7 +225,7 @@ impl Client {
         if portals.named.len() >= NAMES_MAX {
             return Err(too_many_names());
         }
-        portals.put(name, Box::new(Portal { statement, formats, bytes: param_bytes, stage: Stage::Bound(params) }));
+        portals.put(name, Portal { statement, formats, bytes: param_bytes, stage: Stage::Bound(params) });
         backend::bind_complete(&mut self.link.out);
         Ok(())
     }
@@ -273,7 +301,7 @@ impl Client {
             self.unit = None;
             self.portals.clear();
         } else {
-            self.portals.put(name, portal);
+            self.portals.put_back(name, portal);
         }
         Ok(())
     }
@@ -301,12 +329,12 @@ impl Client {
                     self.unit = Some(self.unit());
                     self.session().begin_implicit_block();
                 }
-                self.note_run(prepared, &params, portal.bytes, &portal.formats);
+                self.note_run(prepared, portal.bytes, &portal.formats);
                 let running = self.session().start(prepared, params)?;
                 self.heed_cancel();
                 let turn = self.turn(began);
                 let rows = self.session().spare_rows();
-                Box::new(Suspended { running: Some(running), rows, next: 0, tag: None, turn })
+                self.portals.suspended(Suspended { running: Some(running), rows, next: 0, tag: None, turn })
             }
             (Stage::Over, _) => {
                 let message = format!("portal \"{name}\" cannot be run");
@@ -316,9 +344,14 @@ impl Client {
         let Statement::Sql(prepared) = portal.statement.clone() else {
             return Err(Error::internal("a COPY was suspended").into());
         };
-        if self.give(&mut work, &prepared, &portal.formats, rows_max).await? {
+        let given = self.give(&mut work, &prepared, &portal.formats, rows_max).await;
+        if !matches!(given, Ok(false)) {
+            self.note_params(work.running.as_mut());
+        }
+        if given? {
             self.complete(&prepared, work.tag.as_deref());
-            self.session().keep_rows(work.rows);
+            let rows = self.portals.done(work);
+            self.session().keep_rows(rows);
             self.note_done();
         } else {
             // What has been given so far has to go on as it began.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use colibri_runtime::budget;
-use colibri_sql::{Datum, Error, Prepared, TransactionState};
+use colibri_sql::{Datum, Error, Prepared, Running, TransactionState};
 
 use super::drive::Turn;
 use super::{Client, Failure};
@@ -42,6 +42,7 @@ pub(super) struct Unit {
 /// A statement as it was executed.
 struct Run {
     prepared: Arc<Prepared>,
+    /// They come when it is over: until then it has them.
     params: Vec<Datum>,
     formats: Formats,
     /// Where its answer lies in what is to be sent. In front of it are those to messages that do not run anything.
@@ -93,15 +94,22 @@ impl Client {
     }
 
     /// Notes a statement of the unit at hand that is about to run, if there is a unit.
-    pub(super) fn note_run(&mut self, prepared: &Arc<Prepared>, params: &[Datum], bytes: usize, formats: &Formats) {
+    pub(super) fn note_run(&mut self, prepared: &Arc<Prepared>, bytes: usize, formats: &Formats) {
         let (from, sent) = (self.link.out.len(), self.sent);
         let Some(unit) = self.unit.as_mut().filter(|unit| unit.is_repeatable) else { return };
         unit.kept_bytes += bytes;
         if !prepared.is_repeatable() || unit.kept_bytes > KEPT_BYTES_MAX || unit.sent != sent {
             return unit.cannot_repeat();
         }
-        let (prepared, params, formats) = (Arc::clone(prepared), params.to_vec(), formats.clone());
-        unit.runs.push(Run { prepared, params, formats, from, to: from });
+        let (prepared, formats) = (Arc::clone(prepared), formats.clone());
+        unit.runs.push(Run { prepared, params: Vec::new(), formats, from, to: from });
+    }
+
+    /// The statement noted last is over, and these were its parameters.
+    pub(super) fn note_params(&mut self, running: Option<&mut Running>) {
+        if let Some(run) = self.unit.as_mut().and_then(|unit| unit.runs.last_mut()) {
+            run.params = running.map(Running::take_params).unwrap_or_default();
+        }
     }
 
     /// The statement noted last is done, and its answer ends here.

@@ -33,7 +33,7 @@ pub(super) struct RowPatch {
     /// Places in the newest format, and their new values.
     pub(super) sets: SmallVec<[(usize, Datum); 2]>,
     /// Places in the newest format, and what is added.
-    pub(super) adds: SmallVec<[(usize, Addition); 1]>,
+    pub(super) adds: SmallVec<[(usize, Addition); 3]>,
 }
 
 impl Addition {

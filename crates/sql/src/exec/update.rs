@@ -171,7 +171,7 @@ pub(super) fn change_row(
 fn patch_row(ex: &mut Exec<'_, '_>, plan: &ChangePlan, key: &Key, new: &[Datum], additions: &[Addition]) -> Result<()> {
     let sets: SmallVec<[(usize, Datum); 2]> =
         plan.sets.iter().filter_map(|&(column, place)| Some((place?, new[column].clone()))).collect();
-    let adds: SmallVec<[(usize, Addition); 1]> = additions
+    let adds: SmallVec<[(usize, Addition); 3]> = additions
         .iter()
         .zip(&plan.adds)
         .map(|(&Addition { column, ref amount, function }, &(_, place))| {

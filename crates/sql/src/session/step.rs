@@ -69,6 +69,14 @@ pub struct Running {
     pub(super) catalog_before: Option<(Arc<Catalog>, bool)>,
 }
 
+impl Running {
+    /// The parameters of a statement that is over.
+    #[must_use]
+    pub fn take_params(&mut self) -> Vec<Datum> {
+        std::mem::take(&mut self.params)
+    }
+}
+
 /// What beginning a statement came to.
 enum Begun {
     /// It was all there was to do.

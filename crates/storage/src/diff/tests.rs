@@ -126,8 +126,42 @@ fn compare_all(seeds: std::ops::Range<u64>) {
             let (found, _) = changes(&old, &new, low, high);
             let expected = expected(old_model, new_model, low, high);
             assert_eq!(found, expected, "seed {seed}, range {low:?} to {high:?}");
+            let [before, after] = [old_model, new_model].map(|model| model.get(&a).map(Vec::as_slice));
+            match old.get_both(&new, &a).unwrap() {
+                Both::Shared => assert_eq!(before, after, "seed {seed}, key {a:?}"),
+                apart => assert_eq!(apart, Both::Apart(before, after), "seed {seed}, key {a:?}"),
+            }
         }
     }
+}
+
+#[test]
+fn a_key_on_a_page_that_both_states_have_is_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, table) = open(dir.path());
+    let empty = db.read_owned().unwrap();
+    let mut txn = db.write().unwrap();
+    txn.load_sorted(&table, (0..100_000_u32).map(|i| ((2 * i).to_be_bytes(), [0; 16]))).unwrap();
+    txn.commit().unwrap();
+    let before = db.read_owned().unwrap();
+    let mut txn = db.write().unwrap();
+    txn.put(&table, &50_000_u32.to_be_bytes(), b"new").unwrap();
+    txn.commit().unwrap();
+    let after = db.read_owned().unwrap();
+    let [empty, before, after] = [&empty, &before, &after].map(|state| state.view(&table).unwrap());
+    let both = |old: &View<'_>, new: &View<'_>, key: u32| match old.get_both(new, &key.to_be_bytes()).unwrap() {
+        Both::Shared => None,
+        Both::Apart(before, after) => Some([before, after].map(|value| value.map(<[u8]>::to_vec))),
+    };
+    // There, and missing: on another page, and on the one that was written to.
+    assert_eq!(both(&before, &after, 2), None);
+    assert_eq!(both(&before, &after, 3), None);
+    assert_eq!(both(&before, &after, 50_000), Some([Some(vec![0; 16]), Some(b"new".to_vec())]));
+    assert_eq!(both(&before, &after, 50_001), Some([None, None]));
+    assert_eq!(both(&before, &after, 50_002), Some([Some(vec![0; 16]), Some(vec![0; 16])]));
+    assert_eq!(both(&empty, &after, 2), Some([None, Some(vec![0; 16])]));
+    assert_eq!(both(&after, &empty, 2), Some([Some(vec![0; 16]), None]));
+    assert_eq!(both(&empty, &empty, 2), None);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Row locks: who holds which, who waits, and in which order they get it.
 //!
 //! A lock is named by a hash of its space and key, seeded at random: two rows of one name would only wait for each other
-//! without need. Locks exist while somebody holds one or waits; they live in shards, each behind a mutex that is held
-//! for a few instructions.
+//! without need. Locks exist while somebody holds one or waits; they live in [shards](shard), each behind a mutex that is
+//! held for a few instructions.
 //!
 //! | wanted \ held | Share | Add | Exclusive |
 //! | --- | --- | --- | --- |
@@ -13,7 +13,6 @@
 //! Invariants:
 //! - Who waits stands in the lock's queue, and gets the lock from whoever lets go of it, in the order of arrival: nobody
 //!   who comes later passes, not even in a mode that would go with the holders'. A holder that wants more stands in front.
-//! - The first of a queue does not go with some holder (other than itself).
 //! - An owner waits for one lock at a time, and `waits` says for which; it may say so of one who waits no more.
 //! - The order of mutexes: `waits`, a shard, a waiter's state.
 //!
@@ -22,9 +21,11 @@
 //! waits into waiting for one who holds. So every circle is found by the one who closes it, and what is found was one.
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet, VecDeque};
+mod shard;
+
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, Hasher};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -33,11 +34,13 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use self::shard::{ByName, Shard, Wanted};
 use crate::error::{Error, Result};
 use crate::store::{IfLocked, LockMode, SpaceId};
 use crate::sync::{Condvar, Mutex};
 
-const SHARDS: usize = 64;
+/// So many that those of some tens of transactions mostly find room in their lines; 64 KiB.
+const SHARDS: usize = 1024;
 
 /// Who holds or waits for locks: the number of a transaction, never used twice while a store is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,26 +65,6 @@ pub struct LockInfo {
     pub granted: bool,
 }
 
-/// Lock names are hashes already.
-#[derive(Default)]
-struct NameHasher(u64);
-
-impl Hasher for NameHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("names are hashed as words")
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = word;
-    }
-}
-
-type ByName<V> = HashMap<LockName, V, BuildHasherDefault<NameHasher>>;
-
 fn goes_with(a: LockMode, b: LockMode) -> bool {
     a == b && a != LockMode::Exclusive
 }
@@ -95,60 +78,16 @@ fn join(a: LockMode, b: LockMode) -> LockMode {
     if a == b { a } else { LockMode::Exclusive }
 }
 
-struct Holder {
-    owner: OwnerId,
-    mode: LockMode,
-}
-
-struct Lock {
-    space: SpaceId,
-    holders: SmallVec<[Holder; 1]>,
-    queue: VecDeque<Arc<Waiter>>,
-}
-
-impl Lock {
-    /// Whether an owner could hold the lock in a mode beside those who hold it.
-    fn admits(&self, owner: OwnerId, mode: LockMode) -> bool {
-        self.holders.iter().all(|holder| holder.owner == owner || goes_with(holder.mode, mode))
-    }
-
-    fn hold(&mut self, owner: OwnerId, mode: LockMode) {
-        match self.holders.iter_mut().find(|holder| holder.owner == owner) {
-            Some(holder) => holder.mode = join(holder.mode, mode),
-            None => self.holders.push(Holder { owner, mode }),
-        }
-    }
-
-    /// Gives the lock if nobody has to be waited for.
-    fn try_hold(&mut self, owner: OwnerId, mode: LockMode, holds: bool) -> bool {
-        let now = (holds || self.queue.is_empty()) && self.admits(owner, mode);
-        if now {
-            self.hold(owner, mode);
-        }
-        now
-    }
-
-    /// Gives the lock to those in front who can have it now.
-    fn promote(&mut self, woken: &mut Woken) {
-        while let Some(first) = self.queue.front()
-            && self.admits(first.owner, first.mode)
-        {
-            let Some(first) = self.queue.pop_front() else { return };
-            self.hold(first.owner, first.mode);
-            first.granted.store(true, Ordering::Release);
-            woken.push(first);
-        }
-    }
-
-    fn is_free(&self) -> bool {
-        self.holders.is_empty() && self.queue.is_empty()
-    }
-}
-
 /// Those who got a lock and have to be told, when no mutex is held any more.
 type Woken = SmallVec<[Arc<Waiter>; 4]>;
 
-type Shard = Mutex<ByName<Lock>>;
+/// Shards lie in a line each, so that threads at different ones do not wait for each other's lines.
+#[derive(Default)]
+#[repr(align(64))]
+struct Line(Mutex<Shard>);
+
+#[cfg(not(feature = "shuttle"))]
+const _: () = assert!(size_of::<Line>() == 64, "a shard is one cache line");
 
 /// Somebody in the queue of a lock.
 struct Waiter {
@@ -186,7 +125,7 @@ impl Waiter {
 /// All row locks of a store.
 pub(crate) struct LockTable {
     hasher: foldhash::quality::RandomState,
-    shards: Box<[Shard]>,
+    shards: Box<[Line]>,
     waits: Mutex<HashMap<OwnerId, LockName>>,
     next_owner: AtomicU64,
     pub(crate) waits_count: AtomicU64,
@@ -205,7 +144,7 @@ impl LockTable {
     pub(crate) fn new() -> Self {
         Self {
             hasher: foldhash::quality::RandomState::default(),
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            shards: (0..SHARDS).map(|_| Line::default()).collect(),
             waits: Mutex::default(),
             next_owner: AtomicU64::new(1),
             waits_count: AtomicU64::new(0),
@@ -220,46 +159,23 @@ impl LockTable {
         LockName(hasher.finish())
     }
 
-    fn shard(&self, name: LockName) -> &Shard {
+    fn shard(&self, name: LockName) -> &Mutex<Shard> {
         // Hash maps use the low bits and the seven highest.
-        &self.shards[(name.0 >> 40) as usize % SHARDS]
+        &self.shards[(name.0 >> 40) as usize % SHARDS].0
     }
 
-    fn ask(
-        &self,
-        owner: OwnerId,
-        name: LockName,
-        space: SpaceId,
-        mode: LockMode,
-        holds: bool,
-        wait: IfLocked,
-    ) -> Asked {
-        let free = || Lock { space, holders: SmallVec::new(), queue: VecDeque::new() };
-        if self.shard(name).lock().entry(name).or_insert_with(free).try_hold(owner, mode, holds) {
+    fn ask(&self, wanted: &Wanted, wait: IfLocked) -> Asked {
+        let Wanted { name, owner, mode, .. } = *wanted;
+        if self.shard(name).lock().try_hold(wanted) {
             return Asked::Held;
         }
         if wait == IfLocked::Refuse {
             return Asked::Refused;
         }
         let mut waits = self.waits.lock();
-        let waiter = {
-            let mut shard = self.shard(name).lock();
-            let lock = shard.entry(name).or_insert_with(free);
-            if lock.try_hold(owner, mode, holds) {
-                return Asked::Held;
-            }
-            let (granted, state, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
-            let waiter = Arc::new(Waiter { owner, name, mode, granted, state, changed });
-            if holds {
-                // Behind the holders that want more already.
-                let is_holder = |waiter: &Waiter| lock.holders.iter().any(|holder| holder.owner == waiter.owner);
-                let place = lock.queue.iter().take_while(|waiter| is_holder(waiter)).count();
-                lock.queue.insert(place, Arc::clone(&waiter));
-            } else {
-                lock.queue.push_back(Arc::clone(&waiter));
-            }
-            waiter
-        };
+        let (granted, state, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
+        let waiter = || Waiter { owner, name, mode, granted, state, changed };
+        let Some(waiter) = self.shard(name).lock().hold_or_queue(wanted, waiter) else { return Asked::Held };
         waits.insert(owner, name);
         if self.waits_for_itself(&waits, owner) {
             waits.remove(&owner);
@@ -281,30 +197,12 @@ impl LockTable {
         let mut next = vec![start];
         while let Some(owner) = next.pop() {
             let Some(&name) = waits.get(&owner) else { continue };
-            let shard = self.shard(name).lock();
-            let Some(lock) = shard.get(&name) else { continue };
-            let Some(place) = lock.queue.iter().position(|waiter| waiter.owner == owner) else { continue };
-            // Those before it wait for this lock and nothing else, so what they wait for is looked at here as well.
-            for waiter in lock.queue.iter().take(place) {
-                if waiter.owner == start {
-                    return true;
-                }
-                seen.insert(waiter.owner);
+            let blockers = self.shard(name).lock().blockers(name, owner);
+            if blockers.ahead.contains(&start) || blockers.holders.contains(&start) {
+                return true;
             }
-            for holder in &lock.holders {
-                let blocks =
-                    |waiter: &Arc<Waiter>| waiter.owner != holder.owner && !goes_with(holder.mode, waiter.mode);
-                if !lock.queue.iter().take(place + 1).any(blocks) {
-                    continue;
-                }
-                if holder.owner == start {
-                    return true;
-                }
-                // A holder that wants more of this lock stands in its queue, and may wait for others than `owner` does.
-                if seen.insert(holder.owner) {
-                    next.push(holder.owner);
-                }
-            }
+            seen.extend(blockers.ahead);
+            next.extend(blockers.holders.into_iter().filter(|&holder| seen.insert(holder)));
         }
         false
     }
@@ -312,46 +210,21 @@ impl LockTable {
     /// Takes somebody out of the queue, unless it has got the lock already.
     fn cancel(&self, waiter: &Arc<Waiter>) {
         let mut woken = Woken::new();
-        {
-            let mut shard = self.shard(waiter.name).lock();
-            if let Some(lock) = shard.get_mut(&waiter.name)
-                && let Some(place) = lock.queue.iter().position(|other| Arc::ptr_eq(other, waiter))
-            {
-                lock.queue.remove(place);
-                lock.promote(&mut woken);
-                if lock.is_free() {
-                    shard.remove(&waiter.name);
-                }
-            }
-        }
+        self.shard(waiter.name).lock().cancel(waiter, &mut woken);
         waiter.end();
         tell(woken);
     }
 
     fn release(&self, owner: OwnerId, name: LockName) {
         let mut woken = Woken::new();
-        {
-            let mut shard = self.shard(name).lock();
-            let Some(lock) = shard.get_mut(&name) else { return };
-            lock.holders.retain(|holder| holder.owner != owner);
-            lock.promote(&mut woken);
-            if lock.is_free() {
-                shard.remove(&name);
-            }
-        }
+        self.shard(name).lock().release(owner, name, &mut woken);
         tell(woken);
     }
 
-    /// All locks, those who hold them before those who wait. Each shard as of one moment.
+    /// All locks, those who hold one before those who wait for it. Each shard as of one moment.
     pub(crate) fn list(&self) -> Vec<LockInfo> {
         let mut infos = Vec::new();
-        for shard in &self.shards {
-            for (&name, lock) in shard.lock().iter() {
-                let info = |owner, mode, granted| LockInfo { space: lock.space, name, owner, mode, granted };
-                infos.extend(lock.holders.iter().map(|holder| info(holder.owner, holder.mode, true)));
-                infos.extend(lock.queue.iter().map(|waiter| info(waiter.owner, waiter.mode, false)));
-            }
-        }
+        self.shards.iter().for_each(|shard| shard.0.lock().list(&mut infos));
         infos
     }
 }
@@ -443,7 +316,8 @@ impl Locks {
         }
         let held = self.held.get(&name);
         let (mode, holds) = (joined(held), held.is_some());
-        match self.table.ask(self.owner(), name, space, mode, holds, if_locked) {
+        let wanted = Wanted { name, space, owner: self.owner(), mode, holds };
+        match self.table.ask(&wanted, if_locked) {
             Asked::Held => {
                 self.held.insert(name, Held { mode, verified: false });
                 Ok(Taken { name, mode, verified: false })

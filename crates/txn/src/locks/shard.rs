@@ -1,0 +1,264 @@
+//! A part of all locks, by their names. What a lock costs is where it lies: a cache line that another CPU has changed takes as
+//! long to come as some hundred instructions. So a shard is one line, and a lock that one owner holds and nobody waits for,
+//! as nearly all are, lies in it.
+//!
+//! Invariants:
+//! - A lock is in one place: among `alone`, while one owner holds it and nobody waits, or in `more`.
+//! - A lock in `more` is held or waited for.
+//! - The first of a queue does not go with some holder (other than itself).
+//!
+//! Not here: which shard a name belongs to, circles, and telling those who got a lock.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+
+use super::{LockInfo, LockName, OwnerId, Waiter, Woken, goes_with, join};
+use crate::store::{LockMode, SpaceId};
+
+/// Locks of one owner each that have room in a shard's line, beside its mutex and the pointer to more.
+const ALONE: usize = 2;
+/// A map that has had room for more locks than this is let go of when it is empty.
+const MORE_KEPT: usize = 64;
+
+/// Lock names are hashes already.
+#[derive(Default)]
+pub(super) struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("names are hashed as words")
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+}
+
+pub(super) type ByName<V> = HashMap<LockName, V, BuildHasherDefault<NameHasher>>;
+
+/// A lock that is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) name: LockName,
+    pub(super) space: SpaceId,
+    pub(super) owner: OwnerId,
+    pub(super) mode: LockMode,
+    /// The owner holds it already, in another mode.
+    pub(super) holds: bool,
+}
+
+struct Holder {
+    owner: OwnerId,
+    mode: LockMode,
+}
+
+/// A lock of any number of owners.
+struct Lock {
+    space: SpaceId,
+    holders: SmallVec<[Holder; 1]>,
+    queue: VecDeque<Arc<Waiter>>,
+}
+
+/// A lock that one owner holds, and nobody waits for.
+#[derive(Clone, Copy)]
+struct Alone {
+    name: LockName,
+    owner: OwnerId,
+    space: SpaceId,
+    mode: LockMode,
+}
+
+/// The locks of some names.
+#[derive(Default)]
+pub(super) struct Shard {
+    alone: [Option<Alone>; ALONE],
+    more: Option<Box<ByName<Lock>>>,
+}
+
+impl Lock {
+    fn free(space: SpaceId) -> Self {
+        Self { space, holders: SmallVec::new(), queue: VecDeque::new() }
+    }
+
+    /// Whether an owner could hold the lock in a mode beside those who hold it.
+    fn admits(&self, owner: OwnerId, mode: LockMode) -> bool {
+        self.holders.iter().all(|holder| holder.owner == owner || goes_with(holder.mode, mode))
+    }
+
+    fn hold(&mut self, owner: OwnerId, mode: LockMode) {
+        match self.holders.iter_mut().find(|holder| holder.owner == owner) {
+            Some(holder) => holder.mode = join(holder.mode, mode),
+            None => self.holders.push(Holder { owner, mode }),
+        }
+    }
+
+    /// Gives the lock if nobody has to be waited for.
+    fn try_hold(&mut self, wanted: &Wanted) -> bool {
+        let now = (wanted.holds || self.queue.is_empty()) && self.admits(wanted.owner, wanted.mode);
+        if now {
+            self.hold(wanted.owner, wanted.mode);
+        }
+        now
+    }
+
+    /// Gives the lock to those in front who can have it now.
+    fn promote(&mut self, woken: &mut Woken) {
+        while let Some(first) = self.queue.front()
+            && self.admits(first.owner, first.mode)
+        {
+            let Some(first) = self.queue.pop_front() else { return };
+            self.hold(first.owner, first.mode);
+            first.granted.store(true, Ordering::Release);
+            woken.push(first);
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        self.holders.is_empty() && self.queue.is_empty()
+    }
+
+    /// Adds those for whom `owner` waits here to `blockers`, in the order of their numbers of [`Shard::blockers`].
+    fn blockers(&self, owner: OwnerId, blockers: &mut Blockers) {
+        let Some(place) = self.queue.iter().position(|waiter| waiter.owner == owner) else { return };
+        // Those before it wait for this lock and nothing else, so what they wait for is looked at here as well.
+        blockers.ahead.extend(self.queue.iter().take(place).map(|waiter| waiter.owner));
+        for holder in &self.holders {
+            let blocks = |waiter: &Arc<Waiter>| waiter.owner != holder.owner && !goes_with(holder.mode, waiter.mode);
+            if self.queue.iter().take(place + 1).any(blocks) {
+                blockers.holders.push(holder.owner);
+            }
+        }
+    }
+}
+
+/// Those for whom somebody waits.
+#[derive(Default)]
+pub(super) struct Blockers {
+    /// In the queue before it. They wait for the same lock.
+    pub(super) ahead: SmallVec<[OwnerId; 4]>,
+    /// Whom it or those ahead cannot go with. One that wants more of this lock stands in its queue, and may wait for others.
+    pub(super) holders: SmallVec<[OwnerId; 4]>,
+}
+
+impl Shard {
+    /// Gives the lock if nobody has to be waited for.
+    pub(super) fn try_hold(&mut self, wanted: &Wanted) -> bool {
+        let Wanted { name, space, owner, mode, .. } = *wanted;
+        if let Some(alone) = self.alone.iter_mut().flatten().find(|alone| alone.name == name) {
+            if alone.owner == owner {
+                alone.mode = join(alone.mode, mode);
+                return true;
+            }
+            return goes_with(alone.mode, mode) && self.shared(name, space).try_hold(wanted);
+        }
+        if let Some(lock) = self.more.as_mut().and_then(|more| more.get_mut(&name)) {
+            return lock.try_hold(wanted);
+        }
+        match self.alone.iter_mut().find(|place| place.is_none()) {
+            Some(place) => {
+                *place = Some(Alone { name, owner, space, mode });
+                true
+            }
+            None => self.shared(name, space).try_hold(wanted),
+        }
+    }
+
+    /// Gives the lock, or a place in its queue: behind the holders that want more already for one who holds it, at the end
+    /// for others.
+    pub(super) fn hold_or_queue(&mut self, wanted: &Wanted, waiter: impl FnOnce() -> Waiter) -> Option<Arc<Waiter>> {
+        if self.try_hold(wanted) {
+            return None;
+        }
+        let waiter = Arc::new(waiter());
+        let Lock { holders, queue, .. } = self.shared(wanted.name, wanted.space);
+        let place = match wanted.holds {
+            true => {
+                let is_holder = |waiter: &Waiter| holders.iter().any(|holder| holder.owner == waiter.owner);
+                queue.iter().take_while(|waiter| is_holder(waiter)).count()
+            }
+            false => queue.len(),
+        };
+        queue.insert(place, Arc::clone(&waiter));
+        Some(waiter)
+    }
+
+    /// The lock where it has room for others.
+    fn shared(&mut self, name: LockName, space: SpaceId) -> &mut Lock {
+        let lock = self.more.get_or_insert_default().entry(name).or_insert_with(|| Lock::free(space));
+        for place in &mut self.alone {
+            if let Some(alone) = place.take_if(|alone| alone.name == name) {
+                lock.hold(alone.owner, alone.mode);
+            }
+        }
+        lock
+    }
+
+    /// An owner lets go of the lock.
+    pub(super) fn release(&mut self, owner: OwnerId, name: LockName, woken: &mut Woken) {
+        if let Some(place) = self.alone.iter_mut().find(|place| place.is_some_and(|alone| alone.name == name)) {
+            place.take_if(|alone| alone.owner == owner);
+            return;
+        }
+        self.change(name, woken, |lock| {
+            lock.holders.retain(|holder| holder.owner != owner);
+            true
+        });
+    }
+
+    /// Takes somebody out of the queue, unless it has got the lock already.
+    pub(super) fn cancel(&mut self, waiter: &Arc<Waiter>, woken: &mut Woken) {
+        self.change(waiter.name, woken, |lock| {
+            let place = lock.queue.iter().position(|other| Arc::ptr_eq(other, waiter));
+            place.is_some_and(|place| lock.queue.remove(place).is_some())
+        });
+    }
+
+    /// Takes somebody away from a lock: `change` says whether it has. Others may have it then.
+    fn change(&mut self, name: LockName, woken: &mut Woken, change: impl FnOnce(&mut Lock) -> bool) {
+        let Some(more) = &mut self.more else { return };
+        let Some(lock) = more.get_mut(&name) else { return };
+        if !change(lock) {
+            return;
+        }
+        lock.promote(woken);
+        if lock.is_free() {
+            more.remove(&name);
+            if more.is_empty() && more.capacity() > MORE_KEPT {
+                self.more = None;
+            }
+        }
+    }
+
+    /// Those for whom an owner waits at this lock; none if it does not.
+    pub(super) fn blockers(&self, name: LockName, owner: OwnerId) -> Blockers {
+        let mut blockers = Blockers::default();
+        if let Some(lock) = self.more.as_ref().and_then(|more| more.get(&name)) {
+            lock.blockers(owner, &mut blockers);
+        }
+        blockers
+    }
+
+    /// All of its locks, those who hold one before those who wait for it.
+    pub(super) fn list(&self, infos: &mut Vec<LockInfo>) {
+        infos.extend(self.alone.iter().flatten().map(|alone| {
+            let Alone { name, owner, space, mode } = *alone;
+            LockInfo { space, name, owner, mode, granted: true }
+        }));
+        for (&name, lock) in self.more.iter().flat_map(|more| more.iter()) {
+            let info = |owner, mode, granted| LockInfo { space: lock.space, name, owner, mode, granted };
+            infos.extend(lock.holders.iter().map(|holder| info(holder.owner, holder.mode, true)));
+            infos.extend(lock.queue.iter().map(|waiter| info(waiter.owner, waiter.mode, false)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
