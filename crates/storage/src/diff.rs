@@ -54,29 +54,47 @@ impl View<'_> {
     /// Looks a key up in this state of a table and in another, `newer`. Costs no more pages than differ on the way to it.
     /// Not for tables with many values a key.
     pub fn get_both<'v>(&'v self, newer: &'v View<'_>, key: &[u8]) -> Result<Both<'v>> {
-        for view in [self, newer] {
-            view.table.expect_kind(&[TableKind::Plain, TableKind::Integer], "get_both")?;
-        }
-        let (mut old, mut new) = (Descent::new(self), Descent::new(newer));
-        loop {
-            match (old.level, new.level) {
-                _ if old.level == new.level && old.page == new.page => return Ok(Both::Shared),
-                (None | Some(0), None | Some(0)) => return Ok(Both::Apart(old.value(key)?, new.value(key)?)),
-                (old_level, new_level) => {
-                    if old_level >= new_level {
-                        old.go_down(key)?;
-                    }
-                    if new_level >= old_level {
-                        new.go_down(key)?;
-                    }
-                    if old.page != new.page {
-                        // Both at once, so that the pages come together.
-                        old.prefetch();
-                        new.prefetch();
-                    }
-                }
+        let [mut old, mut new] = Descent::both(self, newer)?;
+        Ok(match descend(&mut old, &mut new, key)? {
+            true => Both::Shared,
+            false => Both::Apart(old.value(key)?, new.value(key)?),
+        })
+    }
+
+    /// As [`View::get_both`], with all keys that begin with this one: `Shared` if they are the same keys in both states, and
+    /// this one, if it is there, has the same page; `Apart` of `None` and `None` if it is not there and those are not the same.
+    pub fn get_both_with_prefix<'v>(&'v self, newer: &'v View<'_>, prefix: &[u8]) -> Result<Both<'v>> {
+        let [mut old, mut new] = Descent::both(self, newer)?.map(|descent| Descent { has_all: Some(true), ..descent });
+        if descend(&mut old, &mut new, prefix)? {
+            if new.has_all == Some(true) || new.value(prefix)?.is_some() {
+                return Ok(Both::Shared);
+            }
+        } else {
+            let (before, after) = (old.value(prefix)?, new.value(prefix)?);
+            if before.is_some() || after.is_some() {
+                return Ok(Both::Apart(before, after));
+            }
+            if old.is_none_with(prefix)? && new.is_none_with(prefix)? {
+                return Ok(Both::Shared);
             }
         }
+        Ok(if self.begins_the_same(newer, prefix)? { Both::Shared } else { Both::Apart(None, None) })
+    }
+
+    /// Whether the same keys begin with a prefix in both states.
+    fn begins_the_same(&self, newer: &View<'_>, prefix: &[u8]) -> Result<bool> {
+        let end = prefix.iter().rposition(|&byte| byte != u8::MAX).map(|last| {
+            let mut end = Key::from_slice(&prefix[..=last]);
+            end[last] += 1;
+            end
+        });
+        let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut same = true;
+        self.diff(newer, Bound::Included(prefix), high, &mut |_, before, after| {
+            same = before.is_some() == after.is_some();
+            if same { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(same)
     }
 
     /// As [`View::diff`]; how many pages were looked at.
@@ -113,12 +131,44 @@ struct Descent<'v> {
     page: PageId,
     /// Of the page, leaves being 0; none in an empty tree.
     level: Option<u32>,
+    /// Whether all keys that begin with the one looked for are below the page, if that is asked.
+    has_all: Option<bool>,
+}
+
+/// Goes down to a key on both sides, until they come together in one page; whether they do.
+fn descend(old: &mut Descent<'_>, new: &mut Descent<'_>, key: &[u8]) -> Result<bool> {
+    loop {
+        let (old_level, new_level) = (old.level, new.level);
+        if old_level == new_level && old.page == new.page {
+            return Ok(true);
+        }
+        if old_level.max(new_level).is_none_or(|level| level == 0) {
+            return Ok(false);
+        }
+        if old_level >= new_level {
+            old.go_down(key)?;
+        }
+        if new_level >= old_level {
+            new.go_down(key)?;
+        }
+        if old.page != new.page {
+            // Both at once, so that the pages come together.
+            old.prefetch();
+            new.prefetch();
+        }
+    }
 }
 
 impl<'v> Descent<'v> {
-    fn new(view: &'v View<'_>) -> Self {
-        let Tree { root, depth, .. } = view.tree;
-        Self { pager: view.pager, bounds: view.bounds, page: root, level: depth.checked_sub(1) }
+    fn both(old: &'v View<'_>, new: &'v View<'_>) -> Result<[Self; 2]> {
+        for view in [old, new] {
+            view.table.expect_kind(&[TableKind::Plain, TableKind::Integer], "get_both")?;
+        }
+        Ok([old, new].map(|view| {
+            let Tree { root, depth, .. } = view.tree;
+            let level = depth.checked_sub(1);
+            Self { pager: view.pager, bounds: view.bounds, page: root, level, has_all: None }
+        }))
     }
 
     fn node(&self) -> Result<Node<'v>> {
@@ -132,7 +182,12 @@ impl<'v> Descent<'v> {
     /// To the page below. Not from a leaf.
     fn go_down(&mut self, key: &[u8]) -> Result<()> {
         let node = self.node()?;
-        self.page = node.child(node.child_index(key));
+        let index = node.child_index(key);
+        if self.has_all.is_some() && index + 1 < node.count() {
+            // What is below the next child begins there. It is greater than the key.
+            self.has_all = Some(!begins_with(node, index + 1, key));
+        }
+        self.page = node.child(index);
         self.level = self.level.and_then(|level| level.checked_sub(1));
         Ok(())
     }
@@ -141,8 +196,11 @@ impl<'v> Descent<'v> {
         self.pager.prefetch(self.page, self.bounds);
     }
 
-    /// What the key has, from a leaf.
-    fn value(&self, key: &[u8]) -> Result<Option<&'v [u8]>> {
+    /// What the key has, from a page above it.
+    fn value(&mut self, key: &[u8]) -> Result<Option<&'v [u8]>> {
+        while self.level.is_some_and(|level| level > 0) {
+            self.go_down(key)?;
+        }
         if self.level.is_none() {
             return Ok(None);
         }
@@ -150,6 +208,22 @@ impl<'v> Descent<'v> {
         let found = node.search(key).ok().map(|index| value_bytes(self.pager, self.bounds, node.payload(index)));
         found.transpose()
     }
+
+    /// Whether it is clear from the leaf alone that no key begins with a prefix, which is not in it itself.
+    fn is_none_with(&self, prefix: &[u8]) -> Result<bool> {
+        if self.level.is_none() {
+            return Ok(true);
+        }
+        let node = self.node()?;
+        let next = node.search(prefix).unwrap_or_else(|index| index);
+        Ok(self.has_all == Some(true) && (next == node.count() || !begins_with(node, next, prefix)))
+    }
+}
+
+fn begins_with(node: Node<'_>, index: usize, prefix: &[u8]) -> bool {
+    let mut key = Key::new();
+    node.key_into(index, &mut key);
+    key.starts_with(prefix)
 }
 
 /// Compares what stands on both sides and goes on; breaks off at the end of both, or when the visitor does.

@@ -320,9 +320,10 @@ impl LocalTransaction {
         if old.is_same_tree(&new) {
             return Ok(true);
         }
-        let (before, after) = match old.get_both(&new, key)? {
-            Both::Shared if new.contains(key)? => return Ok(true),
-            Both::Shared | Both::Apart(None, None) => return begins_the_same(&old, &new, key),
+        // Of an index, a lock is named by the values, and who has them is part of the entry.
+        let (before, after) = match old.get_both_with_prefix(&new, key)? {
+            Both::Shared => return Ok(true),
+            Both::Apart(None, None) => return Ok(false),
             Both::Apart(before, after) => (before, after),
         };
         if same(&Space::new(space.id), ColumnSet::ALL, before, after) {
@@ -388,23 +389,6 @@ impl LocalTransaction {
     fn is_read_committed(&self) -> bool {
         self.begun.isolation == Isolation::ReadCommitted
     }
-}
-
-/// Whether two states agree in the entries that begin with a key: of an index, a lock is named by the values, and who
-/// has them is part of the entry.
-fn begins_the_same(old: &View<'_>, new: &View<'_>, prefix: &[u8]) -> Result<bool> {
-    let end = prefix.iter().rposition(|&byte| byte != u8::MAX).map(|last| {
-        let mut end = Key::from_slice(&prefix[..=last]);
-        end[last] += 1;
-        end
-    });
-    let high = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-    let mut same = true;
-    old.diff(new, Bound::Included(prefix), high, &mut |_, before, after| {
-        same = before.is_some() == after.is_some();
-        if same { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    Ok(same)
 }
 
 /// A table, if it is there.

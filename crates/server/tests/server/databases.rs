@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::support::{Server, Wire, until};
+use super::support::{MEMORY_IS_GIVEN_BACK, Server, Wire, until};
 
 #[test]
 fn a_new_server_answers_within_milliseconds_of_its_start() {
@@ -64,9 +64,13 @@ fn a_database_that_nobody_uses_is_closed_and_opened_again() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &[("keep_ms", "100")]);
     let path = dir.path().join("databases/postgres");
-    server.connect().run("CREATE TABLE t (a int)");
-    // Somebody else can have it now.
+    let mut wire = server.connect();
+    wire.run("CREATE TABLE t (a int)");
+    assert!(!server.log().contains(MEMORY_IS_GIVEN_BACK), "{}", server.log());
+    drop(wire);
+    // Somebody else can have it now, and its memory is free.
     until("the database is closed", || colibri_sql::DirectoryLock::for_sql(&path).is_ok());
+    until("its memory is given back", || server.log().contains(MEMORY_IS_GIVEN_BACK));
     server.connect().run("INSERT INTO t VALUES (1)");
     assert!(colibri_sql::DirectoryLock::for_sql(&path).is_err());
 }

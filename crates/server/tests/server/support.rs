@@ -15,11 +15,15 @@ const DIR: &str = "COLIBRI_TEST_DIR";
 /// `name=value` pairs, one a line.
 const OPTIONS: &str = "COLIBRI_TEST_OPTIONS";
 
+/// What a server says when it has closed a database.
+pub(crate) const MEMORY_IS_GIVEN_BACK: &str = "memory is given back";
+
 /// What the test's own process becomes when it is started once more.
 pub(crate) fn be_the_server() {
     let Ok(dir) = std::env::var(DIR) else { return };
     let mut options = Options::new(dir);
     options.listen = vec!["127.0.0.1:0".to_owned()];
+    options.give_memory_back = || eprintln!("{MEMORY_IS_GIVEN_BACK}");
     for line in std::env::var(OPTIONS).unwrap_or_default().lines() {
         let (name, value) = line.split_once('=').unwrap();
         let ms = || Duration::from_millis(value.parse().unwrap());

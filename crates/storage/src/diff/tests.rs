@@ -131,6 +131,21 @@ fn compare_all(seeds: std::ops::Range<u64>) {
                 Both::Shared => assert_eq!(before, after, "seed {seed}, key {a:?}"),
                 apart => assert_eq!(apart, Both::Apart(before, after), "seed {seed}, key {a:?}"),
             }
+            for prefix in [&a[..1], &a[..2], &a] {
+                let keys =
+                    |model: &'_ Model| model.keys().filter(|key| key.starts_with(prefix)).cloned().collect::<Vec<_>>();
+                let has_same_keys = keys(old_model) == keys(new_model);
+                let [before, after] = [old_model, new_model].map(|model| model.get(prefix).map(Vec::as_slice));
+                let context = format!("seed {seed}, prefix {prefix:?}");
+                match old.get_both_with_prefix(&new, prefix).unwrap() {
+                    Both::Shared if before.is_none() => assert!(after.is_none() && has_same_keys, "{context}"),
+                    Both::Shared => assert_eq!(before, after, "{context}"),
+                    Both::Apart(None, None) => {
+                        assert!(before.is_none() && after.is_none() && !has_same_keys, "{context}");
+                    }
+                    apart => assert_eq!(apart, Both::Apart(before, after), "{context}"),
+                }
+            }
         }
     }
 }
