@@ -151,8 +151,15 @@ impl Catalog {
     }
 
     /// Whether the database has a catalogue.
-    pub(crate) fn exists(txn: &mut dyn Transaction) -> bool {
-        matches!(Self::version_seen_by(txn), Ok(version) if version > 0)
+    ///
+    /// # Errors
+    /// It has one that cannot be read: who takes that for none would make another.
+    pub(crate) fn exists(txn: &mut dyn Transaction) -> Result<bool> {
+        match txn.peek(&catalog_space(), VERSION) {
+            Err(colibri_txn::Error::Storage(colibri_storage::Error::NoSuchTable { .. })) | Ok(None) => Ok(false),
+            Err(error) => Err(error.into()),
+            Ok(Some(_)) => Ok(Self::version_seen_by(txn)? > 0),
+        }
     }
 
     /// Makes an empty catalogue with the schema `public`, in a database that has none.

@@ -56,18 +56,19 @@ impl View<'_> {
     pub fn get_both<'v>(&'v self, newer: &'v View<'_>, key: &[u8]) -> Result<Both<'v>> {
         let [mut old, mut new] = Descent::both(self, newer)?;
         Ok(match descend(&mut old, &mut new, key)? {
-            true => Both::Shared,
+            true => Both::Same,
             false => Both::Apart(old.value(key)?, new.value(key)?),
         })
     }
 
-    /// As [`View::get_both`], with all keys that begin with this one: `Shared` if they are the same keys in both states, and
-    /// this one, if it is there, has the same page; `Apart` of `None` and `None` if it is not there and those are not the same.
+    /// As [`View::get_both`], for a key that stands for all that begin with it unless it is there itself. If it is not, in either
+    /// state, the answer is `Same` if the same keys begin with it in both, and else `Apart` of `None` and `None`.
     pub fn get_both_with_prefix<'v>(&'v self, newer: &'v View<'_>, prefix: &[u8]) -> Result<Both<'v>> {
         let [mut old, mut new] = Descent::both(self, newer)?.map(|descent| Descent { has_all: Some(true), ..descent });
         if descend(&mut old, &mut new, prefix)? {
-            if new.has_all == Some(true) || new.value(prefix)?.is_some() {
-                return Ok(Both::Shared);
+            // One page may be followed by different ones: both sides are asked.
+            if [&old, &new].iter().all(|side| side.has_all == Some(true)) || new.value(prefix)?.is_some() {
+                return Ok(Both::Same);
             }
         } else {
             let (before, after) = (old.value(prefix)?, new.value(prefix)?);
@@ -75,10 +76,10 @@ impl View<'_> {
                 return Ok(Both::Apart(before, after));
             }
             if old.is_none_with(prefix)? && new.is_none_with(prefix)? {
-                return Ok(Both::Shared);
+                return Ok(Both::Same);
             }
         }
-        Ok(if self.begins_the_same(newer, prefix)? { Both::Shared } else { Both::Apart(None, None) })
+        Ok(if self.begins_the_same(newer, prefix)? { Both::Same } else { Both::Apart(None, None) })
     }
 
     /// Whether the same keys begin with a prefix in both states.
@@ -118,8 +119,8 @@ impl View<'_> {
 /// A key in two states of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Both<'v> {
-    /// It is in a page that belongs to both, or is missing there: it is the same.
-    Shared,
+    /// It is the same, as is clear from the pages that belong to both.
+    Same,
     /// Its value in the one and in the other; `None` where it is not there.
     Apart(Option<&'v [u8]>, Option<&'v [u8]>),
 }

@@ -322,7 +322,7 @@ impl LocalTransaction {
         }
         // Of an index, a lock is named by the values, and who has them is part of the entry.
         let (before, after) = match old.get_both_with_prefix(&new, key)? {
-            Both::Shared => return Ok(true),
+            Both::Same => return Ok(true),
             Both::Apart(None, None) => return Ok(false),
             Both::Apart(before, after) => (before, after),
         };

@@ -58,7 +58,7 @@ pub(crate) fn validate<'a>(
         let (old, new) = (&views.0, &views.1);
         let holds = match &read.covered {
             Covered::Point(key) => match old.get_both(new, key)? {
-                Both::Shared => true,
+                Both::Same => true,
                 Both::Apart(before, after) => same(space, read.columns, before, after),
             },
             Covered::Range(range) => {

@@ -86,6 +86,24 @@ fn pipelines_that_conflict_run_again_unseen() {
     assert_all_different(&server, &numbers);
 }
 
+/// Bug: DECLARE gave its parameters away, and the server took what it had left for running it again. Consequence: a client
+/// whose transaction conflicted was told that there is no parameter $1. Fix: it keeps them.
+#[test]
+fn a_cursor_with_parameters_is_declared_again() {
+    let (_dir, server) = server();
+    let (mut wire, mut keeper) = (server.connect(), server.connect());
+    keeper.run("BEGIN; SELECT id FROM gate FOR UPDATE; UPDATE t SET v = 5 WHERE id = 1");
+    wire.parse("", "DECLARE c CURSOR FOR SELECT v FROM t WHERE id = $1::int").bind("", "", &["1"]).execute("", 0);
+    wire.parse("", "FETCH ALL FROM c").bind("", "", &[]).execute("", 0);
+    wire.parse("", "SELECT id FROM gate FOR UPDATE").bind("", "", &[]).execute("", 0);
+    wire.parse("", "INSERT INTO h VALUES (1)").bind("", "", &[]).execute("", 0).sync().flush();
+    until_waiting(&server);
+    keeper.run("COMMIT");
+    let answer = wire.answer().unwrap();
+    assert_eq!(answer.tags, ["DECLARE CURSOR", "FETCH 1", "SELECT 1", "INSERT 0 1"]);
+    assert_eq!(answer.rows[0][0].as_deref(), Some("5"), "the first run saw 0");
+}
+
 #[test]
 fn a_transaction_that_its_client_has_seen_a_part_of_is_told() {
     let (_dir, server) = server();

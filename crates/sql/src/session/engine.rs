@@ -56,7 +56,7 @@ impl Engine {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
         let store = LocalStore::new(database);
         let mut txn = store.begin(Begin { newest: true, ..Begin::default() })?;
-        let catalog = if Catalog::exists(&mut txn) {
+        let catalog = if Catalog::exists(&mut txn)? {
             Catalog::load(&mut txn)?
         } else {
             drop(txn);

@@ -179,7 +179,8 @@ impl Session {
                 if self.cursors.contains_key(name) {
                     return Err(Error::new(DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
                 }
-                let inner = self.at_start(query, std::mem::take(&mut running.params));
+                // The statement has them still, to be run again with.
+                let inner = self.at_start(query, running.params.clone());
                 self.cursor_serial += 1;
                 let cursor = OpenCursor {
                     prepared: Arc::clone(query),

@@ -125,7 +125,7 @@ impl Lock {
         self.holders.is_empty() && self.queue.is_empty()
     }
 
-    /// Adds those for whom `owner` waits here to `blockers`, in the order of their numbers of [`Shard::blockers`].
+    /// Adds those for whom `owner` waits here to `blockers`.
     fn blockers(&self, owner: OwnerId, blockers: &mut Blockers) {
         let Some(place) = self.queue.iter().position(|waiter| waiter.owner == owner) else { return };
         // Those before it wait for this lock and nothing else, so what they wait for is looked at here as well.
