@@ -5,6 +5,8 @@
 mod clients;
 
 use clients::{BOTH, Client, Reply, TestDatabase};
+use colibri_sql::{Engine, Session, SqlState};
+use colibri_storage::{Database, Durability, Options};
 
 /// The stack of a session's thread.
 const STACK_BYTES: usize = 2 << 20;
@@ -370,4 +372,40 @@ fn a_statement_that_fails_leaves_nothing_behind() {
             client.ok("DELETE FROM p WHERE id > 1");
         }
     }
+}
+
+/// Bug: a catalogue that could not be read counted as none, and the engine began to make another. Consequence: whoever opened
+/// a damaged database was told of a conflict (40001), and might have tried again. Fix: opening fails with what is wrong.
+#[test]
+fn a_database_with_a_damaged_page_opens_or_says_that_it_is_damaged() {
+    const PAGE: usize = 4096;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().durability(Durability::NoSync);
+    let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
+    let mut session = Session::new(&engine, "postgres");
+    for table in 0..40 {
+        session
+            .run(&format!("CREATE TABLE t{table} (a int PRIMARY KEY, b text); INSERT INTO t{table} VALUES (1, 'x')"))
+            .unwrap();
+    }
+    drop(session);
+    let database = engine.store().database().clone();
+    drop(engine);
+    database.close().unwrap();
+    let path = dir.path().join("data");
+    let image = std::fs::read(&path).unwrap();
+    let mut damaged = 0;
+    for page in 2..image.len() / PAGE {
+        let mut wreck = image.clone();
+        wreck[page * PAGE + PAGE / 2..page * PAGE + PAGE / 2 + 64].iter_mut().for_each(|byte| *byte ^= 0x55);
+        wreck[page * PAGE + 40] ^= 0x55;
+        std::fs::write(&path, &wreck).unwrap();
+        let Ok(database) = Database::open(dir.path(), &options) else { continue };
+        if let Err(error) = Engine::open(database.clone()).map(drop) {
+            assert_eq!(error.state(), SqlState("XX001"), "page {page}: {error}");
+            damaged += 1;
+        }
+        database.close().ok();
+    }
+    assert!(damaged > 1, "no damage was in the way of opening");
 }

@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -42,8 +43,9 @@ pub(crate) trait Disk: Send + Sync {
     fn punch(&self, offset: u64, bytes: u64) -> Result<()>;
     /// Brings a range that is backed by disk space into memory, ready for writing. A hint.
     fn populate(&self, offset: u64, bytes: u64);
-    /// Starts writing a range to disk, and if asked waits until that is done: a hint that spreads a flush over time.
-    fn write_out(&self, offset: u64, bytes: u64, wait: bool);
+    /// Writes what has changed in ascending ranges, so that the next flush need not; not all of it may stay if the system
+    /// crashes before that. An error is not reported again: the next flush may succeed and the bytes be missing.
+    fn write_out(&self, ranges: &[Range<u64>]) -> Result<()>;
     /// Gives back the space behind so many bytes.
     fn shrink(&self, bytes: u64) -> Result<()>;
     /// Writes beside the map: for meta pages.
@@ -94,6 +96,19 @@ impl FileDisk {
         let _ = unsafe { madvise(base, reserved as usize, Advice::Random) };
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
         Ok(Self { file, path, base, reserved, allocated: AtomicU64::new(length), writable })
+    }
+
+    fn sync_range(&self, range: Range<u64>, flags: libc::c_uint) -> Result<()> {
+        let bytes = (range.end - range.start) as i64;
+        // SAFETY: the descriptor is open for the length of the call, which touches no memory.
+        match unsafe { libc::sync_file_range(self.file.as_raw_fd(), range.start as i64, bytes, flags) } {
+            0 => Ok(()),
+            _ => match io::Error::last_os_error() {
+                // Where there is no such call, the flush does it all.
+                e if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EOPNOTSUPP | libc::EPERM)) => Ok(()),
+                e => Err(Error::io("cannot write to", &self.path, e)),
+            },
+        }
     }
 }
 
@@ -153,13 +168,20 @@ impl Disk for FileDisk {
         }
     }
 
-    fn write_out(&self, offset: u64, bytes: u64, wait: bool) {
-        let flags = match wait {
-            true => libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WAIT_AFTER,
-            false => libc::SYNC_FILE_RANGE_WRITE,
-        };
-        // SAFETY: the descriptor is open for the length of the call, which touches no memory.
-        let _ = unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset as i64, bytes as i64, flags) };
+    fn write_out(&self, ranges: &[Range<u64>]) -> Result<()> {
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(()) };
+        for range in ranges {
+            // The kernel writes a page that is mapped for writing only after it has told all processors so, one
+            // interrupt a page. What is not mapped needs none, and comes back with the next touch.
+            // SAFETY: the range lies within the mapping, which is shared: the bytes are the file's, and stay there.
+            let _ = unsafe {
+                let start = self.base.add(range.start as usize).as_ptr().cast();
+                madvise(start, (range.end - range.start) as usize, Advice::LinuxDontNeed)
+            };
+            self.sync_range(range.clone(), libc::SYNC_FILE_RANGE_WRITE)?;
+        }
+        // What is on its way between the ranges is not much.
+        self.sync_range(first.start..last.end, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
     }
 
     fn shrink(&self, bytes: u64) -> Result<()> {

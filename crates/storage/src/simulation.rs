@@ -32,6 +32,7 @@
 #![allow(unsafe_code)]
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -59,7 +60,6 @@ pub struct Wreck {
 
 impl Wreck {
     /// The highest number that had been given to [`SimDisk::acknowledge`].
-    /// The highest number that was acknowledged.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
@@ -116,6 +116,10 @@ pub(crate) struct State {
     killed_in: u64,
     /// The thread of the history; others work for processes in the background.
     thread: std::thread::ThreadId,
+    /// The next pages that are to be written before a flush are not.
+    refuses_to_write_out: bool,
+    /// Pages that never were.
+    lost: Vec<Range<u64>>,
     /// Reads of the log until one fails.
     pub(crate) reads_left: u64,
     /// Bytes that files may take, all together.
@@ -230,6 +234,8 @@ impl SimDisk {
             wrecks: Vec::new(),
             rarity,
             flushes_left: u64::MAX,
+            refuses_to_write_out: false,
+            lost: Vec::new(),
             killed_in: u64::MAX,
             thread: std::thread::current().id(),
             reads_left: u64::MAX,
@@ -304,6 +310,12 @@ impl SimDisk {
         state.room = more.map_or(u64::MAX, |more| state.occupied(self.allocated()) + more);
     }
 
+    /// The next pages that are written before a flush are not, which the disk says once.
+    #[cfg(test)]
+    pub(crate) fn fail_to_write_out(&self) {
+        self.state.lock().refuses_to_write_out = true;
+    }
+
     /// How often things happened.
     pub fn counts(&self) -> Counts {
         self.state.lock().counts
@@ -323,6 +335,7 @@ impl SimDisk {
     pub fn recover_from_faults(&self) {
         let mut state = self.state.lock();
         (state.room, state.flushes_left, state.reads_left) = (u64::MAX, u64::MAX, u64::MAX);
+        state.lost.clear();
     }
 
     /// Keeps what a crash now might leave.
@@ -540,7 +553,16 @@ impl Disk for SimDisk {
 
     fn populate(&self, _offset: u64, _bytes: u64) {}
 
-    fn write_out(&self, _offset: u64, _bytes: u64, _wait: bool) {}
+    fn write_out(&self, ranges: &[Range<u64>]) -> Result<()> {
+        let mut state = self.state.lock();
+        self.maybe_crash(&mut state);
+        if state.flush_fails() || std::mem::take(&mut state.refuses_to_write_out) {
+            // The kernel takes these pages for written now, and no flush will tell otherwise.
+            state.lost.extend(ranges.iter().cloned());
+            return Err(failed("cannot write to"));
+        }
+        Ok(())
+    }
 
     fn shrink(&self, bytes: u64) -> Result<()> {
         let mut state = self.state.lock();
@@ -583,8 +605,12 @@ impl Disk for SimDisk {
             assert!(sector.iter().all(|&byte| byte == 0), "written without disk space at {hole}");
         }
         if state.left_out != Some(if meta { LeftOut::Meta } else { LeftOut::Pages }) {
-            state.durable.clear();
-            state.durable.extend_from_slice(self.memory());
+            let mut before = std::mem::replace(&mut state.durable, self.memory().to_vec());
+            before.resize(state.durable.len(), 0);
+            for lost in state.lost.clone() {
+                let range = lost.start as usize..lost.end as usize;
+                state.durable[range.clone()].copy_from_slice(&before[range]);
+            }
         }
         self.maybe_crash(&mut state);
         Ok(())
