@@ -303,22 +303,25 @@ mod tests {
     use crate::simulation::SimDisk;
     use crate::{Database, Durability, Error, Options, TableKind};
 
-    fn batches(runs: &[(u32, u32)]) -> Vec<Vec<std::ops::Range<u64>>> {
-        super::batches(runs.iter().map(|&(page, pages)| (PageId(page), pages)).collect(), 4096).collect()
+    const PAGE_BYTES: u64 = 4096;
+
+    /// The ranges of each batch, in pages.
+    fn batches(runs: &[(u32, u32)]) -> Vec<Vec<(u64, u64)>> {
+        let runs = runs.iter().map(|&(page, pages)| (PageId(page), pages)).collect();
+        let in_pages = |range: std::ops::Range<u64>| (range.start / PAGE_BYTES, range.end / PAGE_BYTES);
+        super::batches(runs, PAGE_BYTES).map(|ranges| ranges.into_iter().map(in_pages).collect()).collect()
     }
 
     #[test]
     fn pages_that_lie_close_together_are_written_as_one_range() {
-        const KB4: u64 = 4096;
-        let gap = (GAP_BYTES / KB4) as u32;
+        let gap = (GAP_BYTES / PAGE_BYTES) as u32;
         assert_eq!(batches(&[]), Vec::<Vec<_>>::new());
-        assert_eq!(batches(&[(2, 1), (3, 4), (7 + gap, 1)]), [[2 * KB4..(8 + u64::from(gap)) * KB4]]);
-        assert_eq!(batches(&[(2, 1), (4 + gap, 2)]), [[2 * KB4..3 * KB4, 4 * KB4 + GAP_BYTES..6 * KB4 + GAP_BYTES]]);
+        assert_eq!(batches(&[(2, 1), (3, 4), (7 + gap, 1)]), [[(2, 8 + u64::from(gap))]]);
+        assert_eq!(batches(&[(2, 1), (4 + gap, 2)]), [[(2, 3), (4 + u64::from(gap), 6 + u64::from(gap))]]);
         // What lies between them is not counted: it has not changed, for the most part.
-        let batch = (BATCH_BYTES / KB4) as u32;
-        let every_other: Vec<(u32, u32)> = (0..2 * batch).map(|page| (2 * page, 1)).collect();
-        let batches = batches(&every_other);
-        assert_eq!(batches, [[0..(2 * u64::from(batch) - 1) * KB4], [2 * BATCH_BYTES..4 * BATCH_BYTES - KB4]]);
+        let batch = BATCH_BYTES / PAGE_BYTES;
+        let every_other: Vec<(u32, u32)> = (0..2 * batch as u32).map(|page| (2 * page, 1)).collect();
+        assert_eq!(batches(&every_other), [[(0, 2 * batch - 1)], [(2 * batch, 4 * batch - 1)]]);
     }
 
     /// Bug: what the kernel said of pages that it was asked to write before a flush was not listened to, and it says it
