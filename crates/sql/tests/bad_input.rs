@@ -6,7 +6,7 @@ mod clients;
 
 use clients::{BOTH, Client, Reply, TestDatabase};
 use colibri_sql::{Engine, Session, SqlState};
-use colibri_storage::{Database, Durability, Options};
+use colibri_storage::{Database, Durability, Error as StorageError, Options};
 
 /// The stack of a session's thread.
 const STACK_BYTES: usize = 2 << 20;
@@ -400,7 +400,11 @@ fn a_database_with_a_damaged_page_opens_or_says_that_it_is_damaged() {
         wreck[page * PAGE + PAGE / 2..page * PAGE + PAGE / 2 + 64].iter_mut().for_each(|byte| *byte ^= 0x55);
         wreck[page * PAGE + 40] ^= 0x55;
         std::fs::write(&path, &wreck).unwrap();
-        let Ok(database) = Database::open(dir.path(), &options) else { continue };
+        let database = match Database::open(dir.path(), &options) {
+            Ok(database) => database,
+            Err(StorageError::Corrupted { .. }) => continue,
+            Err(error) => panic!("page {page}: {error}"),
+        };
         if let Err(error) = Engine::open(database.clone()).map(drop) {
             assert_eq!(error.state(), SqlState("XX001"), "page {page}: {error}");
             damaged += 1;

@@ -367,7 +367,7 @@ fn open_in_vain(disk: SimDisk, wreck: &Wreck, options: &Options, rng: &mut StdRn
             false
         }
         2 => {
-            disk.state.lock().flushes_left = rng.random_range(1..6);
+            disk.state.lock().flushes_left = rng.random_range(1..9);
             true
         }
         _ => false,

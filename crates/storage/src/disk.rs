@@ -43,8 +43,8 @@ pub(crate) trait Disk: Send + Sync {
     fn punch(&self, offset: u64, bytes: u64) -> Result<()>;
     /// Brings a range that is backed by disk space into memory, ready for writing. A hint.
     fn populate(&self, offset: u64, bytes: u64);
-    /// Writes what has changed in ascending ranges, so that the next flush need not; not all of it may stay if the system
-    /// crashes before that. An error is not reported again: the next flush may succeed and the bytes be missing.
+    /// Writes what has changed in ascending ranges, so that the next flush need not; before that a crash may take any of
+    /// it. An error is not reported again: the next flush may succeed, and bytes be missing.
     fn write_out(&self, ranges: &[Range<u64>]) -> Result<()>;
     /// Gives back the space behind so many bytes.
     fn shrink(&self, bytes: u64) -> Result<()>;
@@ -98,16 +98,12 @@ impl FileDisk {
         Ok(Self { file, path, base, reserved, allocated: AtomicU64::new(length), writable })
     }
 
-    fn sync_range(&self, range: Range<u64>, flags: libc::c_uint) -> Result<()> {
+    fn sync_range(&self, range: Range<u64>, flags: libc::c_uint) -> io::Result<()> {
         let bytes = (range.end - range.start) as i64;
         // SAFETY: the descriptor is open for the length of the call, which touches no memory.
         match unsafe { libc::sync_file_range(self.file.as_raw_fd(), range.start as i64, bytes, flags) } {
             0 => Ok(()),
-            _ => match io::Error::last_os_error() {
-                // Where there is no such call, the flush does it all.
-                e if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EOPNOTSUPP | libc::EPERM)) => Ok(()),
-                e => Err(Error::io("cannot write to", &self.path, e)),
-            },
+            _ => Err(io::Error::last_os_error()),
         }
     }
 }
@@ -170,6 +166,7 @@ impl Disk for FileDisk {
 
     fn write_out(&self, ranges: &[Range<u64>]) -> Result<()> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(()) };
+        let refused = |e| Error::io("cannot write to", &self.path, e);
         for range in ranges {
             // The kernel writes a page that is mapped for writing only after it has told all processors so, one
             // interrupt a page. What is not mapped needs none, and comes back with the next touch.
@@ -178,10 +175,22 @@ impl Disk for FileDisk {
                 let start = self.base.add(range.start as usize).as_ptr().cast();
                 madvise(start, (range.end - range.start) as usize, Advice::LinuxDontNeed)
             };
-            self.sync_range(range.clone(), libc::SYNC_FILE_RANGE_WRITE)?;
+            match self.sync_range(range.clone(), libc::SYNC_FILE_RANGE_WRITE) {
+                Ok(()) => {}
+                // There is no such call here, or nothing could be begun: the flush does what is left.
+                Err(e)
+                    if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM | libc::EAGAIN | libc::ENOMEM)) =>
+                {
+                    return Ok(());
+                }
+                Err(e) => return Err(refused(e)),
+            }
         }
-        // What is on its way between the ranges is not much.
-        self.sync_range(first.start..last.end, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
+        // What is on its way between the ranges is not much. Whatever this says is not said again.
+        self.sync_range(first.start..last.end, libc::SYNC_FILE_RANGE_WAIT_BEFORE).or_else(|e| match e.raw_os_error() {
+            Some(libc::ENOSYS) => Ok(()),
+            _ => Err(refused(e)),
+        })
     }
 
     fn shrink(&self, bytes: u64) -> Result<()> {

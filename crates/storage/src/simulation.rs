@@ -50,6 +50,8 @@ use crate::{Database, Error, Options, Result};
 const SECTOR_BYTES: usize = 512;
 const RESERVED_BYTES: u64 = 32 << 20;
 const PAGE_BYTES: u32 = 4096;
+/// Of the two meta pages, which are written beside the map.
+const META_BYTES: u64 = 2 * PAGE_BYTES as u64;
 
 /// What a crash left on the disk, and which commits had been acknowledged as durable by then.
 pub struct Wreck {
@@ -118,7 +120,7 @@ pub(crate) struct State {
     thread: std::thread::ThreadId,
     /// The next pages that are to be written before a flush are not.
     refuses_to_write_out: bool,
-    /// Pages that never were.
+    /// Pages that were not, and never will be.
     lost: Vec<Range<u64>>,
     /// Reads of the log until one fails.
     pub(crate) reads_left: u64,
@@ -335,7 +337,6 @@ impl SimDisk {
     pub fn recover_from_faults(&self) {
         let mut state = self.state.lock();
         (state.room, state.flushes_left, state.reads_left) = (u64::MAX, u64::MAX, u64::MAX);
-        state.lost.clear();
     }
 
     /// Keeps what a crash now might leave.
@@ -554,10 +555,14 @@ impl Disk for SimDisk {
     fn populate(&self, _offset: u64, _bytes: u64) {}
 
     fn write_out(&self, ranges: &[Range<u64>]) -> Result<()> {
+        let ascend = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start);
+        let within = ranges.last().is_none_or(|last| last.end <= self.allocated());
+        assert!(ascend && within && ranges.iter().all(|range| range.start >= META_BYTES), "{ranges:?}");
         let mut state = self.state.lock();
         self.maybe_crash(&mut state);
         if state.flush_fails() || std::mem::take(&mut state.refuses_to_write_out) {
-            // The kernel takes these pages for written now, and no flush will tell otherwise.
+            // Some of it has been written. The kernel takes all of it for written, and no flush will tell otherwise.
+            state.durable = self.wreck(&mut state).image;
             state.lost.extend(ranges.iter().cloned());
             return Err(failed("cannot write to"));
         }
