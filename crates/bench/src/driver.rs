@@ -9,6 +9,7 @@
 //! | `schedule` | arrivals in open loop |
 //! | `pool` | sessions, and who waits for one |
 //! | `client` | the life of a client |
+//! | `patience` | threads that interrupt no server |
 //! | `record` | histograms and counts, a thread at a time |
 //! | `silence` | when nobody was answered |
 //!
@@ -23,6 +24,7 @@
 //! Not here: what the figures mean (`report`).
 
 mod client;
+mod patience;
 pub(crate) mod pool;
 pub(crate) mod record;
 pub(crate) mod schedule;
@@ -36,7 +38,7 @@ use std::time::{Duration, Instant};
 use colibri_runtime::{Builder, Pool as TaskPool, PoolCounters, Runtime, sleep_until, timeout};
 use parking_lot::Mutex;
 
-use crate::target::{Counts, Failure, Session, Target};
+use crate::target::{Counts, Failure, Place, Session, Target};
 use crate::workload::Workload;
 
 pub(crate) use record::{Measured, Recorder};
@@ -226,8 +228,11 @@ pub(crate) fn run(
     plan: &RunPlan,
     watch: &mut dyn Watch,
 ) -> Result<Measured, Failure> {
-    let runtime =
-        runtime(plan.threads).map_err(|e| Failure::connection(false, format!("cannot start threads: {e}")))?;
+    let start = || runtime(plan.threads);
+    // A target in process works in these very threads.
+    let may_wait = plan.pacing == Pacing::Closed && target.place() != Place::InProcess;
+    let runtime = if may_wait { patience::patiently(start) } else { start() };
+    let runtime = runtime.map_err(|e| Failure::connection(false, format!("cannot start threads: {e}")))?;
     let measured = runtime.block_on(async {
         let first = connect_first(&**target, statements).await?;
         let started = Instant::now();

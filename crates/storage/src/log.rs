@@ -21,6 +21,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate, fstatvfs};
+use rustix::param::page_size;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::page::{TxnId, get_u32, get_u64};
@@ -42,6 +44,8 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 24;
 /// A log file grows by so many bytes, written as zeros: flushing what was written before is twice as fast as flushing what
 /// is only allocated, since the file system has nothing to note. Not more at once, because one commit waits for it.
 pub(crate) const FILL_BYTES: u64 = if cfg!(test) { 16 << 10 } else { 256 << 10 };
+/// So much of what was written last stays in memory, or twice that.
+const KEEP_BYTES: u64 = 256 << 10;
 /// Space ahead of that is asked for in one piece, if there is so many times as much: what the log takes and does not
 /// use, the data cannot have.
 const AHEAD_PART: u64 = 8;
@@ -65,7 +69,7 @@ pub(crate) trait LogFile: Send + Sync {
     fn grow(&self, bytes: u64) -> Result<()>;
     /// Takes notice of how long another process has left the file.
     fn refresh(&self) -> Result<()>;
-    /// Writes below `allocated`.
+    /// Writes below `allocated`. Only the page with the last byte of the write before may be written in part.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Reads what is there, up to the length of `bytes`.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize>;
@@ -162,6 +166,20 @@ fn fill(file: &File, range: Range<u64>, write: impl Fn(&[u8], u64) -> io::Result
     places.try_for_each(|at| write(&zeros, at)).inspect_err(|_| _ = file.set_len(range.start))
 }
 
+/// Zeros to write behind a record, so that of the pages it begins, none is written in part: whoever writes a part of a page
+/// that is not in memory waits for the disk to read it.
+fn padding(record: Range<u64>, page_bytes: u64, allocated: u64) -> usize {
+    let begun = record.start.next_multiple_of(page_bytes);
+    let end = if begun < record.end { record.end.next_multiple_of(page_bytes).min(allocated) } else { record.end };
+    end.saturating_sub(record.end) as usize
+}
+
+/// What need not stay in memory once a range is written: what lies behind, as often as that is worth a call.
+fn behind(written: Range<u64>) -> Range<u64> {
+    let until = |at: u64| (at / KEEP_BYTES).saturating_sub(1) * KEEP_BYTES;
+    until(written.start)..until(written.end)
+}
+
 impl LogFile for FileLog {
     fn allocated(&self) -> u64 {
         self.allocated.load(Ordering::Acquire)
@@ -196,7 +214,14 @@ impl LogFile for FileLog {
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file()?.write_all_at(bytes, offset).map_err(|e| Error::io("cannot write", &self.path, e))
+        let file = self.file()?;
+        file.write_all_at(bytes, offset).map_err(|e| Error::io("cannot write", &self.path, e))?;
+        // Nobody reads the log before a crash, and its next pages can have the memory of these.
+        let behind = behind(offset..offset + bytes.len() as u64);
+        if let Some(bytes) = NonZeroU64::new(behind.end - behind.start) {
+            let _ = fadvise(file, behind.start, Some(bytes), Advice::DontNeed);
+        }
+        Ok(())
     }
 
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
@@ -333,13 +358,17 @@ impl Log {
     /// Writes a record of a transaction; the position behind it. Only the writer calls this.
     pub(crate) fn append(&self, at: Position, record: &mut record::Builder, txn: TxnId) -> Result<Position> {
         let bytes = record.seal(txn, at.chain);
-        self.reserve(at, bytes.len())?;
-        self.files[at.file as usize].write(at.offset, bytes)?;
+        let (length, chain) = (bytes.len(), get_u64(bytes, 0));
+        self.reserve(at, length)?;
+        let file = &self.files[at.file as usize];
+        let end = at.offset + length as u64;
+        let zeros = padding(at.offset..end, page_size() as u64, file.allocated());
+        file.write(at.offset, record.pad(zeros))?;
         // Bug: this came before the write. Consequence: a flush in between took the mark and not the record, the next
         // one found nothing to do, and the commit was acknowledged without being on disk. Fix: only what is written is
         // marked. The model below finds it.
         self.dirty[at.file as usize].store(true, Ordering::Release);
-        Ok(Position { file: at.file, offset: at.offset + bytes.len() as u64, chain: get_u64(bytes, 0) })
+        Ok(Position { file: at.file, offset: end, chain })
     }
 
     /// Takes notice of what another process did with the files.
@@ -607,6 +636,71 @@ mod tests {
         assert_eq!(other.allocated(), FILL_BYTES);
         log.grow(FILL_BYTES + 1).unwrap();
         assert_eq!(length(), 2 * FILL_BYTES);
+    }
+
+    #[test]
+    fn no_page_that_a_record_begins_is_written_in_part() {
+        let page = 4096;
+        for (record, zeros) in [
+            (0..24, page - 24),
+            (24..96, 0),
+            (24..page, 0),
+            (24..page + 8, page - 8),
+            (page..2 * page, 0),
+            (page - 8..3 * page - 8, 8),
+        ] {
+            assert_eq!(padding(record.clone(), page, 16 * page), zeros as usize, "{record:?}");
+        }
+        // A file of another's making may end within a page.
+        assert_eq!(padding(0..24, page, 100), 76);
+        assert_eq!(padding(0..24, page, 24), 0);
+    }
+
+    #[test]
+    fn what_is_not_needed_in_memory_is_let_go_once_and_never_the_last() {
+        let keep = KEEP_BYTES;
+        assert_eq!(behind(0..2 * keep - 8), 0..0);
+        assert_eq!(behind(2 * keep - 8..2 * keep + 8), 0..keep);
+        assert!(behind(2 * keep + 8..3 * keep - 8).is_empty());
+        assert_eq!(behind(3 * keep - 8..6 * keep), keep..5 * keep);
+        let mut at = 0;
+        let mut let_go = 0;
+        for length in (0..4000).map(|n| n * 7919 % 9001 * 8) {
+            let range = behind(at..at + length);
+            assert_eq!(range.start, let_go);
+            let_go = range.end;
+            at += length;
+            assert!(at < keep || (keep..2 * keep).contains(&(at - let_go)), "{at} {let_go}");
+        }
+    }
+
+    /// Records of an earlier turn may lie where the next are written.
+    #[test]
+    fn padding_touches_nothing_but_what_is_behind_a_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let (log, page) = (Log::new(FileLog::pair(dir.path()).unwrap()), page_size());
+        log.files[0].grow(16 * page as u64).unwrap();
+        let mut bytes = vec![7; log.files[0].allocated() as usize];
+        log.files[0].write(0, &bytes).unwrap();
+        let mut record = record::Builder::default();
+        let mut ends = vec![Position::default()];
+        for txn in 1..=10 {
+            record.clear();
+            record.push("t", record::Operation::Put(b"key", &vec![1; page * txn / 4]));
+            ends.push(log.append(ends[txn - 1], &mut record, TxnId(txn as u64)).unwrap());
+        }
+        let end = ends[10].offset as usize;
+        assert_eq!(log.files[0].read(0, &mut bytes).unwrap(), bytes.len());
+        let padded = end.next_multiple_of(page);
+        assert!(bytes[end..padded].iter().all(|&byte| byte == 0));
+        assert!(bytes[padded..].iter().all(|&byte| byte == 7));
+        let mut read = Vec::new();
+        log.read(ends[0], TxnId(0), |txn, at, _| {
+            read.push((txn.0 as usize, at));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(read, ends.iter().copied().enumerate().skip(1).collect::<Vec<_>>());
     }
 
     #[test]

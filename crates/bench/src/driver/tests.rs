@@ -232,6 +232,21 @@ fn a_closed_loop_counts_what_was_answered() {
     assert_eq!(measured.intervals.iter().map(|interval| interval.ended).sum::<u64>(), measured.ended());
 }
 
+#[test]
+fn threads_that_nothing_is_due_for_interrupt_no_server() {
+    for (pacing, patient) in
+        [(Pacing::Closed, true), (Pacing::Open(1e3, Arrivals::Even), false), (Pacing::Terminals, false)]
+    {
+        let target = Acting::new(move |_, _| {
+            assert_eq!(patience::is_patient(), patient, "{pacing:?}");
+            Does::Answer
+        });
+        let measured = run_on(&target, &plan(pacing, 4, 100));
+        assert!(measured.ended() > 0 && measured.failed() == 0 && measured.ended_early.is_none());
+        assert!(!patience::is_patient(), "this thread goes on as before");
+    }
+}
+
 /// Bug: a client that kept its session looked whether the run was over, let others run, and began a transaction then.
 /// Consequence: on a busy machine a run was judged before its last transactions had ended, and those were commits that
 /// nobody had acknowledged. Fix: a client looks when it has said that it is at work.

@@ -169,6 +169,12 @@ impl Builder {
         put_u64(&mut self.bytes, 0, checksum);
         &self.bytes
     }
+
+    /// Adds zeros behind the completed record: the bytes to be written.
+    pub(crate) fn pad(&mut self, zeros: usize) -> &[u8] {
+        self.bytes.resize(self.bytes.len() + zeros, 0);
+        &self.bytes
+    }
 }
 
 /// The operations of a record, each with its table.
