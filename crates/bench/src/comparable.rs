@@ -41,6 +41,7 @@ pub(crate) fn circumstances(result: &RunResult) -> Vec<Condition> {
     vec![
         ("measured", format!("{} s", settings.duration_s)),
         ("warm-up", format!("{} s", settings.warmup_s)),
+        ("wake-ups of the generator", if settings.is_patient { "in turn" } else { "at once" }.to_owned()),
         ("machine", format!("{}, {} CPUs", env.cpu, env.cores)),
     ]
 }

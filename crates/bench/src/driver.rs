@@ -230,8 +230,8 @@ pub(crate) fn run(
 ) -> Result<Measured, Failure> {
     let start = || runtime(plan.threads);
     // A target in process works in these very threads.
-    let may_wait = plan.pacing == Pacing::Closed && target.place() != Place::InProcess;
-    let runtime = if may_wait { patience::patiently(start) } else { start() };
+    let may_wait = plan.pacing == Pacing::Closed && target.place() == Place::Outside;
+    let (runtime, is_patient) = if may_wait { patience::patiently(start) } else { (start(), false) };
     let runtime = runtime.map_err(|e| Failure::connection(false, format!("cannot start threads: {e}")))?;
     let measured = runtime.block_on(async {
         let first = connect_first(&**target, statements).await?;
@@ -278,6 +278,7 @@ pub(crate) fn run(
         let fatal = run.fatal.lock().take();
         let mut measured = run.recorder.finish(ended_at);
         measured.ended_early = fatal;
+        measured.is_patient = is_patient;
         measured.due = due;
         measured.connections = run.pool.connections();
         measured.connections_max = run.pool.connections_max();

@@ -69,7 +69,7 @@ pub(crate) trait LogFile: Send + Sync {
     fn grow(&self, bytes: u64) -> Result<()>;
     /// Takes notice of how long another process has left the file.
     fn refresh(&self) -> Result<()>;
-    /// Writes below `allocated`. Only the page with the last byte of the write before may be written in part.
+    /// Writes below `allocated`. Whoever writes a part of a page that another write did not begin may wait for the disk to read it.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()>;
     /// Reads what is there, up to the length of `bytes`.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize>;
@@ -86,6 +86,10 @@ pub(crate) struct FileLog {
     /// After a crash the file is found again.
     dir_flushed: AtomicBool,
     allocated: AtomicU64,
+    /// Behind what this process has written last.
+    written: AtomicU64,
+    /// Up to where memory was let go, since the writing last began at the start.
+    let_go: AtomicU64,
 }
 
 impl FileLog {
@@ -95,8 +99,8 @@ impl FileLog {
     }
 
     fn new(path: PathBuf) -> Result<Self> {
-        let (dir_flushed, allocated) = (AtomicBool::new(false), AtomicU64::new(0));
-        let log = Self { file: OnceLock::new(), dir_flushed, allocated, path };
+        let [allocated, written, let_go] = [const { AtomicU64::new(0) }; 3];
+        let log = Self { file: OnceLock::new(), dir_flushed: AtomicBool::new(false), allocated, written, let_go, path };
         match log.existing() {
             Ok(_) => {}
             // Where nothing may be written, nothing will be.
@@ -174,10 +178,12 @@ fn padding(record: Range<u64>, page_bytes: u64, allocated: u64) -> usize {
     end.saturating_sub(record.end) as usize
 }
 
-/// What need not stay in memory once a range is written: what lies behind, as often as that is worth a call.
-fn behind(written: Range<u64>) -> Range<u64> {
-    let until = |at: u64| (at / KEEP_BYTES).saturating_sub(1) * KEEP_BYTES;
-    until(written.start)..until(written.end)
+/// What is flushed up to `flushed` and need not stay in memory, as often as that is worth a call, if it was let go up to `let_go`.
+fn not_needed(let_go: u64, flushed: u64) -> Range<u64> {
+    let until = (flushed / KEEP_BYTES).saturating_sub(1) * KEEP_BYTES;
+    // The writing has begun at the start again.
+    let from = if let_go > until { 0 } else { let_go };
+    from..until
 }
 
 impl LogFile for FileLog {
@@ -215,12 +221,16 @@ impl LogFile for FileLog {
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let file = self.file()?;
-        file.write_all_at(bytes, offset).map_err(|e| Error::io("cannot write", &self.path, e))?;
-        // Nobody reads the log before a crash, and its next pages can have the memory of these.
-        let behind = behind(offset..offset + bytes.len() as u64);
-        if let Some(bytes) = NonZeroU64::new(behind.end - behind.start) {
-            let _ = fadvise(file, behind.start, Some(bytes), Advice::DontNeed);
-        }
+        let page = page_size() as u64;
+        let end = offset + bytes.len() as u64;
+        // The last of several new pages by itself: what one call leaves in memory, the system counts as written whole each time that
+        // a part of it is, as the next record will.
+        let (first, last) = (offset.next_multiple_of(page), end.saturating_sub(1) / page * page);
+        let (front, back) = bytes.split_at(if last > first { (last - offset) as usize } else { 0 });
+        let written =
+            file.write_all_at(front, offset).and_then(|()| file.write_all_at(back, offset + front.len() as u64));
+        written.map_err(|e| Error::io("cannot write", &self.path, e))?;
+        self.written.store(end, Ordering::Release);
         Ok(())
     }
 
@@ -239,10 +249,16 @@ impl LogFile for FileLog {
     }
 
     fn sync(&self) -> Result<()> {
-        match self.existing()? {
-            Some(file) => disk::flush(file, &self.path),
-            None => Ok(()),
+        let Some(file) = self.existing()? else { return Ok(()) };
+        let written = self.written.load(Ordering::Acquire);
+        disk::flush(file, &self.path)?;
+        // Nobody reads the log before a crash, and its next pages can have the memory of these. What is not on disk stays anyway.
+        let range = not_needed(self.let_go.load(Ordering::Relaxed), written);
+        if let Some(bytes) = NonZeroU64::new(range.end - range.start) {
+            let _ = fadvise(file, range.start, Some(bytes), Advice::DontNeed);
         }
+        self.let_go.store(range.end, Ordering::Relaxed);
+        Ok(())
     }
 
     fn remove(&self) {
@@ -659,18 +675,52 @@ mod tests {
     #[test]
     fn what_is_not_needed_in_memory_is_let_go_once_and_never_the_last() {
         let keep = KEEP_BYTES;
-        assert_eq!(behind(0..2 * keep - 8), 0..0);
-        assert_eq!(behind(2 * keep - 8..2 * keep + 8), 0..keep);
-        assert!(behind(2 * keep + 8..3 * keep - 8).is_empty());
-        assert_eq!(behind(3 * keep - 8..6 * keep), keep..5 * keep);
-        let mut at = 0;
-        let mut let_go = 0;
-        for length in (0..4000).map(|n| n * 7919 % 9001 * 8) {
-            let range = behind(at..at + length);
-            assert_eq!(range.start, let_go);
-            let_go = range.end;
-            at += length;
-            assert!(at < keep || (keep..2 * keep).contains(&(at - let_go)), "{at} {let_go}");
+        assert_eq!(not_needed(0, 2 * keep - 8), 0..0);
+        assert_eq!(not_needed(0, 2 * keep), 0..keep);
+        assert_eq!(not_needed(keep, 6 * keep + 8), keep..5 * keep);
+        assert_eq!(not_needed(5 * keep, 6 * keep + 16), 5 * keep..5 * keep);
+        // At the start again.
+        assert_eq!(not_needed(5 * keep, 8), 0..0);
+        assert_eq!(not_needed(5 * keep, 3 * keep), 0..2 * keep);
+    }
+
+    /// Which pages of a file are in memory.
+    fn pages_in_memory(file: &File, length: u64) -> Vec<bool> {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let in_memory = |at| {
+            let mut byte = [0];
+            match preadv2(file, &mut [io::IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
+                Ok(_) => true,
+                Err(Errno::AGAIN) => false,
+                Err(e) => panic!("{e}"),
+            }
+        };
+        (0..length).step_by(page_size()).map(in_memory).collect()
+    }
+
+    #[test]
+    fn what_is_flushed_is_let_go_from_memory_and_the_last_is_not() {
+        // Beside this program: temporary files may be in memory altogether.
+        let beside = std::env::current_exe().unwrap();
+        let dir = tempfile::tempdir_in(beside.parent().unwrap()).unwrap();
+        const TMPFS: i64 = 0x0102_1994;
+        if rustix::fs::statfs(dir.path()).unwrap().f_type == TMPFS {
+            return;
+        }
+        let log = FileLog::new(dir.path().join("log.0")).unwrap();
+        let end = 6 * KEEP_BYTES;
+        log.grow(end).unwrap();
+        for _turn in 0..2 {
+            for at in (0..end).step_by(KEEP_BYTES as usize / 4) {
+                log.write(at, &vec![1; KEEP_BYTES as usize / 4]).unwrap();
+                log.sync().unwrap();
+            }
+            let pages = pages_in_memory(log.file().unwrap(), end);
+            let kept = pages.iter().rev().take_while(|&&is_in_memory| is_in_memory).count() as u64 * page_size() as u64;
+            assert!((KEEP_BYTES..=2 * KEEP_BYTES).contains(&kept), "{kept}");
+            // The system may keep some that it was busy with.
+            let others = pages.iter().filter(|&&is_in_memory| is_in_memory).count() as u64 * page_size() as u64 - kept;
+            assert!(others <= KEEP_BYTES, "{others}");
         }
     }
 

@@ -452,6 +452,9 @@ impl LogFile for SimLog {
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut state = self.disk.state.lock();
         self.disk.maybe_crash(&mut state);
+        let (page, end) = (rustix::param::page_size() as u64, offset + bytes.len() as u64);
+        let in_pages = end <= offset.next_multiple_of(page) || end.is_multiple_of(page);
+        assert!(in_pages || end == state.logs[self.file].memory.len() as u64, "a new page is written in part");
         state.logs[self.file].memory[offset as usize..][..bytes.len()].copy_from_slice(bytes);
         self.written.store(true, Ordering::Relaxed);
         self.disk.maybe_crash(&mut state);

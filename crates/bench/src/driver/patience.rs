@@ -6,35 +6,36 @@
 
 #![allow(unsafe_code, reason = "scheduling policies are in no library that leaves niceness alone")]
 
+// The calls themselves: musl's functions of these names only say that there are none.
+
 /// The policy of this thread.
-fn policy() -> libc::c_int {
+fn policy() -> Option<libc::c_int> {
     // SAFETY: it asks about the calling thread and touches no memory.
-    unsafe { libc::sched_getscheduler(0) }
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    libc::c_int::try_from(policy).ok().filter(|&policy| policy >= 0)
 }
 
-/// If it cannot be set, nothing changes.
-fn set_policy(policy: libc::c_int) {
-    // SAFETY: all fields are numbers; policies without priorities have 0.
-    let none = unsafe { std::mem::zeroed::<libc::sched_param>() };
-    // SAFETY: `none` lives for the call, which sets the policy of the calling thread.
-    let _may_be_refused = unsafe { libc::sched_setscheduler(0, policy, &raw const none) };
+/// Whether it could be set; if not, nothing has changed.
+fn set_policy(policy: libc::c_int) -> bool {
+    // What the kernel takes, a priority alone; these policies have none.
+    let priority: libc::c_int = 0;
+    // SAFETY: `priority` lives for the call, which sets the policy of the calling thread.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) == 0 }
 }
 
 /// Whether this thread interrupts nobody.
 #[cfg(test)]
 pub(super) fn is_patient() -> bool {
-    policy() == libc::SCHED_BATCH
+    policy() == Some(libc::SCHED_BATCH)
 }
 
-/// Threads that `start` makes interrupt nobody when they wake, if this thread has no policy of its own.
-pub(super) fn patiently<T>(start: impl FnOnce() -> T) -> T {
-    let is_usual = policy() == libc::SCHED_OTHER;
-    if is_usual {
-        set_policy(libc::SCHED_BATCH);
-    }
+/// Threads that `start` makes interrupt nobody when they wake, unless this thread has a policy of its own, or may not change it; and
+/// whether that is so.
+pub(super) fn patiently<T>(start: impl FnOnce() -> T) -> (T, bool) {
+    let is_patient = policy() == Some(libc::SCHED_OTHER) && set_policy(libc::SCHED_BATCH);
     let started = start();
-    if is_usual {
+    if is_patient {
         set_policy(libc::SCHED_OTHER);
     }
-    started
+    (started, is_patient)
 }

@@ -352,6 +352,7 @@ impl Recorder {
             silence: Silence::default(),
             connections: 0,
             connections_max: None,
+            is_patient: false,
             counts: Counts::default(),
             pools: Vec::new(),
         };
@@ -398,6 +399,8 @@ pub(crate) struct Measured {
     pub(crate) due: Option<u64>,
     /// For how long somebody waited and nobody was answered, in all.
     pub(crate) silence: Silence,
+    /// Whether the threads interrupted no server when they woke.
+    pub(crate) is_patient: bool,
     /// Connections that were made.
     pub(crate) connections: u32,
     /// Connections that there were at the most, if the target refused to take more.

@@ -104,6 +104,7 @@ struct Acting {
     batches: AtomicU64,
     connections: AtomicU64,
     connections_max: u64,
+    place: Place,
     /// What whoever is one too many hears.
     refusal: Failure,
 }
@@ -128,6 +129,7 @@ impl Acting {
             batches: AtomicU64::new(0),
             connections: AtomicU64::new(0),
             connections_max: max,
+            place: Place::Outside,
         })
     }
 }
@@ -145,7 +147,7 @@ impl Target for Arc<Acting> {
         Box::pin(async { String::new() })
     }
     fn place(&self) -> Place {
-        Place::Nowhere
+        self.place
     }
     fn connect<'a>(&'a self, _statements: &'a [String]) -> Boxed<'a, Result<Session, Failure>> {
         Box::pin(async {
@@ -234,14 +236,19 @@ fn a_closed_loop_counts_what_was_answered() {
 
 #[test]
 fn threads_that_nothing_is_due_for_interrupt_no_server() {
-    for (pacing, patient) in
-        [(Pacing::Closed, true), (Pacing::Open(1e3, Arrivals::Even), false), (Pacing::Terminals, false)]
-    {
-        let target = Acting::new(move |_, _| {
-            assert_eq!(patience::is_patient(), patient, "{pacing:?}");
+    for (pacing, place, patient) in [
+        (Pacing::Closed, Place::Outside, true),
+        (Pacing::Closed, Place::InProcess, false),
+        (Pacing::Open(1e3, Arrivals::Even), Place::Outside, false),
+        (Pacing::Terminals, Place::Outside, false),
+    ] {
+        let mut target = Acting::new(move |_, _| {
+            assert_eq!(patience::is_patient(), patient, "{pacing:?}, {place:?}");
             Does::Answer
         });
+        Arc::get_mut(&mut target).unwrap().place = place;
         let measured = run_on(&target, &plan(pacing, 4, 100));
+        assert_eq!(measured.is_patient, patient);
         assert!(measured.ended() > 0 && measured.failed() == 0 && measured.ended_early.is_none());
         assert!(!patience::is_patient(), "this thread goes on as before");
     }

@@ -160,6 +160,7 @@ impl<'a> Bench<'a> {
         self.has_run = true;
         self.result.fill(&**self.workload, &measured, self.plan.pacing);
         self.result.settings.connections = measured.connections;
+        self.result.settings.is_patient = measured.is_patient;
         if !self.args.no_control {
             self.control()?;
         }
@@ -249,6 +250,7 @@ impl<'a> Bench<'a> {
         let (measured, watch, plan) = last.ok_or_else(|| Error::usage("--find-max made no run"))?;
         self.result.settings = Settings {
             connections: measured.connections,
+            is_patient: measured.is_patient,
             isolation: self.result.settings.isolation.clone(),
             durability: self.result.settings.durability.clone(),
             ..Settings::of(&plan, 0, "", "")

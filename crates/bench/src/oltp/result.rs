@@ -84,6 +84,9 @@ pub(crate) struct Settings {
     pub(crate) in_flight: u32,
     pub(crate) connections: u32,
     pub(crate) threads: usize,
+    /// Whether the generator's threads interrupt no server when they wake.
+    #[serde(default)]
+    pub(crate) is_patient: bool,
     pub(crate) isolation: String,
     pub(crate) durability: String,
     pub(crate) warmup_s: f64,
@@ -261,6 +264,7 @@ impl Settings {
             in_flight: plan.in_flight,
             connections,
             threads: plan.threads,
+            is_patient: false,
             isolation: isolation.to_owned(),
             durability: durability.to_owned(),
             warmup_s: plan.warmup.as_secs_f64(),
@@ -436,6 +440,7 @@ pub(crate) mod tests {
             in_flight: 8,
             connections: 8,
             threads: 2,
+            is_patient: true,
             isolation: "default".into(),
             durability: "sync".into(),
             warmup_s: 1.0,
