@@ -2,7 +2,7 @@
 """Results of `colibri bench matrix` as a table for docs/BENCHMARKS.md and as the README's chart.
 
     scripts/benchmark_tables.py table oltp.json
-    scripts/benchmark_tables.py limit limit.json
+    scripts/benchmark_tables.py limit limit.json [another-round.json…]
     scripts/benchmark_tables.py chart oltp.json in-process.json > docs/benchmarks/oltp.svg
 """
 
@@ -57,21 +57,27 @@ def table(path):
                   f"{of['generator']:.1f} | {of['written']:,.0f} |")
 
 
-def limit(path):
-    """Of `--find-max`. A server with fewer CPUs is beside Colibri's with as many."""
-    runs = read(path)
+def limit(paths):
+    """Of `--find-max`, over all runs held out. A server with fewer CPUs is beside Colibri's with as many."""
+    rounds = {}
+    for run in (run for path in paths for run in read(path)):
+        rounds.setdefault((run["workload_about"], run["target"]), []).append(run)
+    held_out = {key: [probe for run in runs for probe in run["find_max"]["probes"]
+                      if probe["held_out"] and probe["knob"] == run["find_max"]["found"]] for key, runs in rounds.items()}
+    found = {key: statistics.median(probe["throughput_per_s"] for probe in probes) for key, probes in held_out.items()}
     print("| workload | target | under way | transactions/s | Colibri is | p99 of the runs, ms | CPU of the target, µs |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
-    found = {(run["workload_about"], run["target"]): run["find_max"]["throughput_per_s"] for run in runs}
-    for run in runs:
-        name, target, of = run["workload_about"], run["target"], run["find_max"]
+    for (name, target), runs in rounds.items():
         _, comma, cpus = target.partition(", ")
         colibri = found.get((name, f"colibri{comma}{cpus}")) or found.get((name, "colibri"))
-        times = f"{colibri / of['throughput_per_s']:.2f} ×" if colibri and not target.startswith("colibri") else ""
-        held_out = [probe for probe in of["probes"] if probe["held_out"] and probe["knob"] == of["found"]]
-        p99s = ", ".join(f"{us / 1000:.1f}" for us in sorted(probe["p99_us"] for probe in held_out))
-        print(f"| {name} | {target} | {of['found']:.0f} | {of['throughput_per_s']:,.0f} ({of['low_per_s']:,.0f} to "
-              f"{of['high_per_s']:,.0f}) | {times} | {p99s} | {run['cost']['cpu_us_per_txn']:.0f} |")
+        rate = found[name, target]
+        times = f"{colibri / rate:.2f} ×" if colibri and not target.startswith("colibri") else ""
+        rates = [probe["throughput_per_s"] for probe in held_out[name, target]]
+        p99s = [probe["p99_us"] / 1000 for probe in held_out[name, target]]
+        under_way = ", ".join(f"{run['find_max']['found']:.0f}" for run in runs)
+        cpu = ", ".join(f"{run['cost']['cpu_us_per_txn']:.0f}" for run in runs)
+        print(f"| {name} | {target} | {under_way} | {rate:,.0f} ({min(rates):,.0f} to {max(rates):,.0f}) | {times} "
+              f"| {min(p99s):.1f} to {max(p99s):.1f} | {cpu} |")
 
 
 def chart(paths):
@@ -102,4 +108,4 @@ def chart(paths):
 if __name__ == "__main__":
     if len(sys.argv) < 3 or sys.argv[1] not in ("table", "limit", "chart"):
         sys.exit(__doc__)
-    chart(sys.argv[2:]) if sys.argv[1] == "chart" else {"table": table, "limit": limit}[sys.argv[1]](sys.argv[2])
+    table(sys.argv[2]) if sys.argv[1] == "table" else {"limit": limit, "chart": chart}[sys.argv[1]](sys.argv[2:])
