@@ -69,7 +69,13 @@ fn change(db: &Database, rng: &mut StdRng, contents: &mut Contents) -> Result<Ti
     for _ in 0..rng.random_range(0..if many { 2_000 } else { 6 }) {
         let key = rng.random_range(0..3_000_u32);
         if rng.random_bool(0.6) {
-            let value = vec![rng.random(); if rng.random_ratio(1, 50) { 9_000 } else { rng.random_range(0..60) }];
+            let byte: u8 = rng.random();
+            let mut value = vec![byte; if rng.random_ratio(1, 50) { 9_000 } else { rng.random_range(0..60) }];
+            if let Some(old) = after.get(&key).filter(|old| !old.is_empty() && byte.is_multiple_of(2)) {
+                // The same but for one byte: the log tells the difference, if it is not too short for that.
+                value.clone_from(old);
+                value[usize::from(byte) % old.len()] ^= 1;
+            }
             txn.put(&table, &key.to_be_bytes(), &value)?;
             after.insert(key, value);
         } else {

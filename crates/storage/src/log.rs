@@ -37,6 +37,7 @@ use crate::page::{TxnId, get_u32, get_u64};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use crate::{Error, Result, disk};
 
+pub(crate) mod difference;
 pub(crate) mod record;
 
 /// Bytes before the operations of a record.

@@ -11,6 +11,7 @@ use std::ops::Bound;
 
 use smallvec::SmallVec;
 
+use crate::log::difference;
 use crate::node::{self, Builder, Fit, Node, NodeMut, Payload, common_prefix};
 use crate::page::{PageId, get_u64, put_u64};
 use crate::pager::{Bounds, Pager, corrupted};
@@ -316,9 +317,13 @@ impl Tree {
         work.finger.clone_from(&path);
         let leaf = path[path.len() - 1].0;
         if exists {
-            let old = pager.node(leaf, work.bounds())?.payload(index);
-            if let Payload::Large { page, bytes } = old {
-                self.free_large(pager, work, page, bytes);
+            work.difference.clear();
+            match pager.node(leaf, work.bounds())?.payload(index) {
+                Payload::Large { page, bytes } => self.free_large(pager, work, page, bytes),
+                Payload::Inline(old) if !work.record.is_too_long() => {
+                    difference::between(old, value, &mut work.difference);
+                }
+                _ => {}
             }
             if NodeMut::new(pager.page_mut(leaf)).replace_value(index, payload) {
                 return Ok(Put::Replaced);

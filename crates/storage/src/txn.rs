@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 use crate::catalog::{Description, Table, TableKind, name_bytes_max};
 use crate::composite;
 use crate::db::{Core, Handle};
-use crate::log::Position;
 use crate::log::record::{Mark, Operation};
+use crate::log::{Position, difference};
 use crate::node::key_bytes_max;
 use crate::options::Durability;
 use crate::page::{PageId, TxnId};
@@ -303,8 +303,13 @@ impl WriteTxn {
         if table.kind() != TableKind::Multi {
             return self.change(table, |tree, core, work| {
                 let put = tree.put(&core.pager, work, key, value, mode)?;
-                if put != Put::Exists {
-                    work.record.push(table.name(), Operation::Put(key, value));
+                let work = &mut **work;
+                match put {
+                    Put::Exists => {}
+                    Put::Replaced if !work.difference.is_empty() => {
+                        work.record.push(table.name(), Operation::Change(key, &work.difference));
+                    }
+                    _ => work.record.push(table.name(), Operation::Put(key, value)),
                 }
                 Ok(put)
             });
@@ -570,6 +575,11 @@ impl WriteTxn {
             Operation::Drop => self.drop_table(&table)?,
             Operation::Clear => self.clear_table(&table)?,
             Operation::Put(key, value) => self.put(&table, key, value)?,
+            Operation::Change(key, difference) => {
+                let value = self.get(&table, key)?.and_then(|old| difference::apply(old, difference));
+                let reason = "a record changes a value that is not there";
+                self.put(&table, key, &value.ok_or(Error::CorruptedLog { reason })?)?;
+            }
             Operation::Delete(key) => _ = self.delete(&table, key)?,
             Operation::DeleteValue(key, value) => _ = self.delete_value(&table, key, value)?,
             Operation::DeleteRange(low, high) => _ = self.delete_range(&table, (low, high))?,

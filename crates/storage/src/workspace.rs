@@ -145,6 +145,8 @@ pub(crate) struct Workspace {
     pub(crate) snapshots: Vec<TxnId>,
     /// What the log will say of the transaction.
     pub(crate) record: record::Builder,
+    /// How the value put last differs from the one it replaced; empty if the log is to say all of it.
+    pub(crate) difference: Vec<u8>,
 }
 
 impl Workspace {
@@ -160,6 +162,7 @@ impl Workspace {
             finger: Path::new(),
             snapshots: Vec::new(),
             record: record::Builder::default(),
+            difference: Vec::new(),
         }
     }
 

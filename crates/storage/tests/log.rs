@@ -454,7 +454,8 @@ fn a_gigabyte_of_log_is_carried_out_again_in_seconds() {
         let mut txn = db.write().unwrap();
         for put in 0..PUTS {
             let key = mix(n * PUTS + put) % RECORDS;
-            let mut value = [put as u8; VALUE_BYTES as usize];
+            // Another one throughout: the log tells all of it.
+            let mut value = [(n * PUTS + put) as u8; VALUE_BYTES as usize];
             value[..8].copy_from_slice(&n.to_le_bytes());
             txn.put(&table, &key.to_be_bytes(), &value).unwrap();
         }

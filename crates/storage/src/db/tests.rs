@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use super::*;
+use crate::log::record::Operation;
 use crate::snapshot::Owner;
 use crate::{AskSlowReader, ReaderLimits, TableKind, Ticket};
 
@@ -429,4 +430,23 @@ fn a_steady_point_that_passes_a_reader_by_makes_it_find_no_damage() {
     let view = snapshot.view(&snapshot.table("table").unwrap()).unwrap();
     let values: Vec<u8> = view.range(..).unwrap().map(|entry| entry.unwrap().1[0]).collect();
     assert!(values == [2; 400]);
+}
+
+#[test]
+fn a_change_of_another_value_is_no_record_of_this_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = open(dir.path());
+    let (old, new) = ([7; 40], [[7; 39].as_slice(), &[8]].concat());
+    let mut difference = Vec::new();
+    crate::log::difference::between(&old, &new, &mut difference);
+    let mut txn = db.write().unwrap();
+    let table = txn.create_table("table", TableKind::Plain).unwrap();
+    txn.put(&table, b"same", &old).unwrap();
+    txn.put(&table, b"longer", &[7; 41]).unwrap();
+    txn.redo("table", Operation::Change(b"same", &difference)).unwrap();
+    assert_eq!(txn.get(&table, b"same").unwrap(), Some(&new[..]));
+    for key in [&b"longer"[..], b"none"] {
+        let error = txn.redo("table", Operation::Change(key, &difference)).unwrap_err();
+        assert!(matches!(error, Error::CorruptedLog { .. }), "{error}");
+    }
 }

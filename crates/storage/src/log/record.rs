@@ -32,6 +32,8 @@ const RANGE: u8 = 10;
 const INCLUDED: u8 = 11;
 const EXCLUDED: u8 = 12;
 const UNBOUNDED: u8 = 13;
+/// The value is a [`difference`](super::difference) from the one that is there.
+const CHANGE: u8 = 14;
 
 /// A change to a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub(crate) enum Operation<'a> {
     Drop,
     Clear,
     Put(&'a [u8], &'a [u8]),
+    /// A put over a value of the same length: the difference.
+    Change(&'a [u8], &'a [u8]),
     Delete(&'a [u8]),
     DeleteValue(&'a [u8], &'a [u8]),
     DeleteRange(Bound<&'a [u8]>, Bound<&'a [u8]>),
@@ -122,6 +126,7 @@ impl Builder {
             Operation::Drop => self.part(DROP, None, None),
             Operation::Clear => self.part(CLEAR, None, None),
             Operation::Put(key, value) => self.part(PUT, Some(key), Some(value)),
+            Operation::Change(key, difference) => self.part(CHANGE, Some(key), Some(difference)),
             Operation::Delete(key) => self.part(DELETE, Some(key), None),
             Operation::DeleteValue(key, value) => self.part(DELETE_VALUE, Some(key), Some(value)),
             Operation::DeleteRange(low, high) => {
@@ -235,6 +240,10 @@ impl<'a> Operations<'a> {
                 let (key, value) = self.pair()?;
                 Operation::Put(key, value)
             }
+            CHANGE => {
+                let (key, difference) = self.pair()?;
+                Operation::Change(key, difference)
+            }
             DELETE => Operation::Delete(self.key()?),
             DELETE_VALUE => {
                 let (key, value) = self.pair()?;
@@ -290,6 +299,7 @@ mod tests {
         check(&[]);
         check(&[("t", Operation::Create(TableKind::Multi)), ("t", Operation::Clear), ("u", Operation::Drop)]);
         check(&[("t", Operation::Put(b"key", b"")), ("t", Operation::Put(&[0; 900], &[0; 3000]))]);
+        check(&[("t", Operation::Change(b"key", &[40, 0, 9, 0, 1, 0, 2])), ("t", Operation::Change(b"k", b""))]);
         check(&[("t", Operation::Delete(b"k")), ("t", Operation::DeleteValue(b"k", b"v"))]);
         check(&[
             ("t", Operation::DeleteRange(Included(b"a"), Excluded(b"b"))),

@@ -16,6 +16,11 @@ const TRANSACTIONS: [u64; 2] = [2, 2];
 /// An operation as the document has it: kind, key, value.
 type Operation = (u8, &'static [u8], &'static [u8]);
 
+/// A value, the one of the same length that replaces it, and the difference.
+const SEEN: &[u8] = b"weighs 19.4 g, wing 72 mm, seen 04 times, ring 4711-8150";
+const SEEN_LATER: &[u8] = b"weighs 20.1 g, wing 72 mm, seen 07 times, ring 4711-8150";
+const SINCE: &[u8] = b"\x38\0\x07\0\x04\x0020.1\x16\0\x01\x007";
+
 /// What the records say, each kind of operation among it.
 fn operations() -> [Vec<Operation>; 4] {
     [
@@ -60,7 +65,7 @@ fn operations() -> [Vec<Operation>; 4] {
             (12, b"f", b""),
             (13, b"", b""),
         ],
-        vec![(1, b"finches", b""), (7, b"late", b"in the other file")],
+        vec![(1, b"finches", b""), (7, b"late", b"in the other file"), (7, b"ring", SEEN), (14, b"ring", SINCE)],
     ]
 }
 
@@ -87,7 +92,8 @@ fn expected_after(transactions: u64) -> Contents {
         contents.get_mut("finches").unwrap().1.retain(|(key, _)| (&b"c"[..]..=b"f").contains(&&key[..]));
     }
     if transactions >= 4 {
-        contents.get_mut("finches").unwrap().1.push((b"late".to_vec(), b"in the other file".to_vec()));
+        let more = entries(&[(b"late", b"in the other file"), (b"ring", SEEN_LATER)]);
+        contents.get_mut("finches").unwrap().1.extend(more);
     }
     contents
 }
@@ -135,6 +141,7 @@ fn carry_out(db: &Database, operations: &[Operation]) {
                 let (low, high) = (bound(operations.next().unwrap()), bound(operations.next().unwrap()));
                 assert!(txn.delete_range(table, (low, high)).unwrap() > 0);
             }
+            14 => txn.put(table, key, SEEN_LATER).unwrap(),
             kind => panic!("there is no kind {kind}"),
         }
     }
@@ -254,8 +261,8 @@ fn operations_of(bytes: &[u8]) -> Vec<Found> {
     let (mut found, mut at) = (Vec::new(), 0);
     while bytes.get(at).is_some_and(|&kind| kind != 0) {
         let kind = bytes[at];
-        let has_key = [1, 7, 8, 9, 11, 12].contains(&kind);
-        let has_value = [7, 9].contains(&kind);
+        let has_key = [1, 7, 8, 9, 11, 12, 14].contains(&kind);
+        let has_value = [7, 9, 14].contains(&kind);
         at += 1;
         let mut length = |has: bool, bytes_of_length: usize| {
             let length = match bytes_of_length {
@@ -291,5 +298,5 @@ fn the_golden_log_is_as_the_document_has_it() {
     };
     assert_eq!(found, operations().iter().map(owned).collect::<Vec<Vec<_>>>());
     let kinds: std::collections::BTreeSet<u8> = operations().iter().flatten().map(|operation| operation.0).collect();
-    assert!(kinds.into_iter().eq(1..=13), "every kind belongs into it");
+    assert!(kinds.into_iter().eq(1..=14), "every kind belongs into it");
 }
