@@ -86,7 +86,7 @@ impl FileDisk {
             };
             match mapped {
                 Ok(base) => break base,
-                Err(Errno::NOMEM) if reserved / 2 >= length.max(1 << 30) => reserved /= 2,
+                Err(Errno::NOMEM | Errno::INVAL) if reserved / 2 >= length.max(1 << 30) => reserved /= 2,
                 Err(e) => return Err(Error::io("cannot map", path, e)),
             }
         };

@@ -453,19 +453,19 @@ impl WriteTxn {
     /// After an error nothing has changed, with one exception: if a flush fails, nobody knows whether the changes will
     /// be there when the database is opened again.
     pub fn commit(mut self) -> Result<TxnId> {
-        let (txn, durable) = self.commit_weakly(None)?;
-        if !durable {
+        let txn = self.txn();
+        if self.commit_weakly(None)?.is_some_and(|published| !published.durable) {
             self.core().wait_durable(txn)?;
         }
         Ok(txn)
     }
 
-    /// As [`WriteTxn::commit`], without waiting until the changes are durable: the ticket tells.
+    /// As [`WriteTxn::commit`], without waiting until the changes are durable: the ticket tells. One that changed nothing has no
+    /// number of its own: its ticket is for the state it saw.
     pub fn commit_ticket(mut self) -> Result<Ticket> {
-        let (txn, _) = self.commit_weakly(None)?;
-        // One that changed nothing has no number of its own: its ticket is for the state it saw.
-        let txn = txn.min(self.core().shared.root().txn);
-        Ok(Ticket::new(Arc::clone(&self.handle), txn))
+        let (txn, before) = (self.txn(), self.before.0);
+        let is_published = self.commit_weakly(None)?.is_some();
+        Ok(Ticket::new(Arc::clone(&self.handle), if is_published { txn } else { before }))
     }
 
     /// Commits what the log says, up to a position in it.
@@ -473,17 +473,17 @@ impl WriteTxn {
         self.commit_weakly(Some(position)).map(|_| ())
     }
 
-    /// Commits, and lets go of the writer's lock. Whether the changes are as durable as the mode says.
-    fn commit_weakly(&mut self, redone: Option<Position>) -> Result<(TxnId, bool)> {
+    /// Commits, and lets go of the writer's lock. Gives nothing if nothing had changed.
+    fn commit_weakly(&mut self, redone: Option<Position>) -> Result<Option<Published>> {
         self.fold(0);
         let mut work = self.work.take().expect("the transaction has not ended");
-        let txn = work.txn();
         match self.publish(&mut work, redone) {
             Ok(published) => {
                 self.handle.core.unlock_writer(work);
-                let Some(published) = published else { return Ok((txn, true)) };
-                self.handle.committed(published.over);
-                Ok((txn, published.durable))
+                if let Some(published) = &published {
+                    self.handle.committed(published.over);
+                }
+                Ok(published)
             }
             Err(e) => {
                 self.work = Some(work);

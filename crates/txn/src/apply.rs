@@ -43,12 +43,16 @@ pub(crate) fn carry_out(shared: &Shared, request: &Request, txn: &mut WriteTxn, 
 
 /// Finds out everything for which a request can be refused. Gives the rows that its patches make, in their order.
 fn check<'r>(shared: &Shared, request: &'r Request, txn: &WriteTxn, unchanged: bool) -> Result<Vec<Cow<'r, [u8]>>> {
+    // The state that the transaction of the storage began with. What it has written since for others is noted as well.
+    let begun = TxnId(txn.txn().0 - 1);
     if !unchanged {
         if let Some(space) = request.blind {
             return Err(Error::Conflict { space });
         }
+        let seen = request.snapshot.txn();
+        let is_unchanged = |space, key: &[u8]| shared.is_unchanged(space, key, seen, begun);
         let old = |space| request.work.open.view(shared, &request.snapshot, space);
-        validate(&request.work.reads, old, txn)?;
+        validate(&request.work.reads, is_unchanged, old, txn)?;
     }
     let mut rows = Vec::new();
     for space in request.work.writes.spaces() {
@@ -63,7 +67,11 @@ fn check<'r>(shared: &Shared, request: &'r Request, txn: &WriteTxn, unchanged: b
         match (&space.base, view) {
             (Base::Made(_), None) | (Base::Dropped { made: true }, _) => {}
             (Base::Dropped { made: false }, Some(_)) => {}
-            (Base::Stored, Some(view)) => patch_rows(space, &view, request.images(), &mut rows)?,
+            (Base::Stored, Some(view)) => {
+                let seen = request.images();
+                let is_unchanged = |key: &[u8]| shared.is_unchanged(space.id, key, seen, begun);
+                patch_rows(space, &view, seen, is_unchanged, &mut rows)?;
+            }
             (Base::Made(_), Some(_)) | (Base::Stored | Base::Dropped { made: false }, None) => {
                 return Err(Error::Conflict { space: space.id });
             }
@@ -73,9 +81,21 @@ fn check<'r>(shared: &Shared, request: &'r Request, txn: &WriteTxn, unchanged: b
 }
 
 /// The rows that the patches of a space make. One that nobody has changed since the transaction looked at it was made then.
-fn patch_rows<'r>(space: &'r SpaceWrites, view: &View<'_>, seen: TxnId, rows: &mut Vec<Cow<'r, [u8]>>) -> Result<()> {
+fn patch_rows<'r>(
+    space: &'r SpaceWrites,
+    view: &View<'_>,
+    seen: TxnId,
+    is_unchanged: impl Fn(&[u8]) -> bool,
+    rows: &mut Vec<Cow<'r, [u8]>>,
+) -> Result<()> {
     for (key, write) in &space.changes {
         let Write::Patch(patched) = write else { continue };
+        if let Some(image) = patched.image_at(seen)
+            && is_unchanged(key)
+        {
+            rows.push(Cow::Borrowed(image));
+            continue;
+        }
         let row = view.get(key)?.ok_or(Error::Conflict { space: space.id })?;
         rows.push(match patched.image_of(seen, row) {
             Some(image) => Cow::Borrowed(image),
@@ -122,7 +142,11 @@ fn apply(
     txn: &mut WriteTxn,
 ) -> std::result::Result<(), StorageError> {
     let mut rows = rows.into_iter();
+    let number = txn.txn();
     for space in request.work.writes.spaces() {
+        if !matches!(space.base, Base::Stored) {
+            shared.recent.forget(number);
+        }
         let table = match &space.base {
             Base::Stored if space.changes.is_empty() => continue,
             Base::Stored => request.work.open.table(shared, space.id, |name| txn.table(name))?,
@@ -141,6 +165,7 @@ fn apply(
             }
         };
         for (key, write) in &space.changes {
+            shared.recent.note(shared.locks.name(space.id, key), number);
             match write {
                 Write::Put(value) => txn.put(&table, key, value)?,
                 Write::Delete => _ = txn.delete(&table, key)?,

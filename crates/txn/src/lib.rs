@@ -11,6 +11,7 @@
 //! | `opened` | the tables that it has found, and where |
 //! | `merge` | scans over stored entries and own writes |
 //! | `reads`, `validate` | what a transaction has read, and whether it still holds |
+//! | `recent` | which rows were written lately, so that most need not be looked at for that |
 //! | `writes` | what it is going to write, and the way back |
 //! | `locks` | row locks in arrival order, and circles of those who wait |
 //! | `queue` | commits, many at a time: who leads, who waits with or without a thread |
@@ -43,6 +44,7 @@ mod merge;
 mod opened;
 mod queue;
 mod reads;
+mod recent;
 pub mod store;
 mod sync;
 mod ticket;

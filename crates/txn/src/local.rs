@@ -14,6 +14,7 @@ use parking_lot::RwLock;
 use crate::error::Result;
 use crate::locks::{LockInfo, LockTable};
 use crate::queue::CommitQueue;
+use crate::recent::RecentWrites;
 use crate::store::{Begin, Capabilities, SpaceId, Store};
 use crate::transaction::LocalTransaction;
 
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     /// Handles of tables that were used. They are good for every state of the database; a transaction keeps those it uses.
     tables: RwLock<HashMap<SpaceId, Table>>,
     pub(crate) locks: Arc<LockTable>,
+    pub(crate) recent: RecentWrites,
     pub(crate) queue: CommitQueue,
     pub(crate) counts: Counts,
     pub(crate) write_bytes_max: Option<usize>,
@@ -77,6 +79,7 @@ impl LocalStore {
             database,
             tables: RwLock::default(),
             locks: Arc::new(LockTable::new()),
+            recent: RecentWrites::default(),
             queue: CommitQueue::default(),
             counts: Counts::default(),
             write_bytes_max,
@@ -182,6 +185,11 @@ impl Shared {
         }
         let table = find(&table_name(space))?;
         Ok(self.tables.write().entry(space).or_insert(table).clone())
+    }
+
+    /// Whether a row is known, without a look at it, to be the same in two states.
+    pub(crate) fn is_unchanged(&self, space: SpaceId, key: &[u8], seen: TxnId, now: TxnId) -> bool {
+        self.recent.is_unchanged(self.locks.name(space, key), seen, now)
     }
 
     /// Forgets the table of a space that was removed.

@@ -423,6 +423,8 @@ impl CommitQueue {
     /// those that could not be refused have no result afterwards, and nothing was changed.
     fn commit_in(&self, shared: &Shared, mut txn: WriteTxn, batch: &mut [Item]) {
         let alone = batch.len() == 1;
+        let number = txn.txn();
+        shared.recent.begin(number);
         let mut applied = Vec::with_capacity(batch.len());
         for (index, item) in batch.iter_mut().enumerate() {
             let request = &*item.request;
@@ -439,8 +441,11 @@ impl CommitQueue {
         }
         match txn.commit_ticket() {
             Ok(ticket) => {
-                // A transaction that changed nothing after all was not published, and its number is not used.
-                let txn = ticket.txn().min(shared.database.newest_txn());
+                let txn = ticket.txn();
+                // One that changed nothing after all was not published, and its number is not used.
+                if txn == number {
+                    shared.recent.published(number);
+                }
                 count(&shared.counts.commits, applied.len() as u64);
                 count(&shared.counts.batches, 1);
                 for index in applied {

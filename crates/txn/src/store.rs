@@ -291,7 +291,8 @@ pub trait Transaction: Send + 'static {
 
     /// Takes a lock, held until the transaction ends, and makes sure that the transaction sees the row as it is now.
     ///
-    /// A row's lock is named by its space and key; any other bytes name a lock as well, if all agree on them. A lock held
+    /// A row's lock is named by its space and key; any other bytes name a lock as well, if all agree on them: in a space
+    /// without a layout the beginning of a key may stand for all keys that begin so. A lock held
     /// already, in this mode or a stronger one, costs next to nothing.
     ///
     /// # Errors

@@ -1,11 +1,15 @@
 //! Locks, of which there are two kinds: real ones, and with the feature `shuttle` ones whose every interleaving a
-//! test's scheduler decides: those of `locks` and `queue`, at which threads wait for each other.
+//! test's scheduler decides: those of `locks` and `queue`, at which threads wait for each other. So are the words of `recent`.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex};
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use std::sync::atomic::AtomicU64;
 
 #[cfg(feature = "shuttle")]
 pub(crate) use scheduled::{Condvar, Mutex};
+#[cfg(feature = "shuttle")]
+pub(crate) use shuttle::sync::atomic::AtomicU64;
 
 #[cfg(feature = "shuttle")]
 mod scheduled {

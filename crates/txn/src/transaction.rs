@@ -21,7 +21,7 @@ use crate::apply::{check_value, patch_all, patch_one};
 use crate::columns::ColumnSet;
 use crate::error::{Error, Result};
 use crate::local::{Shared, count, snapshot, table_name};
-use crate::locks::{Locks, OwnerId};
+use crate::locks::{Locks, OwnerId, Taken};
 use crate::merge::{self, Loaded, Stored, slice_of};
 use crate::opened::OpenSpaces;
 use crate::queue::{Commit, Request};
@@ -290,7 +290,7 @@ impl LocalTransaction {
         if taken.verified {
             return Ok(());
         }
-        if !self.sees_the_newest(space, key, taken.mode)? {
+        if !self.sees_the_newest(space, key, &taken)? {
             return Err(Error::Stale);
         }
         if taken.mode != LockMode::Add {
@@ -301,8 +301,13 @@ impl LocalTransaction {
 
     /// Whether the row is what the transaction sees. Beside others who add to the row it is enough that what the
     /// transaction has read of it still holds: it could not stand still.
-    fn sees_the_newest(&self, space: &Space, key: &[u8], mode: LockMode) -> Result<bool> {
-        if self.shared.database.newest_txn() == self.snapshot.txn() || self.own_base(space.id).is_some() {
+    fn sees_the_newest(&self, space: &Space, key: &[u8], taken: &Taken) -> Result<bool> {
+        let (seen, now) = (self.snapshot.txn(), self.shared.database.newest_txn());
+        if now == seen || self.own_base(space.id).is_some() {
+            return Ok(true);
+        }
+        // Only in a space of rows is it sure that the lock is named by a whole key.
+        if space.layout.is_some() && self.shared.recent.is_unchanged(taken.name, seen, now) {
             return Ok(true);
         }
         let newest = self.shared.database.read_newest_owned()?;
@@ -329,7 +334,7 @@ impl LocalTransaction {
         if same(&Space::new(space.id), ColumnSet::ALL, before, after) {
             return Ok(true);
         }
-        if mode != LockMode::Add || before.is_none() || after.is_none() {
+        if taken.mode != LockMode::Add || before.is_none() || after.is_none() {
             return Ok(false);
         }
         let columns = self.work.reads.columns_of(space.id, key).unwrap_or(ColumnSet::NONE);
@@ -377,7 +382,9 @@ impl LocalTransaction {
             Some(space) => Err(Error::Conflict { space }),
             None => {
                 let old = |space| self.work.open.view(&self.shared, &self.snapshot, space);
-                validate(&self.work.reads, old, newer)
+                let (seen, now) = (self.snapshot.txn(), newer.txn());
+                let is_unchanged = |space, key: &[u8]| self.shared.is_unchanged(space, key, seen, now);
+                validate(&self.work.reads, is_unchanged, old, newer)
             }
         };
         if let Err(Error::Conflict { .. }) = checked {

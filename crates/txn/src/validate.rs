@@ -2,7 +2,8 @@
 //!
 //! A read holds if reading the same columns of the same keys now gives the same. The transaction's snapshot is held, so
 //! no page of it is used again: a page, or a whole tree, that the newer state refers to as well is the same. Spaces
-//! whose tree is the same are not looked at, and ranges only where the trees differ.
+//! whose tree is the same are not looked at, and ranges only where the trees differ. Most points are not even that: see
+//! [`recent`](crate::recent).
 //!
 //! Invariant: what does not hold is never taken to hold. The other way round is allowed: a value written anew may count
 //! as changed if nobody says how it is made up.
@@ -41,15 +42,20 @@ enum Compared<'a> {
     Both(Box<(View<'a>, View<'a>)>),
 }
 
-/// Checks all reads; [`Error::Conflict`] if one does not hold. `old` finds a space in the state that was read.
+/// Checks all reads; [`Error::Conflict`] if one does not hold. `old` finds a space in the state that was read, `is_unchanged`
+/// knows of some keys that they are the same in both states.
 pub(crate) fn validate<'a>(
     reads: &ReadSet,
+    is_unchanged: impl Fn(SpaceId, &[u8]) -> bool,
     old: impl Fn(SpaceId) -> colibri_storage::Result<View<'a>>,
     new: &'a impl State,
 ) -> Result<()> {
     let mut spaces: SmallVec<[Compared<'a>; 4]> = (0..reads.spaces_count()).map(|_| Compared::NotYet).collect();
     for read in reads.reads() {
         let space = reads.space(read.space);
+        if matches!(&read.covered, Covered::Point(key) if is_unchanged(space.id, key)) {
+            continue;
+        }
         let compared = &mut spaces[read.space as usize];
         if matches!(compared, Compared::NotYet) {
             *compared = compare(old(space.id)?, new, space.id)?;

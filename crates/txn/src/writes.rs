@@ -36,6 +36,11 @@ pub(crate) struct Patched {
 }
 
 impl Patched {
+    /// The image, if it was made of a row of this state.
+    pub(crate) fn image_at(&self, state: TxnId) -> Option<&[u8]> {
+        self.image.as_deref().filter(|_| self.made_of.is_some_and(|made_of| made_of.state == state))
+    }
+
     /// The image, if this is the row that it was made of: what the patches would make of it again. Meant for somebody who holds
     /// a snapshot of this state.
     pub(crate) fn image_of(&self, state: TxnId, row: &[u8]) -> Option<&[u8]> {

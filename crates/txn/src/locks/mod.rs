@@ -152,7 +152,8 @@ impl LockTable {
         }
     }
 
-    fn name(&self, space: SpaceId, key: &[u8]) -> LockName {
+    /// The name of a row's lock.
+    pub(crate) fn name(&self, space: SpaceId, key: &[u8]) -> LockName {
         let mut hasher = self.hasher.build_hasher();
         hasher.write_u32(space.0);
         hasher.write(key);
