@@ -99,7 +99,7 @@ fn comment_key(id: ObjectId, column: i32) -> Key {
 
 /// The space of the catalogue.
 pub(crate) fn catalog_space() -> Space {
-    Space::new(CATALOG_SPACE)
+    Space::of_keys(CATALOG_SPACE)
 }
 
 /// The key of a table's entry: what a statement that uses the table depends on.

@@ -4,6 +4,7 @@
 //! from an outer row inwards: a query inside an expression finds the outer query's values in its first slots, and a
 //! nested loop puts its outer row's values into slots of its own before it runs its inner side.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use colibri_txn::{ColumnSet, Direction};
@@ -11,7 +12,7 @@ use compact_str::CompactString;
 
 use crate::aggregates::Aggregate;
 use crate::catalog::{Index, Table};
-use crate::exec::{Idle, Point, Reader, UpdateWay};
+use crate::exec::{Point, Reader, UpdateWay};
 use crate::expr::Expr;
 use crate::system::SystemTable;
 use crate::types::ColumnType;
@@ -27,13 +28,19 @@ pub(crate) struct Fragment {
     pub(crate) columns: Vec<OutputColumn>,
     /// For one row by its whole key, found out with the first run.
     point: OnceLock<Option<Box<Point>>>,
-    /// What the last run has left for the next one.
-    pub(crate) idle: Idle,
+    /// What kept operators are found by.
+    pub(crate) id: FragmentId,
 }
+
+/// A fragment's number, never used twice in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FragmentId(pub(crate) u64);
 
 impl Fragment {
     pub(crate) fn new(root: Node, slots: usize, columns: Vec<OutputColumn>) -> Self {
-        Self { root, slots, columns, point: OnceLock::new(), idle: Idle::default() }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = FragmentId(NEXT.fetch_add(1, Ordering::Relaxed));
+        Self { root, slots, columns, point: OnceLock::new(), id }
     }
 
     /// What running it takes, if it gives one row by its whole key, or none.

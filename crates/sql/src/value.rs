@@ -12,7 +12,11 @@ use crate::interval::Interval;
 use crate::numeric::Numeric;
 
 /// A value of any type, or NULL.
+///
+/// Its tag takes a whole word, so that a value is moved as four: with a tag of a byte, what stands behind that is moved in
+/// pieces, each of which has to wait until those that were just written are in the cache.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[repr(u64)]
 pub enum Datum {
     /// NULL.
     #[default]

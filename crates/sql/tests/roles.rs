@@ -442,6 +442,25 @@ fn privileges_are_told_to_those_who_ask() {
 }
 
 #[test]
+fn what_somebody_else_has_prepared_gives_nobody_their_privileges() {
+    let world = World::new(SETUP);
+    let (mut root, mut alice) = (world.session("postgres"), world.session("alice"));
+    for statement in
+        ["SELECT v FROM t WHERE id = $1", "SELECT id FROM seen WHERE id = $1", "DELETE FROM t WHERE id = $1"]
+    {
+        let prepared = root.prepare(statement, &[]).unwrap();
+        assert_eq!(alice.prepare(statement, &[]).map(|_| ()).unwrap_err().state().0, "42501", "{statement}");
+        // Nor do they take them.
+        root.execute(&prepared, vec![Datum::Int(7)]).unwrap();
+    }
+    root.run("GRANT SELECT ON t TO alice").unwrap();
+    let prepared = alice.prepare("SELECT v FROM t WHERE id = $1", &[]).unwrap();
+    assert_eq!(alice.execute(&prepared, vec![Datum::Int(1)]).unwrap().rows.len(), 1);
+    root.run("REVOKE SELECT ON t FROM alice").unwrap();
+    assert_eq!(alice.execute(&prepared, vec![Datum::Int(1)]).map(|_| ()).unwrap_err().state().0, "42501");
+}
+
+#[test]
 fn what_statements_cost_is_counted() {
     let world = World::new(SETUP);
     let mut root = world.session("postgres");

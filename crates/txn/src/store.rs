@@ -50,19 +50,27 @@ pub struct Space {
     pub id: SpaceId,
     /// `None` if a value is one column.
     pub layout: Option<Arc<dyn RowLayout>>,
+    /// Locks in it are named by whole keys. Else a lock may be named by what several keys begin with, and stand for all of them.
+    pub locks_are_of_keys: bool,
 }
 
 impl Space {
-    /// A space whose values are not made up of columns.
+    /// A space whose values are not made up of columns, and in which locks may be named by beginnings of keys.
     #[must_use]
     pub fn new(id: SpaceId) -> Self {
-        Self { id, layout: None }
+        Self { id, layout: None, locks_are_of_keys: false }
     }
 
-    /// A space whose values are rows.
+    /// A space whose values are not made up of columns, and in which locks are named by whole keys.
+    #[must_use]
+    pub fn of_keys(id: SpaceId) -> Self {
+        Self { id, layout: None, locks_are_of_keys: true }
+    }
+
+    /// A space whose values are rows, and in which locks are named by whole keys.
     #[must_use]
     pub fn with_layout(id: SpaceId, layout: Arc<dyn RowLayout>) -> Self {
-        Self { id, layout: Some(layout) }
+        Self { id, layout: Some(layout), locks_are_of_keys: true }
     }
 }
 
@@ -213,6 +221,14 @@ pub trait Transaction: Send + 'static {
     /// and others' additions have to end first.
     fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>>;
 
+    /// Has the transaction depend on a key as [`Transaction::get`] does, for somebody who knows already what is there.
+    ///
+    /// # Errors
+    /// As `get`.
+    fn depend(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<()> {
+        self.get(space, key, columns).map(|_| ())
+    }
+
     /// The value of a key, without coming to depend on it.
     ///
     /// # Errors
@@ -291,9 +307,9 @@ pub trait Transaction: Send + 'static {
 
     /// Takes a lock, held until the transaction ends, and makes sure that the transaction sees the row as it is now.
     ///
-    /// A row's lock is named by its space and key; any other bytes name a lock as well, if all agree on them: in a space
-    /// without a layout the beginning of a key may stand for all keys that begin so. A lock held
-    /// already, in this mode or a stronger one, costs next to nothing.
+    /// A row's lock is named by its space and key; any other bytes name a lock as well, if all agree on them, among them the
+    /// beginning of keys where [`Space::locks_are_of_keys`] is not set. A lock held already, in this mode or a stronger one, costs
+    /// next to nothing.
     ///
     /// # Errors
     /// [`Error::Wait`] and [`Error::NotAvailable`] as `if_locked` says. [`Error::Stale`] if the row has changed since

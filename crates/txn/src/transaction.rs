@@ -306,8 +306,7 @@ impl LocalTransaction {
         if now == seen || self.own_base(space.id).is_some() {
             return Ok(true);
         }
-        // Only in a space of rows is it sure that the lock is named by a whole key.
-        if space.layout.is_some() && self.shared.recent.is_unchanged(taken.name, seen, now) {
+        if space.locks_are_of_keys && self.shared.recent.is_unchanged(taken.name, seen, now) {
             return Ok(true);
         }
         let newest = self.shared.database.read_newest_owned()?;
@@ -447,6 +446,14 @@ impl Transaction for LocalTransaction {
             self.read_point(space, key, columns);
         }
         self.see(space.id, key)
+    }
+
+    fn depend(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<()> {
+        if self.work.writes.space(space.id).is_some() {
+            return self.get(space, key, columns).map(|_| ());
+        }
+        self.read_point(space, key, columns);
+        Ok(())
     }
 
     fn peek(&mut self, space: &Space, key: &[u8]) -> Result<Option<&[u8]>> {

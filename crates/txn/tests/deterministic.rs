@@ -5,7 +5,10 @@
 
 mod common;
 
-use colibri_txn::{Begin, Isolation, LockWait};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use colibri_txn::{Begin, Isolation, LocalStore, LockWait};
 use common::history::{Mix, Record, Session, Step, check, stored};
 use common::{open, read_committed, write};
 use rand::rngs::StdRng;
@@ -21,9 +24,12 @@ struct Outcome {
     waits: u64,
 }
 
-/// Runs sessions until so many transactions are over.
-fn run(seed: u64, how: Begin) -> Outcome {
+/// Runs sessions until so many transactions are over: by turns of one store and of others on the same database, which do not know
+/// each other's row locks, nor what the others have written lately.
+fn run_on(stores: usize, seed: u64, how: Begin) -> Outcome {
     let store = open();
+    let others: Vec<_> = (1..stores).map(|_| LocalStore::new(store.database().clone())).collect();
+    let store_of = |index: usize| if index % stores == 0 { &*store } else { &others[index % stores - 1] };
     let mut rng = StdRng::seed_from_u64(seed);
     let mix = Mix {
         keys: *[2, 6, 40].choose(&mut rng).unwrap(),
@@ -31,8 +37,13 @@ fn run(seed: u64, how: Begin) -> Outcome {
         ops_max: rng.random_range(1..6),
         locking: rng.random_range(0..=10),
     };
-    let mut sessions: Vec<_> =
-        (0..rng.random_range(2..6)).map(|_| (Session::new(&store, rng.random(), mix, how), None::<LockWait>)).collect();
+    let mut sessions: Vec<_> = (0..rng.random_range(2..6))
+        .map(|index| (Session::new(store_of(index), rng.random(), mix, how), None::<LockWait>))
+        .collect();
+    let order = Arc::new(AtomicU64::new(0));
+    for (session, _) in sessions.iter_mut().filter(|_| stores > 1) {
+        session.order = Some(Arc::clone(&order));
+    }
     let mut trace = String::new();
     let (mut left, mut waits) = (60, 0);
     while left > 0 {
@@ -70,6 +81,10 @@ fn run(seed: u64, how: Begin) -> Outcome {
     Outcome { serial, trace, commits, conflicts, deadlocks, waits }
 }
 
+fn run(seed: u64, how: Begin) -> Outcome {
+    run_on(1, seed, how)
+}
+
 fn run_many(seeds: std::ops::Range<u64>) {
     let (mut commits, mut conflicts, mut deadlocks, mut waits) = (0, 0, 0, 0);
     for seed in seeds {
@@ -95,6 +110,20 @@ fn every_interleaving_is_as_if_one_after_the_other() {
 #[ignore = "many more seeds: minutes"]
 fn every_interleaving_is_as_if_one_after_the_other_for_long() {
     run_many(1000..30_000);
+}
+
+#[test]
+fn stores_beside_each_other_are_as_if_one_after_the_other() {
+    let (mut commits, mut conflicts) = (0, 0);
+    for (stores, seed) in (0..150).flat_map(|seed| [(2, seed), (3, 1_000 + seed)]) {
+        let outcome = run_on(stores, seed, write());
+        if let Err(what) = outcome.serial {
+            panic!("{stores} stores, seed {seed}: {what}");
+        }
+        commits += outcome.commits;
+        conflicts += outcome.conflicts;
+    }
+    assert!(commits > 0 && conflicts > 0, "{commits} commits, {conflicts} conflicts");
 }
 
 #[test]

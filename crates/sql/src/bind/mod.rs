@@ -84,6 +84,8 @@ pub(crate) struct Binder<'a> {
     by: Option<RoleId>,
     /// Whether a session function that changes something, or a volatile one, is called.
     pub(crate) has_side_effects: bool,
+    /// Whether a literal was read in a way that depends on the session: its settings, roles, search path.
+    pub(crate) is_personal: bool,
 }
 
 /// A privilege that a statement needs.
@@ -370,6 +372,7 @@ impl<'a> Binder<'a> {
             meanings: None,
             by: None,
             has_side_effects: false,
+            is_personal: false,
         }
     }
 

@@ -1,46 +1,55 @@
-//! A tree of operators between two runs of its plan.
+//! Trees of operators between two runs of their plans.
 //!
 //! Point queries, changes by key, small scans: making the operators and letting go of them costs such a statement more
-//! than what it does with a row. So the plan keeps one tree when a run has come to its end, and the next run begins with
-//! it: see [`Execution::retire`](super::Execution::retire).
+//! than what it does with a row. So each thread keeps the tree of a plan's last run when that has come to its end, and the next run
+//! begins with it, whichever session it is for: see [`Execution::retire`](super::Execution::retire). A thread's own are in its
+//! processor's caches, where those of many sessions would not be.
 //!
 //! Invariants: what is kept is as if new ([`Run::again`]): no row, no key and no value of the run before is seen by the
 //! next; and it is small, whatever the run before has read: a few kilobytes at most.
 
-use std::fmt;
-use std::sync::Mutex;
+use std::cell::RefCell;
 
 use super::{Run, Tree};
-use crate::plan::Node;
+use crate::plan::{FragmentId, Node};
 
 /// Elements and bytes that a list of a kept tree may have room for.
 const KEPT_BYTES_MAX: usize = 512;
 /// Values in a batch of a kept tree, and bytes of a text among them.
 pub(super) const KEPT_CELLS_MAX: usize = 32;
 pub(super) const KEPT_TEXT_BYTES_MAX: usize = 64;
+/// Trees that a thread keeps at the most.
+const TREES_MAX: usize = 128;
 
-/// Room for one tree.
-#[derive(Default)]
-pub(crate) struct Idle(Mutex<Option<Box<Tree>>>);
+/// A tree, and whose it is.
+type Kept = (FragmentId, Box<Tree>);
 
-impl fmt::Debug for Idle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Idle")
-    }
+thread_local! {
+    /// By the plan's number, of which there is one place for many.
+    static TREES: RefCell<Vec<Option<Kept>>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Idle {
-    /// The tree, if one is there and nobody else is at it.
-    pub(super) fn take(&self) -> Option<Box<Tree>> {
-        self.0.try_lock().ok()?.take()
-    }
+fn place(id: FragmentId) -> usize {
+    id.0 as usize % TREES_MAX
+}
 
-    /// Keeps a tree in place of the one that may be there.
-    pub(super) fn put(&self, tree: Box<Tree>) {
-        if let Ok(mut place) = self.0.try_lock() {
-            *place = Some(tree);
+/// The tree of a plan's last run on this thread, if it is still there.
+pub(super) fn take(id: FragmentId) -> Option<Box<Tree>> {
+    TREES.with_borrow_mut(|trees| {
+        let kept = trees.get_mut(place(id))?;
+        kept.take_if(|(whose, _)| *whose == id).map(|(_, tree)| tree)
+    })
+}
+
+/// Keeps a tree for the next run, in place of one that may be there.
+pub(super) fn put(id: FragmentId, tree: Box<Tree>) {
+    let before = TREES.with_borrow_mut(|trees| {
+        if trees.is_empty() {
+            trees.resize_with(TREES_MAX, || None);
         }
-    }
+        trees[place(id)].replace((id, tree))
+    });
+    drop(before);
 }
 
 /// Empties a list, and lets go of its memory if that is much.

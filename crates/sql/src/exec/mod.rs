@@ -15,7 +15,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -61,7 +60,6 @@ mod writing;
 pub(crate) use batch::{Batch, LEFTOVER_CELLS_MAX, trim_leftover};
 pub(crate) use constraints::validate::{check_table, with_exec};
 pub(crate) use eval::Scope;
-pub(crate) use idle::Idle;
 pub(crate) use insert::RowWriter;
 pub(crate) use point::Point;
 pub(crate) use scan::Reader;
@@ -394,13 +392,9 @@ fn place(node: &Node) -> usize {
     std::ptr::from_ref(node).addr()
 }
 
-/// A plan at work.
-pub(crate) struct Execution {
-    fragment: Arc<Fragment>,
-    body: Body,
-}
-
-enum Body {
+/// A plan at work. As a [`Run`] is handed its node, it is handed its plan whenever it is to go on: sessions share plans, and a
+/// counted reference to one would be a word that all their threads write to.
+pub(crate) enum Execution {
     /// One row by its key: nothing to remember but whether it was given.
     Point {
         done: bool,
@@ -409,7 +403,7 @@ enum Body {
 }
 
 /// What operators remember from step to step.
-struct Tree {
+pub(crate) struct Tree {
     run: Run,
     slots: Vec<Datum>,
     statement: Statement,
@@ -438,35 +432,34 @@ impl Tree {
 
 impl Execution {
     /// At the start of a plan. Its slots are NULL.
-    pub(crate) fn new(fragment: Arc<Fragment>) -> Self {
-        let body = match fragment.point() {
-            Some(_) => Body::Point { done: false },
+    pub(crate) fn new(fragment: &Fragment) -> Self {
+        match fragment.point() {
+            Some(_) => Self::Point { done: false },
             None => {
-                let idle = fragment.idle.take();
-                Body::Tree(idle.unwrap_or_else(|| Tree::new(&fragment, Statement::default())))
+                let idle = idle::take(fragment.id);
+                Self::Tree(idle.unwrap_or_else(|| Tree::new(fragment, Statement::default())))
             }
-        };
-        Self { fragment, body }
+        }
     }
 
     /// At the start of a plan whose operators are to be watched, for EXPLAIN ANALYZE.
-    pub(crate) fn new_watched(fragment: Arc<Fragment>) -> Self {
+    pub(crate) fn new_watched(fragment: &Fragment) -> Self {
         let statement = Statement { actuals: Some(HashMap::new()), ..Statement::default() };
-        Self { body: Body::Tree(Tree::new(&fragment, statement)), fragment }
+        Self::Tree(Tree::new(fragment, statement))
     }
 
     /// Leaves what can be used again to the next run of the plan. To be called when a step has said [`Step::Done`].
-    pub(crate) fn retire(self) {
-        if let Body::Tree(mut tree) = self.body
-            && tree.again(&self.fragment)
+    pub(crate) fn retire(self, fragment: &Fragment) {
+        if let Self::Tree(mut tree) = self
+            && tree.again(fragment)
         {
-            self.fragment.idle.put(tree);
+            idle::put(fragment.id, tree);
         }
     }
 
     /// Has rows that are only added to taken exclusively.
     pub(crate) fn add_alone(&mut self) {
-        if let Body::Tree(tree) = &mut self.body {
+        if let Self::Tree(tree) = self {
             tree.statement.adds_alone = true;
         }
     }
@@ -475,20 +468,26 @@ impl Execution {
     ///
     /// # Errors
     /// The statement's; or what it has to wait for. There is no going on after one.
-    pub(crate) fn step(&mut self, txn: &mut dyn Transaction, cx: &mut Context<'_>, out: &mut Batch) -> Result<Step> {
-        match &mut self.body {
-            Body::Point { done } => {
+    pub(crate) fn step(
+        &mut self,
+        fragment: &Fragment,
+        txn: &mut dyn Transaction,
+        cx: &mut Context<'_>,
+        out: &mut Batch,
+    ) -> Result<Step> {
+        match self {
+            Self::Point { done } => {
                 out.reset(0);
                 if std::mem::replace(done, true) {
                     return Ok(Step::Done);
                 }
-                point::run(&self.fragment, txn, cx, out)
+                point::run(fragment, txn, cx, out)
             }
-            Body::Tree(tree) => {
+            Self::Tree(tree) => {
                 let Tree { run, slots, statement, lists } = &mut **tree;
                 let mut ex = Exec { txn, cx, slots, statement, lists };
-                let step = run.step(&self.fragment.root, &mut ex, out)?;
-                out.cut(self.fragment.columns.len());
+                let step = run.step(&fragment.root, &mut ex, out)?;
+                out.cut(fragment.columns.len());
                 Ok(step)
             }
         }
@@ -496,7 +495,7 @@ impl Execution {
 
     /// How many rows an INSERT, UPDATE or DELETE changed so far; `None` for others.
     pub(crate) fn affected(&self) -> Option<u64> {
-        let Body::Tree(tree) = &self.body else { return None };
+        let Self::Tree(tree) = self else { return None };
         match &tree.run {
             Run::Insert(run) => Some(run.affected()),
             Run::Update(run) => Some(run.affected()),
@@ -507,7 +506,7 @@ impl Execution {
 
     /// What an operator of the plan did so far, if the execution is watched and the operator has run.
     pub(crate) fn actual(&self, node: &Node) -> Option<Actual> {
-        let Body::Tree(tree) = &self.body else { return None };
+        let Self::Tree(tree) = self else { return None };
         tree.statement.actuals.as_ref()?.get(&place(node)).copied()
     }
 }

@@ -315,7 +315,7 @@ impl Default for How<'_> {
 /// Runs a plan to its end.
 pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'_>) -> Result<Vec<Vec<Datum>>> {
     let env = Env::default();
-    let mut execution = Execution::new(Arc::clone(fragment));
+    let mut execution = Execution::new(fragment);
     let mut session = NoSession::default();
     let mut out = Batch::new();
     out.want(how.want);
@@ -331,7 +331,7 @@ pub(super) fn run_how(fragment: &Arc<Fragment>, txn: &mut MemoryTxn, how: &How<'
             // Plans that join much and give little are let off.
             budget_rows: how.budget_rows.saturating_mul(1 << (idle / 1000)),
         };
-        match execution.step(txn, &mut cx, &mut out)? {
+        match execution.step(fragment, txn, &mut cx, &mut out)? {
             Step::Rows => {
                 assert!(!out.is_empty() && out.rows() <= how.want);
                 rows.extend(out.iter().map(<[Datum]>::to_vec));

@@ -15,6 +15,7 @@ use crate::ddl;
 use crate::error::{Error, Result, SqlState};
 use crate::exec::{Context, Execution, Step};
 use crate::explain::{self, ExplainOptions};
+use crate::plan::Fragment;
 use crate::text_io;
 use crate::types::Type;
 use crate::value::Datum;
@@ -551,8 +552,8 @@ impl Session {
         match &prepared.command {
             super::plans::Command::Plan { fragment, .. } => {
                 self.depend(&prepared)?;
-                let mut execution = Execution::new(Arc::clone(fragment));
-                let (rows, count) = self.run_to_end(&mut execution, &params)?;
+                let mut execution = Execution::new(fragment);
+                let (rows, count) = self.run_to_end(&mut execution, fragment, &params)?;
                 let affected = execution.affected().unwrap_or(count);
                 Ok((rows, prepared.completed(affected)))
             }
@@ -566,13 +567,13 @@ impl Session {
         let root = crate::plan::Node::Values { rows: vec![vec![expr]] };
         let column = crate::plan::OutputColumn { name: "value".into(), ty: Type::Text.into(), origin: None };
         let fragment = crate::plan::Fragment::new(root, 0, vec![column]);
-        let mut execution = Execution::new(Arc::new(fragment));
-        let (rows, _) = self.run_to_end(&mut execution, &[])?;
+        let mut execution = Execution::new(&fragment);
+        let (rows, _) = self.run_to_end(&mut execution, &fragment, &[])?;
         Ok(rows.iter().next().and_then(|row| row.first().cloned()).unwrap_or_default())
     }
 
     /// Runs operators within the statement at hand.
-    fn run_to_end(&mut self, execution: &mut Execution, params: &[Datum]) -> Result<(Rows, u64)> {
+    fn run_to_end(&mut self, execution: &mut Execution, fragment: &Fragment, params: &[Datum]) -> Result<(Rows, u64)> {
         let mut rows = Rows::default();
         let mut count = 0;
         let mut batch = crate::exec::Batch::default();
@@ -587,7 +588,7 @@ impl Session {
                 memory_bytes_max,
                 budget_rows: super::BUDGET_ROWS,
             };
-            match execution.step(txn, &mut cx, &mut batch)? {
+            match execution.step(fragment, txn, &mut cx, &mut batch)? {
                 Step::Rows => {
                     for index in 0..batch.rows() {
                         rows.push(batch.row_mut(index).iter_mut().map(std::mem::take));
@@ -605,8 +606,8 @@ impl Session {
         let text = format!("INSERT INTO {table} {query}");
         let statement = crate::statement::parse(&text)?.pop().ok_or_else(|| Error::internal("no statement"))?;
         let (fragment, _) = self.plan_inner(&text, &statement, &[])?;
-        let mut execution = Execution::new(Arc::new(fragment));
-        self.run_to_end(&mut execution, &[])?;
+        let mut execution = Execution::new(&fragment);
+        self.run_to_end(&mut execution, &fragment, &[])?;
         Ok(execution.affected().unwrap_or(0))
     }
 
@@ -631,12 +632,11 @@ impl Session {
         let began = std::time::Instant::now();
         let (fragment, _) = self.plan_inner("", inner.as_ref().unwrap_or(statement), &[])?;
         let planning = ("Planning Time", began.elapsed().as_secs_f64() * 1e3);
-        let fragment = Arc::new(fragment);
         let (mut execution, mut times) = (None, vec![planning]);
         if analyze {
             let began = std::time::Instant::now();
-            let running = execution.insert(Execution::new_watched(Arc::clone(&fragment)));
-            self.run_to_end(running, params)?;
+            let running = execution.insert(Execution::new_watched(&fragment));
+            self.run_to_end(running, &fragment, params)?;
             times.push(("Execution Time", began.elapsed().as_secs_f64() * 1e3));
         }
         times.retain(|_| summary);

@@ -17,6 +17,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::exec::check_table;
 use crate::record;
 use crate::session::activity::Activity;
+use crate::session::recipes::Recipes;
 use crate::value::Datum;
 
 /// Values of a sequence that one write sets aside.
@@ -33,6 +34,7 @@ pub struct Engine {
     next_session: AtomicI32,
     name: String,
     activity: Activity,
+    recipes: Recipes,
 }
 
 /// A sequence's counter.
@@ -73,6 +75,7 @@ impl Engine {
             next_session: AtomicI32::new(1),
             name,
             activity: Activity::default(),
+            recipes: Recipes::default(),
         }))
     }
 
@@ -100,6 +103,11 @@ impl Engine {
             findings.extend(check_table(&mut txn, table)?);
         }
         Ok(findings)
+    }
+
+    /// What sessions know of statements and share.
+    pub(crate) fn recipes(&self) -> &Recipes {
+        &self.recipes
     }
 
     /// What happened here.

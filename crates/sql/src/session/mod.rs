@@ -7,7 +7,7 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `step` | a statement at work: begun, stepped on with, broken off and run again |
-//! | `plans` | preparing, and the plans that are kept |
+//! | `plans`, `recipes` | preparing, and the plans that are kept: by a session, and for others to share |
 //! | `block`, `control` | transaction blocks; BEGIN, COMMIT, SET, SHOW and their kin |
 //! | `identity`, `settings` | who the session is and what it may do; what can be set |
 //! | `named_cursor`, `cursor`, `copy` | DECLARE and FETCH; rows piece by piece for the library; COPY |
@@ -33,6 +33,7 @@ mod engine;
 mod identity;
 mod named_cursor;
 mod plans;
+mod recipes;
 mod rows;
 mod serve;
 mod settings;

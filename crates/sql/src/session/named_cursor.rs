@@ -25,6 +25,7 @@ use colibri_txn::Isolation;
 use compact_str::{CompactString, format_compact};
 
 use super::drive::wait_now;
+use super::plans::Recipe;
 use super::plans::{Command, Kind};
 use super::step::Stage;
 use super::{Completion, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState};
@@ -105,7 +106,7 @@ fn no_such_cursor(name: &str) -> Error {
 
 impl Session {
     /// Makes a statement about cursors ready to run, in the transaction at hand.
-    pub(super) fn prepare_cursor(&mut self, text: &str, parsed: Parsed, types: &[Option<Type>]) -> Result<Prepared> {
+    pub(super) fn prepare_cursor(&mut self, text: &str, parsed: Parsed, types: &[Option<Type>]) -> Result<Recipe> {
         let mut prepared = self.bare(text, Command::Empty);
         let statement = match parsed {
             Parsed::Declare { name, scroll, binary, query } => {

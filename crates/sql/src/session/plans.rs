@@ -1,7 +1,11 @@
 //! Prepared statements: what is known of a statement before it runs, and the plans kept by their text.
+//!
+//! Most of that follows from the text and the catalogue, and is the same for all sessions: the [`Recipe`], which they share (see
+//! [`recipes`](super::recipes)). So the plans of what many sessions run lie in the processor's caches once, and not once a session.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -50,9 +54,19 @@ pub struct ResultColumn {
     pub origin: Option<(u32, i16)>,
 }
 
-/// A statement, ready to run again and again.
+/// A statement, ready to be run again and again by a session.
 pub struct Prepared {
-    text: String,
+    pub(super) recipe: Arc<Recipe>,
+    /// Whose privileges it was found to be within.
+    authority: Arc<Authority>,
+    runs: AtomicU32,
+    /// What its runs did and cost.
+    pub(super) counter: Option<Arc<Counter>>,
+}
+
+/// What follows from a statement's text and the catalogue.
+pub struct Recipe {
+    pub(super) text: String,
     pub(super) command: Command,
     pub(super) params: Vec<Type>,
     pub(super) columns: Vec<ResultColumn>,
@@ -68,23 +82,31 @@ pub struct Prepared {
     pub(super) locks: bool,
     /// It changes rows by nothing but adding to them, here.
     pub(super) adds_to: Option<SpaceId>,
-    version: u64,
-    search_path: Vec<compact_str::CompactString>,
-    /// Whose privileges it was found to be within.
-    authority: Arc<Authority>,
+    pub(super) version: u64,
+    pub(super) search_path: Vec<compact_str::CompactString>,
+    /// Privileges that whoever runs it has to have.
+    needs: Vec<Need>,
     /// Sizes of tables that the plan was made for.
     sizes: Vec<(Arc<Table>, f64)>,
-    runs: AtomicU32,
-    param_hints: Vec<Option<Type>>,
-    /// What its runs did and cost.
-    pub(super) counter: Option<Arc<Counter>>,
+    pub(super) param_hints: Vec<Option<Type>>,
+    /// It follows from the session's settings or its user as well: nobody else's.
+    is_personal: bool,
 }
 
+impl Deref for Prepared {
+    type Target = Recipe;
+
+    fn deref(&self) -> &Recipe {
+        &self.recipe
+    }
+}
+
+#[expect(clippy::large_enum_variant, reason = "it lies in a recipe, of which there are few, and most are plans")]
 pub(super) enum Command {
     /// Nothing but blanks and comments.
     Empty,
     Plan {
-        fragment: Arc<Fragment>,
+        fragment: Fragment,
         kind: Kind,
     },
     /// Runs within a transaction.
@@ -202,13 +224,13 @@ impl Prepared {
     /// The statement.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.text
+        &self.recipe.text
     }
 
     /// Types of its parameters.
     #[must_use]
     pub fn params(&self) -> &[Type] {
-        &self.params
+        &self.recipe.params
     }
 
     /// The columns of its rows; `None` if it gives no rows.
@@ -375,34 +397,61 @@ impl Session {
             return Ok(Arc::clone(prepared));
         }
         self.surround();
+        let known = self.own.engine.recipes().find(text, types, &self.own.search_path, self.own.catalog.version);
+        if let Some(recipe) = known.filter(|_| !self.block.catalog_changed) {
+            self.check_needs(&recipe.needs)?;
+            return Ok(self.keep(key, recipe));
+        }
         if let Some(statement) = admin::parse(text)? {
-            let mut prepared = self.bare(text, Command::Empty);
-            prepared.writes = statement.writes();
-            prepared.command = Command::Admin(Box::new(statement));
-            return Ok(Arc::new(prepared));
+            let mut recipe = self.bare(text, Command::Empty);
+            recipe.writes = statement.writes();
+            recipe.command = Command::Admin(Box::new(statement));
+            return Ok(Arc::new(self.adopt(Arc::new(recipe))));
         }
         if let Some(parsed) = named_cursor::parse(text)? {
-            return self.prepare_cursor(text, parsed, types).map(Arc::new);
+            let recipe = self.prepare_cursor(text, parsed, types)?;
+            return Ok(Arc::new(self.adopt(Arc::new(recipe))));
         }
         let scanned = crate::statement::scan(text)?;
-        let prepared = if scanned.is_deep() {
+        let recipe = if scanned.is_deep() {
             crate::statement::on_deep_stack(|| self.prepare_scanned(text, scanned, types))?
         } else {
             self.prepare_scanned(text, scanned, types)?
         };
-        let prepared = Arc::new(prepared);
+        let recipe = Arc::new(recipe);
         // What a block's own changes of the catalogue led to is right for nobody else.
-        let is_kept = matches!(prepared.command, Command::Plan { .. } | Command::Control(_));
-        if is_kept && !self.block.catalog_changed {
-            if self.plans.by_text.len() >= PLANS_MAX {
-                self.plans.by_text.clear();
-            }
-            self.plans.by_text.insert(key, Arc::clone(&prepared));
+        if self.block.catalog_changed {
+            return Ok(Arc::new(self.adopt(recipe)));
         }
-        Ok(prepared)
+        let is_plan = matches!(recipe.command, Command::Plan { .. });
+        if is_plan && !recipe.is_personal {
+            self.own.engine.recipes().keep(&recipe);
+        }
+        Ok(match is_plan || matches!(recipe.command, Command::Control(_)) {
+            true => self.keep(key, recipe),
+            false => Arc::new(self.adopt(recipe)),
+        })
     }
 
-    fn prepare_scanned(&mut self, text: &str, scanned: Scanned<'_>, types: &[Option<Type>]) -> Result<Prepared> {
+    /// A statement for this session, whose privileges have been looked at.
+    fn adopt(&self, recipe: Arc<Recipe>) -> Prepared {
+        let activity = self.own.engine.activity();
+        let is_plan = matches!(recipe.command, Command::Plan { .. });
+        let counter = is_plan.then(|| activity.counter(&self.own.user, &recipe.text));
+        Prepared { recipe, authority: Arc::clone(&self.own.authority), runs: AtomicU32::new(0), counter }
+    }
+
+    /// The same, and the next time that it is asked for.
+    fn keep(&mut self, key: (String, Vec<Option<Type>>), recipe: Arc<Recipe>) -> Arc<Prepared> {
+        let prepared = Arc::new(self.adopt(recipe));
+        if self.plans.by_text.len() >= PLANS_MAX {
+            self.plans.by_text.clear();
+        }
+        self.plans.by_text.insert(key, Arc::clone(&prepared));
+        prepared
+    }
+
+    fn prepare_scanned(&mut self, text: &str, scanned: Scanned<'_>, types: &[Option<Type>]) -> Result<Recipe> {
         let is_deep = scanned.is_deep();
         let mut statements = scanned.parse()?;
         if statements.len() > 1 {
@@ -419,8 +468,8 @@ impl Session {
         }
     }
 
-    pub(super) fn bare(&self, text: &str, command: Command) -> Prepared {
-        Prepared {
+    pub(super) fn bare(&self, text: &str, command: Command) -> Recipe {
+        Recipe {
             text: text.to_owned(),
             command,
             params: Vec::new(),
@@ -434,11 +483,10 @@ impl Session {
             // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },
             search_path: self.own.search_path.clone(),
-            authority: Arc::clone(&self.own.authority),
+            needs: Vec::new(),
             sizes: Vec::new(),
-            runs: AtomicU32::new(0),
             param_hints: Vec::new(),
-            counter: None,
+            is_personal: false,
         }
     }
 
@@ -470,6 +518,9 @@ impl Session {
         }
         let (text, hints) = (prepared.text.clone(), prepared.param_hints.clone());
         self.plans.by_text.remove(&(text.clone(), hints.clone()));
+        if current {
+            self.own.engine.recipes().forget(&prepared.recipe);
+        }
         let renewed = self.prepare_in_txn(&text, &hints)?;
         let same_columns = renewed.columns.len() == prepared.columns.len()
             && renewed.columns.iter().zip(&prepared.columns).all(|(new, old)| new.ty == old.ty);
@@ -484,7 +535,7 @@ impl Session {
         text: &str,
         statement: ast::Statement,
         types: &[Option<Type>],
-    ) -> Result<Prepared> {
+    ) -> Result<Recipe> {
         if control::is_control(&statement) {
             return Ok(self.bare(text, Command::Control(Box::new(statement))));
         }
@@ -507,7 +558,7 @@ impl Session {
         }
         let params: Vec<Type> = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         let (mut used, side_effects) = (std::mem::take(&mut binder.used), binder.has_side_effects);
-        let needs = std::mem::take(&mut binder.needs);
+        let (needs, is_personal) = (std::mem::take(&mut binder.needs), binder.is_personal);
         self.check_needs(&needs)?;
         used.sort_unstable();
         used.dedup();
@@ -522,16 +573,15 @@ impl Session {
         prepared.writes = kind != Kind::Select;
         // A sequence's next value is taken even by a statement that only reads: it runs once.
         prepared.locks |= side_effects && kind == Kind::Select;
-        prepared.command = Command::Plan { fragment: Arc::new(fragment), kind };
+        prepared.command = Command::Plan { fragment, kind };
         prepared.params = params;
         prepared.columns = columns;
         prepared.used = used;
         prepared.target = target;
         prepared.sizes = sizes.asked.into_inner();
         prepared.param_hints = types.to_vec();
-        let counter = self.own.engine.activity().counter(&self.own.user, text);
-        counter.planned();
-        prepared.counter = Some(counter);
+        (prepared.needs, prepared.is_personal) = (needs, is_personal);
+        self.own.engine.activity().counter(&self.own.user, text).planned();
         Ok(prepared)
     }
 

@@ -452,7 +452,7 @@ impl Session {
                 self.depend(prepared)?;
                 let txn = self.txn.as_ref().ok_or_else(|| Error::internal("a statement has no transaction"))?;
                 running.keeps = prepared.writes || prepared.locks || txn.has_writes();
-                let mut execution = Execution::new(Arc::clone(fragment));
+                let mut execution = Execution::new(fragment);
                 if let (Some(space), Some(counter), false) = (prepared.adds_to, &prepared.counter, running.implicit) {
                     match counter.is_read_back() {
                         true => execution.add_alone(),
@@ -501,11 +501,13 @@ impl Session {
             if is_nothing || self.block.depends.iter().any(|&(other, locked)| other == id && (locked || !locks)) {
                 continue;
             }
-            // Before the lock, which is had only if what was read of the table is as it was.
-            txn.get(&space, &table_key(id), ColumnSet::ALL)?;
+            // Before the lock, which is had only if what was read of the table is as it was. What that is the plan says, which is of
+            // the catalogue that the transaction sees.
+            let key = table_key(id);
+            txn.depend(&space, &key, ColumnSet::ALL)?;
             if locks {
                 // Changes of the table wait until this transaction has ended.
-                txn.lock(&space, &table_key(id), LockMode::Add, IfLocked::Wait)?;
+                txn.lock(&space, &key, LockMode::Add, IfLocked::Wait)?;
             }
             self.block.depends.push((id, locks));
         }
@@ -519,6 +521,9 @@ impl Session {
         budget_rows: &mut i64,
     ) -> Result<Option<Progress>> {
         let Stage::Running { execution, .. } = &mut running.stage else { return Ok(None) };
+        let Command::Plan { fragment, .. } = &running.prepared.command else {
+            return Err(Error::internal("a statement at work has no plan"));
+        };
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
         let memory_bytes_max = self.own.settings.hot().work_bytes;
         let mut cx = Context {
@@ -529,7 +534,7 @@ impl Session {
             memory_bytes_max,
             budget_rows: *budget_rows,
         };
-        let step = execution.step(txn, &mut cx, &mut running.batch)?;
+        let step = execution.step(fragment, txn, &mut cx, &mut running.batch)?;
         *budget_rows = cx.budget_rows;
         match step {
             Step::Rows => {
@@ -557,7 +562,7 @@ impl Session {
                 }
                 let next = Stage::Committing { what: Ends::Statement, tag };
                 if let Stage::Running { execution, .. } = std::mem::replace(&mut running.stage, next) {
-                    execution.retire();
+                    execution.retire(fragment);
                 }
                 Ok(None)
             }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use colibri_storage::TxnId;
 use colibri_txn::{
@@ -172,6 +173,8 @@ pub struct Session {
     pub deadlocks: u64,
     /// The newest state of which this session was told.
     told: TxnId,
+    /// Tells the order of commits of several stores, each of which numbers its own, where one comes after the other.
+    pub order: Option<Arc<AtomicU64>>,
 }
 
 impl Session {
@@ -194,6 +197,7 @@ impl Session {
             conflicts: 0,
             deadlocks: 0,
             told: TxnId(0),
+            order: None,
         }
     }
 
@@ -260,7 +264,8 @@ impl Session {
         }
         let Some(statement) = self.program.get(self.statement) else {
             let ticket = self.txn.take().unwrap().commit()?;
-            let place = ticket.committed().map(|committed| (committed.txn, committed.sequence));
+            let order = |sequence| self.order.as_ref().map_or(sequence, |order| order.fetch_add(1, Ordering::Relaxed));
+            let place = ticket.committed().map(|committed| (committed.txn, order(committed.sequence)));
             let place = place.unwrap_or((ticket.seen(), u64::MAX));
             if self.rng.random() {
                 self.told = ticket.wait().unwrap();

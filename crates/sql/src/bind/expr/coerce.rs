@@ -28,6 +28,14 @@ pub(in crate::bind) fn known(ty: Type) -> Type {
     if ty == Type::Unknown { Type::Text } else { ty }
 }
 
+/// Whether what a text means as a value of a type may depend on settings, roles or the search path. Types of which nobody has made
+/// sure count as such.
+fn depends_on_session(ty: Type) -> bool {
+    let is_number = matches!(ty, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Numeric);
+    let is_time = matches!(ty, Type::Date | Type::Time | Type::Timestamp | Type::Interval);
+    !(is_number || is_time || ty.is_text() || matches!(ty, Type::Bool | Type::Bytea | Type::Uuid))
+}
+
 impl Binder<'_> {
     /// The type that all can be cast to, text if none has a type.
     pub(in crate::bind) fn common_type(&mut self, construct: &str, types: &[Type], span: Span) -> Result<Type> {
@@ -103,6 +111,7 @@ impl Binder<'_> {
                     let input = Box::new(Expr::Const(Datum::Text(text)));
                     return Ok(Expr::Cast { input, from: Type::Text, to, context: CastContext::Explicit });
                 }
+                self.is_personal |= depends_on_session(to.ty);
                 let modifier = if context == CastContext::Assignment { Modifier::NONE } else { to.modifier };
                 let value = if context == CastContext::Explicit && to.modifier != Modifier::NONE && to.ty.is_text() {
                     // An explicit cast cuts, input would refuse.

@@ -99,13 +99,13 @@ impl Db {
             _ => 0,
         };
         let column = OutputColumn { name: "x".into(), ty: Type::Int8.into(), origin: None };
-        let fragment = Arc::new(Fragment::new(root, 4, vec![column; width]));
+        let fragment = Fragment::new(root, 4, vec![column; width]);
         let savepoint = self.txn.begin_statement().unwrap();
-        let mut execution = Execution::new(fragment);
+        let mut execution = Execution::new(&fragment);
         let mut rows = Vec::new();
         loop {
             let mut batch = Batch::new();
-            match self.with(|txn, cx| execution.step(txn, cx, &mut batch)) {
+            match self.with(|txn, cx| execution.step(&fragment, txn, cx, &mut batch)) {
                 Ok(Step::Rows) => rows.extend(batch.iter().map(<[Datum]>::to_vec)),
                 Ok(Step::Yield) => {}
                 Ok(Step::Done) => return Ok((execution.affected().unwrap_or(0), rows)),
