@@ -29,7 +29,7 @@ struct Outcome {
 fn run_on(stores: usize, seed: u64, how: Begin) -> Outcome {
     let store = open();
     let others: Vec<_> = (1..stores).map(|_| LocalStore::new(store.database().clone())).collect();
-    let store_of = |index: usize| if index % stores == 0 { &*store } else { &others[index % stores - 1] };
+    let store_of = |index: usize| if index.is_multiple_of(stores) { &*store } else { &others[index % stores - 1] };
     let mut rng = StdRng::seed_from_u64(seed);
     let mix = Mix {
         keys: *[2, 6, 40].choose(&mut rng).unwrap(),
