@@ -86,6 +86,7 @@ impl FileDisk {
             };
             match mapped {
                 Ok(base) => break base,
+                // Under valgrind it is INVAL.
                 Err(Errno::NOMEM | Errno::INVAL) if reserved / 2 >= length.max(1 << 30) => reserved /= 2,
                 Err(e) => return Err(Error::io("cannot map", path, e)),
             }

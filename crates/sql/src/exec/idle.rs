@@ -35,20 +35,25 @@ fn place(id: FragmentId) -> usize {
 
 /// The tree of a plan's last run on this thread, if it is still there.
 pub(super) fn take(id: FragmentId) -> Option<Box<Tree>> {
-    TREES.with_borrow_mut(|trees| {
+    let take = |trees: &RefCell<Vec<Option<Kept>>>| {
+        let mut trees = trees.borrow_mut();
         let kept = trees.get_mut(place(id))?;
         kept.take_if(|(whose, _)| *whose == id).map(|(_, tree)| tree)
-    })
+    };
+    // A thread that ends has none any more.
+    TREES.try_with(take).ok().flatten()
 }
 
 /// Keeps a tree for the next run, in place of one that may be there.
 pub(super) fn put(id: FragmentId, tree: Box<Tree>) {
-    let before = TREES.with_borrow_mut(|trees| {
+    let before = TREES.try_with(|trees| {
+        let mut trees = trees.borrow_mut();
         if trees.is_empty() {
             trees.resize_with(TREES_MAX, || None);
         }
         trees[place(id)].replace((id, tree))
     });
+    // Not while it is borrowed: nobody knows what letting go of values leads to.
     drop(before);
 }
 
