@@ -14,9 +14,9 @@
 //! Invariants:
 //! - Whatever a published transaction after `from` and up to `to` wrote is noted in the groups, before `to` says so.
 //! - A group's number never falls, so one that is not above `seen` says that no transaction after `seen` wrote there.
-//! - Only the leader of the queue changes anything, with the writer's lock of the storage held from [`RecentWrites::begin`]
-//!   on. What others commit (another process, another store, whoever uses the database itself) is found as a gap in the
-//!   numbers: then `from` moves up to it.
+//! - Only the leader of the queue changes anything. It has the writer's lock of the storage from [`RecentWrites::begin`] until the
+//!   transaction is published; what others commit (another process, another store, whoever uses the database itself) is found
+//!   by the next one as a gap in the numbers: then `from` moves up to it.
 //!
 //! What is said to be unchanged is unchanged; of what is not, nothing is known: rows that share a group, or states out of reach,
 //! have to be looked at. Ranges are none of this file's business.
@@ -37,6 +37,13 @@ const GROUPS: usize = if cfg!(feature = "shuttle") { 4 } else { 1 << 15 };
 #[derive(Default)]
 pub(crate) struct RecentWrites {
     groups: OnceLock<Box<[AtomicU64]>>,
+    reach: Reach,
+}
+
+/// In a line of its own: each commit writes it.
+#[derive(Default)]
+#[repr(align(64))]
+struct Reach {
     from: AtomicU64,
     to: AtomicU64,
 }
@@ -46,10 +53,10 @@ impl RecentWrites {
     pub(crate) fn begin(&self, txn: TxnId) {
         self.groups.get_or_init(|| (0..GROUPS).map(|_| AtomicU64::new(0)).collect());
         let before = txn.0 - 1;
-        if self.to.load(Ordering::Relaxed) != before {
+        if self.reach.to.load(Ordering::Relaxed) != before {
             // In this order: who reads the new `to` must not take what came before for noted.
-            self.from.store(before, Ordering::Relaxed);
-            self.to.store(before, Ordering::Release);
+            self.reach.from.store(before, Ordering::Relaxed);
+            self.reach.to.store(before, Ordering::Release);
         }
     }
 
@@ -63,21 +70,21 @@ impl RecentWrites {
 
     /// The transaction is about to do more than write to rows: nothing is known of states before it any more.
     pub(crate) fn forget(&self, txn: TxnId) {
-        self.from.store(txn.0, Ordering::Relaxed);
+        self.reach.from.store(txn.0, Ordering::Relaxed);
     }
 
     /// The transaction is published.
     pub(crate) fn published(&self, txn: TxnId) {
-        self.to.store(txn.0, Ordering::Release);
+        self.reach.to.store(txn.0, Ordering::Release);
     }
 
     /// Whether a row is known to be the same in two states. What the leader is about to publish counts as well.
     pub(crate) fn is_unchanged(&self, name: LockName, seen: TxnId, now: TxnId) -> bool {
         // Pairs with the stores of `begin` and `published`: what is noted up to here is seen below.
-        let to = self.to.load(Ordering::Acquire);
+        let to = self.reach.to.load(Ordering::Acquire);
         now.0 <= to
             && self.group(name).is_some_and(|group| group.load(Ordering::Relaxed) <= seen.0)
-            && self.from.load(Ordering::Relaxed) <= seen.0
+            && self.reach.from.load(Ordering::Relaxed) <= seen.0
     }
 
     fn group(&self, name: LockName) -> Option<&AtomicU64> {

@@ -61,13 +61,13 @@ impl Space {
         Self { id, layout: None, locks_are_of_keys: false }
     }
 
-    /// A space whose values are not made up of columns, and in which locks are named by whole keys.
+    /// A space whose values are not made up of columns, and in which locks have to be named by whole keys.
     #[must_use]
     pub fn of_keys(id: SpaceId) -> Self {
         Self { id, layout: None, locks_are_of_keys: true }
     }
 
-    /// A space whose values are rows, and in which locks are named by whole keys.
+    /// A space whose values are rows, and in which locks have to be named by whole keys.
     #[must_use]
     pub fn with_layout(id: SpaceId, layout: Arc<dyn RowLayout>) -> Self {
         Self { id, layout: Some(layout), locks_are_of_keys: true }

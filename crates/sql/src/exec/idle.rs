@@ -6,7 +6,8 @@
 //! processor's caches, where those of many sessions would not be.
 //!
 //! Invariants: what is kept is as if new ([`Run::again`]): no row, no key and no value of the run before is seen by the
-//! next; and it is small, whatever the run before has read: a few kilobytes at most.
+//! next; and it is small, whatever the run before has read: a few kilobytes at most. It may keep what the catalogue said of its tables
+//! after the plan is gone, until another takes its place.
 
 use std::cell::RefCell;
 

@@ -555,6 +555,7 @@ impl Session {
                 let mut execution = Execution::new(fragment);
                 let (rows, count) = self.run_to_end(&mut execution, fragment, &params)?;
                 let affected = execution.affected().unwrap_or(count);
+                execution.retire(fragment);
                 Ok((rows, prepared.completed(affected)))
             }
             super::plans::Command::Utility(statement) => self.utility(&statement.clone(), &params),

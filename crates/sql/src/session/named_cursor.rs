@@ -25,8 +25,7 @@ use colibri_txn::Isolation;
 use compact_str::{CompactString, format_compact};
 
 use super::drive::wait_now;
-use super::plans::Recipe;
-use super::plans::{Command, Kind};
+use super::plans::{Command, Kind, Recipe};
 use super::step::Stage;
 use super::{Completion, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState};
 use crate::env::CursorInfo;

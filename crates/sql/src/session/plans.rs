@@ -397,8 +397,7 @@ impl Session {
             return Ok(Arc::clone(prepared));
         }
         self.surround();
-        let known = self.own.engine.recipes().find(text, types, &self.own.search_path, self.own.catalog.version);
-        if let Some(recipe) = known.filter(|_| !self.block.catalog_changed) {
+        if let Some(recipe) = self.shared_recipe(text, types) {
             self.check_needs(&recipe.needs)?;
             return Ok(self.keep(key, recipe));
         }
@@ -430,6 +429,30 @@ impl Session {
         Ok(match is_plan || matches!(recipe.command, Command::Control(_)) {
             true => self.keep(key, recipe),
             false => Arc::new(self.adopt(recipe)),
+        })
+    }
+
+    /// What another session knows of a text, if that is good for this one.
+    fn shared_recipe(&self, text: &str, types: &[Option<Type>]) -> Option<Arc<Recipe>> {
+        if self.block.catalog_changed {
+            return None;
+        }
+        let recipes = self.own.engine.recipes();
+        let recipe = recipes.find(text, types, &self.own.search_path, self.own.catalog.version)?;
+        if self.is_outgrown(&recipe) {
+            recipes.forget(&recipe);
+            return None;
+        }
+        Some(recipe)
+    }
+
+    /// Whether a plan was made for tables of quite other sizes than they have by now.
+    fn is_outgrown(&self, recipe: &Recipe) -> bool {
+        let Some(txn) = &self.txn else { return false };
+        recipe.sizes.iter().any(|(table, before)| {
+            let now = rows_of(txn, table);
+            let (small, large) = (now.min(*before), now.max(*before));
+            large > ROWS_SMALL && large > small.max(1.0) * SIZE_FACTOR
         })
     }
 
@@ -506,21 +529,12 @@ impl Session {
         if current {
             let runs = prepared.runs.fetch_add(1, Ordering::Relaxed);
             let look = prepared.sizes.len() > 1 || runs.is_multiple_of(RUNS_BETWEEN_LOOKS);
-            let (true, Some(txn)) = (look, &self.txn) else { return Ok(None) };
-            let outgrown = prepared.sizes.iter().any(|(table, before)| {
-                let now = rows_of(txn, table);
-                let (small, large) = (now.min(*before), now.max(*before));
-                large > ROWS_SMALL && large > small.max(1.0) * SIZE_FACTOR
-            });
-            if !outgrown {
+            if !look || !self.is_outgrown(prepared) {
                 return Ok(None);
             }
         }
         let (text, hints) = (prepared.text.clone(), prepared.param_hints.clone());
         self.plans.by_text.remove(&(text.clone(), hints.clone()));
-        if current {
-            self.own.engine.recipes().forget(&prepared.recipe);
-        }
         let renewed = self.prepare_in_txn(&text, &hints)?;
         let same_columns = renewed.columns.len() == prepared.columns.len()
             && renewed.columns.iter().zip(&prepared.columns).all(|(new, old)| new.ty == old.ty);

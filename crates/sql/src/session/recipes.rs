@@ -59,8 +59,14 @@ impl Recipes {
 
     /// Has others find a recipe, in place of one for an older version of the catalogue or other sizes of tables.
     pub(super) fn keep(&self, recipe: &Arc<Recipe>) {
+        let key = Key::of(recipe);
         let mut known = self.0.lock();
-        known.by_text.insert(Key::of(recipe), Arc::downgrade(recipe));
+        let is_newer = |kept: Arc<Recipe>| kept.version > recipe.version;
+        if known.by_text.get(&key).and_then(Weak::upgrade).is_some_and(is_newer) {
+            // Whoever made this one looks at an older state.
+            return;
+        }
+        known.by_text.insert(key, Arc::downgrade(recipe));
         if known.by_text.len() >= known.sweep_at.max(SWEEP_MIN) {
             known.by_text.retain(|_, recipe| recipe.strong_count() > 0);
             known.sweep_at = 2 * known.by_text.len();
@@ -144,11 +150,25 @@ mod tests {
     fn what_depends_on_a_session_is_its_own() {
         let world = World::new();
         let (mut one, mut two) = (world.session(), world.session());
-        for text in ["SELECT 't'::regclass", "SELECT '{2020-01-01}'::timestamptz[]", "SELECT '12:00'::timetz"] {
+        for text in [
+            "SELECT 't'::regclass",
+            "SELECT '{2020-01-01}'::timestamptz[]",
+            "SELECT 'epoch'::date",
+            "SELECT '12:00+02'::time",
+        ] {
             let (Ok(a), Ok(b)) = (one.prepare(text, &[]), two.prepare(text, &[])) else { continue };
             assert!(!is_shared(&a, &b), "{text}");
         }
-        for text in ["SELECT '7'::int", "SELECT 'x' || 'y'", "SELECT '2020-01-01'::date", "SELECT '1 day'::interval"] {
+        for text in [
+            "SELECT '7'::int",
+            "SELECT 'x' || 'y'",
+            "SELECT '2020-01-01'::date",
+            "SELECT '2020-01-01 10:00:00.5'::timestamp",
+            "SELECT '1 day'::interval",
+            "SELECT '{1,2}'::int[]",
+            // Read when it is run.
+            "SELECT '10:00 tomorrow'::timestamp",
+        ] {
             assert!(is_shared(&prepare(&mut one, text), &prepare(&mut two, text)), "{text}");
         }
     }
@@ -168,17 +188,33 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_a_table_has_outgrown_is_made_anew_for_all() {
+    fn a_plan_that_a_table_has_outgrown_is_made_anew_for_all_as_often_as_that_happens() {
         let world = World::new();
-        let (mut one, mut two) = (world.session(), world.session());
+        let mut one = world.session();
         let text = "SELECT a FROM t WHERE b = $1";
-        let small = prepare(&mut one, text);
-        one.run("INSERT INTO t SELECT g, g FROM generate_series(1, 5000) AS g").unwrap();
-        for _ in 0..100 {
-            one.execute(&small, vec![Datum::Int(1)]).unwrap();
+        // A client keeps the statement that it has prepared, whatever becomes of its plan.
+        let first = prepare(&mut one, text);
+        let mut before = Arc::clone(&first);
+        for rows in [2_000, 20_000] {
+            one.run(&format!("DELETE FROM t; INSERT INTO t SELECT g, g FROM generate_series(1, {rows}) AS g")).unwrap();
+            for _ in 0..40 {
+                one.execute(&first, vec![Datum::Int(1)]).unwrap();
+            }
+            let (a, b) = (prepare(&mut one, text), prepare(&mut world.session(), text));
+            assert!(is_shared(&a, &b) && !is_shared(&a, &before), "{rows} rows");
+            before = a;
         }
-        let (a, b) = (prepare(&mut one, text), prepare(&mut two, text));
-        assert!(is_shared(&a, &b) && !is_shared(&a, &small));
+    }
+
+    #[test]
+    fn what_an_older_state_of_the_catalogue_leads_to_takes_no_newer_recipes_place() {
+        let world = World::new();
+        let (mut old, mut new) = (world.session(), world.session());
+        old.run("BEGIN; SELECT * FROM t").unwrap();
+        new.run("CREATE TABLE other (a int)").unwrap();
+        let newer = prepare(&mut new, TEXT);
+        assert!(!is_shared(&prepare(&mut old, TEXT), &newer));
+        assert!(is_shared(&prepare(&mut world.session(), TEXT), &newer));
     }
 
     #[test]

@@ -28,12 +28,19 @@ pub(in crate::bind) fn known(ty: Type) -> Type {
     if ty == Type::Unknown { Type::Text } else { ty }
 }
 
-/// Whether what a text means as a value of a type may depend on settings, roles or the search path. Types of which nobody has made
-/// sure count as such.
-fn depends_on_session(ty: Type) -> bool {
-    let is_number = matches!(ty, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Numeric);
-    let is_time = matches!(ty, Type::Date | Type::Time | Type::Timestamp | Type::Interval);
-    !(is_number || is_time || ty.is_text() || matches!(ty, Type::Bool | Type::Bytea | Type::Uuid))
+/// Whether what a text means as a value of a type may depend on when it is read, on settings, roles or the search path. Types of
+/// which nobody has made sure count as such.
+fn depends_on_session(text: &str, ty: Type) -> bool {
+    match ty {
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Float4 | Type::Float8 | Type::Numeric => false,
+        Type::Bool | Type::Bytea | Type::Uuid | Type::Interval => false,
+        // Words (now, epoch) and zones may.
+        Type::Date | Type::Time | Type::Timestamp => {
+            !text.bytes().all(|byte| byte.is_ascii_digit() || b"-/:. ".contains(&byte))
+        }
+        ty if ty.is_text() => false,
+        ty => ty.element().is_none_or(|element| depends_on_session(text, element)),
+    }
 }
 
 impl Binder<'_> {
@@ -103,7 +110,7 @@ impl Binder<'_> {
             (Type::Unknown, Expr::Const(Datum::Text(text))) => {
                 // What these mean depends on when and where the statement runs.
                 let lower = text.trim().to_ascii_lowercase();
-                let relative = ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.starts_with(word));
+                let relative = ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word));
                 if to.ty == Type::TimestampTz {
                     self.at(span, text_io::parse(to.ty, Modifier::NONE, &text, self.env))?;
                 }
@@ -111,7 +118,7 @@ impl Binder<'_> {
                     let input = Box::new(Expr::Const(Datum::Text(text)));
                     return Ok(Expr::Cast { input, from: Type::Text, to, context: CastContext::Explicit });
                 }
-                self.is_personal |= depends_on_session(to.ty);
+                self.is_personal |= depends_on_session(&text, to.ty);
                 let modifier = if context == CastContext::Assignment { Modifier::NONE } else { to.modifier };
                 let value = if context == CastContext::Explicit && to.modifier != Modifier::NONE && to.ty.is_text() {
                     // An explicit cast cuts, input would refuse.
