@@ -231,6 +231,20 @@ impl History {
         }
     }
 
+    /// One process commits and does not wait; the next to write makes that durable, and shows it.
+    fn hand_over(&mut self) {
+        let [first, .., next_to_write] = &self.processes[..] else { return };
+        let mut next = self.states.committed[self.states.newest()].clone();
+        drop(change(first, &mut self.rng, &mut next).expect("a commit"));
+        drop(next_to_write.write().expect("a transaction"));
+        assert!(newest(next_to_write) == next);
+        self.states.committed.push(next);
+        if self.is_sync() {
+            self.acknowledge_all();
+        }
+        self.disk.crash();
+    }
+
     fn drop_snapshots(&mut self) {
         for (snapshot, seen) in self.snapshots.drain(..) {
             assert!(contents(&snapshot) == self.states.committed[seen], "a snapshot has changed");
@@ -327,6 +341,7 @@ impl History {
             23..26 => self.reopen(),
             26..28 => self.fill(),
             28..29 if matches!(self.mode, Durability::Lazy { .. }) => self.outrun(),
+            28..30 => self.hand_over(),
             _ => self.commit().expect("a commit"),
         }
     }
@@ -381,7 +396,7 @@ fn open_in_vain(disk: SimDisk, wreck: &Wreck, options: &Options, rng: &mut StdRn
     match disk.open(options) {
         Ok(db) => db.die(),
         Err(Error::Io { .. } | Error::DiskFull { .. } | Error::Poisoned) => disk.state.lock().counts.in_vain += 1,
-        Err(e) => panic!("{e}"),
+        Err(e) => panic!("{e:?}"),
     }
     disk.recover_from_faults();
     if !flush_fails {
