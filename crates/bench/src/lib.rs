@@ -40,7 +40,7 @@ use std::sync::OnceLock;
 /// What [`name_commit`] was told.
 static COMMIT: OnceLock<&str> = OnceLock::new();
 
-/// Says which commit the running program is built of, for results to name; before the first benchmark, and once: later calls
+/// Says which commit the running program is built of (and how, if that matters), for results to name; before the first benchmark, and once: later calls
 /// change nothing. Whoever has `main` says it, so that this crate is not built again for each commit.
 pub fn name_commit(commit: &'static str) {
     _ = COMMIT.set(commit);

@@ -100,6 +100,7 @@ fn add(to: &mut RunResult, from: &RunResult) -> Result<()> {
             None => drop(to.failures.insert(state.clone(), failure.clone())),
         }
     }
+    to.late_us = to.late_us.max(from.late_us);
     if from.lag_us.p99 > to.lag_us.p99 {
         to.lag_us = from.lag_us;
     }

@@ -81,8 +81,8 @@ enum Bench {
 }
 
 pub(crate) fn run(args: BenchArgs) -> Result<()> {
-    if let Some(commit) = version::COMMIT {
-        colibri_bench::name_commit(commit);
+    if let Some(build) = version::BUILD.as_deref() {
+        colibri_bench::name_commit(build);
     }
     run_one(args.bench)?;
     colibri_bench::output_failure().map_or(Ok(()), |error| Err(Failure::Output(error)))

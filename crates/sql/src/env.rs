@@ -123,7 +123,7 @@ impl Default for Env {
 
 /// The wall clock, in microseconds since 2000-01-01 00:00 UTC.
 #[must_use]
-pub(crate) fn clock_us() -> i64 {
+pub fn clock_us() -> i64 {
     let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     unix.as_micros() as i64 - crate::datetime::UNIX_EPOCH_TO_2000_US
 }

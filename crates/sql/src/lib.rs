@@ -66,7 +66,7 @@ pub mod wire;
 pub use array::{Array, Dimension};
 pub use compact_str::CompactString;
 pub use directory_lock::DirectoryLock;
-pub use env::Env;
+pub use env::{Env, clock_us};
 pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;
 pub use numeric::Numeric;

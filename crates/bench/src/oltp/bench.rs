@@ -82,6 +82,7 @@ impl<'a> Bench<'a> {
             kinds: Vec::new(),
             scheduled_us: Default::default(),
             lag_us: Default::default(),
+            late_us: 0.0,
             timeline: Vec::new(),
             failures: BTreeMap::new(),
             tallies: BTreeMap::new(),

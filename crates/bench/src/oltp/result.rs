@@ -64,6 +64,9 @@ pub(crate) struct RunResult {
     pub(crate) scheduled_us: Latency,
     /// How late the generator was.
     pub(crate) lag_us: Latency,
+    /// So late or later it was for one transaction in a hundred, and for three at least: see [`late_us`].
+    #[serde(default)]
+    pub(crate) late_us: f64,
     pub(crate) timeline: Vec<Point>,
     pub(crate) failures: BTreeMap<String, FailureResult>,
     pub(crate) tallies: BTreeMap<String, u64>,
@@ -276,6 +279,13 @@ impl Settings {
     }
 }
 
+/// A lag that one transaction in a hundred had, and three at least: what happened once or twice in a short run says nothing of the
+/// generator.
+fn late_us(lag_ns: &Histogram<u64>) -> f64 {
+    let third = 1.0 - 2.0 / lag_ns.len().max(2) as f64;
+    if third <= 0.0 { 0.0 } else { lag_ns.value_at_quantile(third.min(0.99)) as f64 / 1e3 }
+}
+
 impl RunResult {
     /// Whether there was a run: results of `load` and `check` alone have nothing of one.
     pub(crate) fn has_run(&self) -> bool {
@@ -298,6 +308,7 @@ impl RunResult {
         self.kinds = named.map(|(kind, record)| kind_result(kind.name, record, measured.seconds)).collect();
         self.scheduled_us = Latency::of(&measured.scheduled());
         self.lag_us = Latency::of(&measured.lag);
+        self.late_us = late_us(&measured.lag);
         let length = measured.interval_seconds;
         self.timeline = measured
             .intervals
@@ -333,7 +344,7 @@ impl RunResult {
     /// Decides whether the result may be believed. Everything else has to be in it.
     pub(crate) fn judge(&mut self) {
         let mut reasons = Vec::new();
-        let (lag, p99) = (self.lag_us.p99, self.scheduled_us.p99);
+        let (lag, p99) = (self.late_us, self.scheduled_us.p99);
         if lag > 5_000.0 && lag > p99 / 5.0 {
             reasons.push(format!("the generator was late: p99 of its lag is {:.1} ms", lag / 1e3));
         }
@@ -471,6 +482,7 @@ pub(crate) mod tests {
             kinds: vec![kind_result("NewOrder", &record, 10.0), kind_result("Payment", &quick, 10.0)],
             scheduled_us: Latency::of(&all),
             lag_us: Latency::default(),
+            late_us: 0.0,
             timeline: (0..10).map(point).collect(),
             failures: BTreeMap::new(),
             tallies: BTreeMap::from([("order lines".to_owned(), 100_000)]),
@@ -493,6 +505,22 @@ pub(crate) mod tests {
         }
     }
 
+    /// Bug: with some twenty transactions the 99th percentile of the lag is its maximum. Consequence: a single late wake-up of a busy
+    /// machine made the result of one warehouse with think times invalid. Fix: it takes three, however few there are.
+    #[test]
+    fn a_generator_is_late_if_it_is_so_for_some_and_one_in_a_hundred() {
+        let late_ms = |late: u64, of: u64| {
+            let mut lag = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+            (0..of).for_each(|number| lag.record(if number < late { 8_000_000 } else { 50_000 }).unwrap());
+            (late_us(&lag) / 1e3).round()
+        };
+        assert_eq!(
+            [late_ms(2, 23), late_ms(3, 23), late_ms(2, 2), late_ms(3, 3), late_ms(0, 0)],
+            [0.0, 8.0, 0.0, 8.0, 0.0]
+        );
+        assert_eq!([late_ms(2, 299), late_ms(3, 299), late_ms(9, 1_000), late_ms(11, 1_000)], [0.0, 8.0, 0.0, 8.0]);
+    }
+
     #[test]
     fn a_result_is_judged_by_everything_that_can_make_it_worthless() {
         let judged = |change: &dyn Fn(&mut RunResult)| {
@@ -504,7 +532,7 @@ pub(crate) mod tests {
         assert_eq!(judged(&|_| {}), (true, String::new()));
         type Case<'a> = (&'a str, &'a dyn Fn(&mut RunResult));
         let cases: [Case<'_>; 10] = [
-            ("generator was late", &|result| result.lag_us.p99 = 8_000.0),
+            ("generator was late", &|result| result.late_us = 8_000.0),
             ("generator was the limit", &|result| {
                 result.control.as_mut().unwrap().throughput_per_s = 3_000.0;
             }),

@@ -285,8 +285,7 @@ impl Client {
     /// Runs what is bound, and gives so many rows of it.
     pub(super) async fn execute(&mut self, name: &str, rows_max: usize) -> Result<(), Failure> {
         let mut portal = self.portals.take(name)?;
-        let statement = portal.statement.clone();
-        let query = match &statement {
+        let query = match &portal.statement {
             Statement::Sql(prepared) => Query::Prepared(Arc::clone(prepared)),
             Statement::Copy(text) => Query::Text(shown(text).to_owned()),
         };
@@ -295,7 +294,7 @@ impl Client {
             Err(Failure::Error(error)) => self.repeat(error, false).await,
             executed => executed,
         };
-        self.ends(began, statement.text());
+        self.ends(began, portal.statement.text());
         executed?;
         if self.session().state() == TransactionState::Idle {
             self.unit = None;
@@ -313,8 +312,12 @@ impl Client {
         rows_max: usize,
         began: Instant,
     ) -> Result<(), Failure> {
-        let mut work = match (std::mem::replace(&mut portal.stage, Stage::Over), &portal.statement) {
-            (Stage::Suspended(work), _) => work,
+        let Portal { statement, formats, bytes, stage } = portal;
+        let (mut work, prepared) = match (std::mem::replace(stage, Stage::Over), &*statement) {
+            (Stage::Suspended(work), Statement::Sql(prepared)) => (work, prepared),
+            (Stage::Suspended(_), Statement::Copy(_)) => {
+                return Err(Error::internal("a COPY was suspended").into());
+            }
             (Stage::Bound(_), Statement::Copy(text)) => {
                 self.cannot_repeat();
                 let tag = self.copy(text.to_string(), began).await?;
@@ -329,27 +332,26 @@ impl Client {
                     self.unit = Some(self.unit());
                     self.session().begin_implicit_block();
                 }
-                self.note_run(prepared, portal.bytes, &portal.formats);
-                let running = self.session().start(prepared, params)?;
+                self.note_run(prepared, *bytes, formats);
+                let began_us = self.us_of(began);
+                let running = self.session().start_at(prepared, params, began_us)?;
                 self.heed_cancel();
                 let turn = self.turn(began);
                 let rows = self.session().spare_rows();
-                self.portals.suspended(Suspended { running: Some(running), rows, next: 0, tag: None, turn })
+                let work = Suspended { running: Some(running), rows, next: 0, tag: None, turn };
+                (self.portals.suspended(work), prepared)
             }
             (Stage::Over, _) => {
                 let message = format!("portal \"{name}\" cannot be run");
                 return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message).into());
             }
         };
-        let Statement::Sql(prepared) = portal.statement.clone() else {
-            return Err(Error::internal("a COPY was suspended").into());
-        };
-        let given = self.give(&mut work, &prepared, &portal.formats, rows_max).await;
+        let given = self.give(&mut work, prepared, formats, rows_max).await;
         if !matches!(given, Ok(false)) {
             self.note_params(work.running.as_mut());
         }
         if given? {
-            self.complete(&prepared, work.tag.as_deref());
+            self.complete(prepared, work.tag.as_deref());
             let rows = self.portals.done(work);
             self.session().keep_rows(rows);
             self.note_done();
@@ -357,7 +359,7 @@ impl Client {
             // What has been given so far has to go on as it began.
             self.cannot_repeat();
             backend::portal_suspended(&mut self.link.out);
-            portal.stage = Stage::Suspended(work);
+            *stage = Stage::Suspended(work);
         }
         Ok(())
     }

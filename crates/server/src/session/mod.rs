@@ -113,6 +113,7 @@ pub(crate) struct Client {
     /// What came by the extended protocol since the last Sync and may be run again.
     unit: Option<Unit>,
     scratch: String,
+    times: Times,
     limits: Limits,
     reported: Reported,
     /// The pool that the task is in.
@@ -133,6 +134,16 @@ const REPORTED: [(&str, &str); 9] = [
     ("standard_conforming_strings", "standard_conforming_strings"),
     ("TimeZone", "timezone"),
 ];
+
+/// What is known of the time without another look at a clock: a client sends dozens of statements at once.
+#[derive(Default)]
+struct Times {
+    /// An instant since the client was last waited for, and the wall's clock at that, in microseconds since 2000-01-01
+    /// 00:00 UTC.
+    came: Option<(Instant, i64)>,
+    /// When the last statement ended, if nothing was done since but to bind the next.
+    ended: Option<Instant>,
+}
 
 /// What the client was told last.
 #[derive(Default)]
@@ -157,6 +168,7 @@ impl Client {
             sent: 0,
             unit: None,
             scratch: String::new(),
+            times: Times::default(),
             limits: Limits::default(),
             reported: Reported::default(),
             pool: Pool::User,
@@ -245,6 +257,9 @@ impl Client {
         if self.is_skipping && !matches!(kind, b'S' | b'X') {
             self.link.inbox.take(HEADER_BYTES + body_bytes);
             return Ok(());
+        }
+        if !matches!(kind, b'B' | b'E') {
+            self.times.ended = None;
         }
         // The message lies in the buffer, which nothing is added to until it is understood.
         let mut inbox = std::mem::take(&mut self.link.inbox);
@@ -447,6 +462,7 @@ impl Client {
         if limit.is_some() {
             timer = sleeping.as_mut().as_pin_mut();
         }
+        self.times = Times::default();
         let (link, member) = (&mut self.link, &self.membership.member);
         poll_fn(|cx| {
             let stopping = member.stopping();
@@ -481,14 +497,22 @@ impl Client {
 
     /// A statement begins: others can see it, and it can be cancelled.
     fn begins(&mut self, query: Query) -> Instant {
-        let now = Instant::now();
-        self.member().begins(query, self.shared.clock.us_of(now));
-        now
+        let began = self.times.ended.take().unwrap_or_else(Instant::now);
+        self.member().begins(query, self.shared.clock.us_of(began));
+        began
+    }
+
+    /// When a statement began by the wall's clock, in microseconds since 2000-01-01 00:00 UTC.
+    fn us_of(&mut self, began: Instant) -> i64 {
+        let (at, us) = *self.times.came.get_or_insert_with(|| (began, colibri_sql::clock_us()));
+        us + began.saturating_duration_since(at).as_micros() as i64
     }
 
     /// A statement has ended, one way or the other.
     fn ends(&mut self, began: Instant, text: &str) {
-        let took = began.elapsed();
+        let now = Instant::now();
+        self.times.ended = Some(now);
+        let took = now.saturating_duration_since(began);
         self.shared.counts.statement(took);
         if self.shared.options.slow_statement.is_some_and(|limit| took >= limit) {
             self.shared.slow(&self.membership.member, took, text);

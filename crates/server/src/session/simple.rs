@@ -121,7 +121,8 @@ impl Client {
         is_last: bool,
     ) -> Result<(), Failure> {
         let formats = Formats::All(if prepared.is_binary() { Format::Binary } else { Format::Text });
-        let mut running = Some(self.session().start(prepared, values)?);
+        let began_us = self.us_of(began);
+        let mut running = Some(self.session().start_at(prepared, values, began_us)?);
         self.heed_cancel();
         if let Some(columns) = prepared.columns() {
             backend::row_description(&mut self.link.out, columns, &formats);

@@ -154,6 +154,14 @@ impl Session {
     /// # Errors
     /// If a failed block has to be ended first, or the parameters do not fit.
     pub fn start(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>) -> Result<Running> {
+        self.start_at(prepared, params, env::clock_us())
+    }
+
+    /// As [`Session::start`], for a statement that came at a time: [`crate::clock_us`].
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub fn start_at(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>, came_us: i64) -> Result<Running> {
         self.cancel.store(false, Ordering::Relaxed);
         if let Some(cluster) = &self.own.cluster
             && cluster.version() != self.own.cluster_version
@@ -174,7 +182,7 @@ impl Session {
             );
             return Err(Error::new(SqlState("08P01"), message));
         }
-        self.env.statement_us = env::clock_us();
+        self.env.statement_us = came_us;
         Ok(self.at_start(prepared, params))
     }
 
