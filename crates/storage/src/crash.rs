@@ -4,7 +4,8 @@
 //! page, a meta page without its data, and either in parts. Crashes happen where it hurts: before, during and after flushes.
 //!
 //! A history is what one or two processes do: commits that wait until they are durable and commits that do not,
-//! snapshots, steady points, deaths of a process, a full disk, closing and opening again.
+//! snapshots, steady points, one that goes on where the other did not wait, deaths of a process, a full disk, closing and
+//! opening again.
 //!
 //! Not here: loss of what was flushed, which only a backup helps against; and read errors under the map, which are a
 //! signal and end the process.

@@ -346,7 +346,7 @@ impl RunResult {
         let mut reasons = Vec::new();
         let (lag, p99) = (self.late_us, self.scheduled_us.p99);
         if lag > 5_000.0 && lag > p99 / 5.0 {
-            reasons.push(format!("the generator was late: p99 of its lag is {:.1} ms", lag / 1e3));
+            reasons.push(format!("the generator was late: by {:.1} ms or more for one in a hundred", lag / 1e3));
         }
         if let Some(control) = &self.control
             && self.target != "null"

@@ -379,6 +379,7 @@ impl Client {
     /// Sends what is to be sent, once it may be told.
     async fn flush(&mut self) -> Result<(), End> {
         self.is_flush_due = false;
+        self.times.ended = None;
         self.settle().await?;
         self.sent += u64::from(!self.link.out.is_empty());
         let (link, member) = (&mut self.link, &self.membership.member);
@@ -504,8 +505,12 @@ impl Client {
 
     /// When a statement began by the wall's clock, in microseconds since 2000-01-01 00:00 UTC.
     fn us_of(&mut self, began: Instant) -> i64 {
-        let (at, us) = *self.times.came.get_or_insert_with(|| (began, colibri_sql::clock_us()));
-        us + began.saturating_duration_since(at).as_micros() as i64
+        // Both clocks now: there may have been a pause since it began.
+        let (at, us) = *self.times.came.get_or_insert_with(|| (Instant::now(), colibri_sql::clock_us()));
+        match began.checked_duration_since(at) {
+            Some(after) => us + after.as_micros() as i64,
+            None => us - at.saturating_duration_since(began).as_micros() as i64,
+        }
     }
 
     /// A statement has ended, one way or the other.
