@@ -1,6 +1,8 @@
 //! Simple and extended queries, portals, COPY.
 
-use super::support::{Message, Server, Wire, row};
+use std::time::Duration;
+
+use super::support::{Answer, Message, Server, Wire, row};
 
 fn server() -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
@@ -365,4 +367,33 @@ fn what_a_server_has_not_is_refused_and_the_session_goes_on() {
     assert_eq!(other.parameters["TimeZone"], "Europe/Berlin");
     assert_eq!(wire.value("SELECT 1"), "1");
     assert_eq!(row(b"\0\x01\0\0\0\x01x"), [Some("x".to_owned())]);
+}
+
+/// Bug: one clock was read when a statement began and the other when the first answer to it could be known. Consequence: a pause
+/// between the two was added to `now()` of all that came with it. Fix: both are read together.
+#[test]
+fn a_statement_began_when_it_was_its_turn_however_its_messages_come() {
+    let (_dir, server) = server();
+    let (mut wire, mut keeper) = (server.connect(), server.connect());
+    keeper.run("CREATE TABLE gate (id int PRIMARY KEY); INSERT INTO gate VALUES (1)");
+    let pause = || std::thread::sleep(Duration::from_millis(1_200));
+    let soon = "SELECT clock_timestamp() - now() BETWEEN '0' AND '600 ms', clock_timestamp() - statement_timestamp() BETWEEN '0' AND '600 ms'";
+    wire.parse("soon", soon).sync().flush().answer().unwrap();
+    let is_soon = |answer: Answer| assert_eq!(answer.rows, [[Some("t".to_owned()), Some("t".to_owned())]]);
+
+    // What follows an Execute says whether it is a transaction by itself.
+    wire.parse("", "SELECT 1").bind("", "", &[]).execute("", 0).flush();
+    pause();
+    wire.sync().bind("", "soon", &[]).execute("", 0).sync().flush();
+    wire.answer().unwrap();
+    is_soon(wire.answer().unwrap());
+
+    // Behind one that takes its time.
+    keeper.run("BEGIN; SELECT id FROM gate FOR UPDATE");
+    wire.parse("", "SELECT id FROM gate FOR UPDATE").bind("", "", &[]).execute("", 0).sync();
+    wire.bind("", "soon", &[]).execute("", 0).sync().flush();
+    pause();
+    keeper.run("COMMIT");
+    wire.answer().unwrap();
+    is_soon(wire.answer().unwrap());
 }
