@@ -97,6 +97,11 @@ impl Scale {
         Self { warehouses: warehouses.into(), items: 1_000, customers: 30 }
     }
 
+    /// Of a size that the specification fixes.
+    fn is_full(self) -> bool {
+        self == Self::new(self.warehouses as u32)
+    }
+
     /// Orders that are delivered when the data are loaded, in a district.
     fn delivered(self) -> i64 {
         self.customers * 7 / 10
@@ -220,7 +225,7 @@ impl Workload for Tpcc {
 
     fn about(&self) -> String {
         let warehouses = self.scale.warehouses;
-        if self.scale != Scale::new(warehouses as u32) {
+        if !self.scale.is_full() {
             return format!("TPC-C in miniature, scale {warehouses}: its figures are not those of TPC-C");
         }
         let plural = if warehouses == 1 { "" } else { "s" };

@@ -35,8 +35,12 @@ pub(super) fn audit(tpcc: &Tpcc, totals: &Totals) -> Vec<Finding> {
         findings.push(Finding::share("remote payments", tally[REMOTE_PAYMENTS], payments, 0.15, 0.14, 0.16));
     }
     findings.push(Finding::share("payments by name", tally[PAYMENTS_BY_NAME], payments, 0.60, 0.57, 0.63));
-    let districts = tally[DELIVERED] + tally[SKIPPED];
-    findings.push(Finding::share("districts without an order to deliver", tally[SKIPPED], districts, 0.0, 0.0, 0.01));
+    if tpcc.scale.is_full() {
+        // In miniature nine orders of a district wait, not nine hundred, and chance delivers those.
+        let districts = tally[DELIVERED] + tally[SKIPPED];
+        let found = Finding::share("districts without an order to deliver", tally[SKIPPED], districts, 0.0, 0.0, 0.01);
+        findings.push(found);
+    }
     if totals.has_think_times {
         for (kind, &p90) in KINDS.iter().zip(&totals.p90) {
             let Some(most) = kind.p90_max else { continue };
