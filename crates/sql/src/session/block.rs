@@ -10,7 +10,6 @@ use super::activity::Counter;
 use super::{Session, Settings, TransactionState};
 use crate::catalog::Catalog;
 use crate::cluster::RoleId;
-use crate::env;
 use crate::error::{Error, Result, SqlState};
 
 /// What belongs to a transaction block.
@@ -59,10 +58,11 @@ impl Session {
         self.own.settings.hot().isolation
     }
 
-    /// Makes sure that there is a transaction, and that the catalogue is the one it sees.
-    pub(super) fn ensure_txn(&mut self, begin: Begin) -> Result<()> {
+    /// Makes sure that there is a transaction, which begins now if there is none (in microseconds since 2000-01-01 00:00 UTC),
+    /// and that the catalogue is the one it sees.
+    pub(super) fn ensure_txn(&mut self, begin: Begin, now_us: i64) -> Result<()> {
         if self.txn.is_none() {
-            self.begin_txn(begin, env::clock_us())?;
+            self.begin_txn(begin, now_us)?;
         }
         self.see_catalog()
     }

@@ -268,10 +268,7 @@ impl Session {
         let begin =
             colibri_txn::Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: false };
         self.block.used = true;
-        if self.txn.is_none() {
-            self.begin_txn(begin, self.env.statement_us)?;
-        }
-        self.see_catalog()
+        self.ensure_txn(begin, self.env.statement_us)
     }
 
     /// What a COMMIT ends, if there is something to commit.

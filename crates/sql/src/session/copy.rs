@@ -19,6 +19,7 @@ use crate::bind::{Binder, fold, name_parts};
 use crate::catalog::{self, Table, catalog_space, table_key};
 use crate::cluster::Privileges;
 use crate::copy::{CopyColumn, CopyFormat, CopyIn, CopyOptions, CopyOut, Header};
+use crate::env;
 use crate::error::{Error, Pause, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::TableRules;
@@ -150,7 +151,7 @@ impl Session {
             return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
         }
         self.block.used = true;
-        self.ensure_txn(begin)?;
+        self.ensure_txn(begin, env::clock_us())?;
         let bound = self.with_binder("", |binder| bind_copy_from(binder, table_name, columns))?;
         let (table, rules, places, defaults, used) = bound;
         let options = wanted.options(&|name| {

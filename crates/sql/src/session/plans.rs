@@ -20,6 +20,7 @@ use crate::admin;
 use crate::bind::{Binder, Need};
 use crate::catalog::{Index, Table};
 use crate::cluster::Authority;
+use crate::env;
 use crate::error::{Error, Result, SqlState};
 use crate::lift::Lifted;
 use crate::plan::{AssignedValue, Fragment, Node};
@@ -346,7 +347,7 @@ impl Session {
             return None;
         }
         let had_txn = self.txn.is_some();
-        let begun = if had_txn { self.see_catalog() } else { self.ensure_txn(READ_ONLY) };
+        let begun = if had_txn { self.see_catalog() } else { self.ensure_txn(READ_ONLY, env::clock_us()) };
         let prepared = begun.and_then(|()| self.prepare_shape(text, &shape, &types, known));
         if !had_txn {
             self.txn = None;

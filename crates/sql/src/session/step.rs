@@ -135,7 +135,7 @@ impl Session {
         }
         let had_txn = self.txn.is_some();
         if !had_txn {
-            self.ensure_txn(Begin { read_only: true, ..Begin::default() })?;
+            self.ensure_txn(Begin { read_only: true, ..Begin::default() }, env::clock_us())?;
         } else {
             self.see_catalog()?;
         }
