@@ -238,6 +238,9 @@ impl CommonArgs {
         if self.duration < Duration::from_millis(10) || self.duration > TIME_MAX {
             return Err(Error::usage("--duration is 10ms to 168h"));
         }
+        if self.p99 == Some(Duration::ZERO) {
+            return Err(Error::usage("--p99 is above 0: nothing takes no time"));
+        }
         if self.warmup > TIME_MAX {
             return Err(Error::usage("--warmup is at most 168h"));
         }
@@ -348,6 +351,7 @@ mod tests {
             "--arrivals even",
             "--arrivals even --find-max --p99 1s",
             "--find-max --p99 1s --rounds 1",
+            "--find-max --p99 0ms",
             "--warmup 169h",
             "--target postgres://localhost/x --dir data",
             "--target postgres://localhost/x --durability sync",
