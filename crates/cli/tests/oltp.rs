@@ -266,15 +266,21 @@ fn the_most_warehouses_are_searched_for() {
     assert_eq!((&result["settings"]["clients"], &result["settings"]["pacing"]), (&60.into(), &"terminals".into()));
 }
 
+/// Bug: beside the throughput of a search, which is the median of the runs held out, stood what the last of them took and cost.
+/// Consequence: tpmC, CPU and p99 were those of another run than the figure. Fix: they are of the run that is the median.
 #[test]
 fn the_highest_load_is_searched_for() {
     let dir = tempfile::tempdir().unwrap();
     // Whether the limit holds on a busy machine is not for a test to say.
     let output = bench(
         dir.path(),
-        "stock --target null --find-max --p99 1s --rounds 2 --duration 50ms --warmup 0s --no-control --json f.json",
+        "stock --target null --find-max --p99 10s --rounds 9 --duration 50ms --warmup 0s --no-control --json f.json",
     );
-    let found = &results(&dir.path().join("f.json"))[0]["find_max"];
+    let result = &results(&dir.path().join("f.json"))[0];
+    let found = &result["find_max"];
+    if !found["found"].is_null() {
+        assert_eq!(result["throughput_per_s"], found["throughput_per_s"], "{found}");
+    }
     assert!(found["probes"].as_array().unwrap().len() > 2, "{}", String::from_utf8_lossy(&output.stderr));
 }
 

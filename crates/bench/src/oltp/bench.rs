@@ -196,11 +196,12 @@ impl<'a> Bench<'a> {
         driver::run(self.workload, &self.target, &self.statements, plan, watch).map_err(|e| self.target_failed(e))
     }
 
-    /// Searches for the highest load; the run of the result is the last that was held out.
+    /// Searches for the highest load; the run of the result is the one held out whose throughput is that of the figure, the median, or
+    /// next to it: so what it cost and how long it took belong to the figure.
     fn find_max(&mut self) -> Result<(Measured, RunWatch)> {
         let knob = self.args.find;
         let limit_us = self.args.p99.map_or(f64::INFINITY, |limit| limit.as_secs_f64() * 1e6);
-        let (mut probes, mut last, mut limited) = (Vec::new(), None, None);
+        let (mut probes, mut runs, mut limited) = (Vec::<Probe>::new(), Vec::new(), None);
         let loaded = self.workload.warehouses().unwrap_or(1);
         let range = find_max::Range::of(knob, loaded);
         let found = find_max::find_max(range, limit_us, self.args.rounds, |value, held_out| {
@@ -223,8 +224,12 @@ impl<'a> Bench<'a> {
             if limited.is_none() {
                 limited = few_connections(&measured, &plan);
             }
+            // Those that are held out at one load are kept together.
+            if !held_out || probes.last().is_none_or(|last| !last.held_out || last.knob != value) {
+                runs.clear();
+            }
             probes.push(Probe { knob: value, throughput_per_s, p99_us, held_out });
-            last = Some((measured, watch, plan));
+            runs.push((throughput_per_s, (measured, watch, plan)));
             Ok(outcome)
         })?;
         let cores = self.result.env.cores.max(1) as f64;
@@ -248,7 +253,9 @@ impl<'a> Bench<'a> {
             }
             Some(_) => {}
         }
-        let (measured, watch, plan) = last.ok_or_else(|| Error::usage("--find-max made no run"))?;
+        let off = |throughput_per_s: f64| (throughput_per_s - found.throughput_per_s).abs();
+        let run = runs.into_iter().min_by(|a, b| off(a.0).total_cmp(&off(b.0)));
+        let (_, (measured, watch, plan)) = run.ok_or_else(|| Error::usage("--find-max made no run"))?;
         self.result.settings = Settings {
             connections: measured.connections,
             is_patient: measured.is_patient,

@@ -9,7 +9,7 @@ use crate::workload::{Finding, Verdict};
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222}\
 h1{font-size:1.5em}h2{font-size:1.2em;margin-top:2em;border-top:1px solid #ccc;padding-top:1em}\
-table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #eee}td{white-space:nowrap}\
+table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .55em;text-align:right;border-bottom:1px solid #eee}td{white-space:nowrap}\
 td:first-child,th:first-child{text-align:left;white-space:normal}.bad{color:#b00020;font-weight:bold}.good{color:#00663a}\
 code{background:#f3f3f3;padding:.1em .3em;overflow-wrap:anywhere}\
 summary{cursor:pointer;padding:.3em 0}svg{max-width:100%;height:auto}";
