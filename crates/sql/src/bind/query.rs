@@ -185,7 +185,11 @@ impl Binder<'_> {
         } else {
             CastContext::Implicit
         };
-        self.coerce(bound, Type::Int8.into(), context, expr.span())
+        Ok(match self.coerce(bound, Type::Int8.into(), context, expr.span())? {
+            // The planner goes by a number that it knows.
+            Expr::Cast { input, .. } if matches!(*input, Expr::Const(Datum::Int(_))) => *input,
+            count => count,
+        })
     }
 
     fn set_expr(&mut self, body: &ast::SetExpr) -> Result<Query> {

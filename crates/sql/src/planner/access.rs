@@ -314,8 +314,14 @@ pub(super) fn satisfies(order: &[Ordered], wanted: &[Ordered]) -> Option<Directi
 impl Planner<'_> {
     /// The cheapest way, given the order that would spare a sort and how many rows are taken at most.
     pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &[Ordered], limit: Option<f64>) -> (Path, Direction) {
+        let paths = wanted.paths(self.sizes);
+        let left = |path: &Path| {
+            FILTER_SELECTIVITY.powi(wanted.conditions.len().saturating_sub(path.taken.len()).min(3) as i32)
+        };
+        // All ways lead to the same rows. How many there are is known best to the one that says the least.
+        let found = paths.iter().map(|path| path.rows * left(path)).fold(f64::INFINITY, f64::min).max(1.0);
         let mut best: Option<(f64, Path, Direction)> = None;
-        for path in wanted.paths(self.sizes) {
+        for path in paths {
             // Reading all of an index is of use only for its order or if it holds all.
             let whole = path.ranges.prefix.is_empty() && path.ranges.low.is_none() && path.ranges.high.is_none();
             let order: Vec<Ordered> =
@@ -327,10 +333,8 @@ impl Planner<'_> {
             let mut cost = path.cost;
             match direction {
                 Some(_) => {
-                    let left = wanted.conditions.len().saturating_sub(path.taken.len());
                     if let Some(limit) = limit.filter(|_| !order.is_empty()) {
-                        let needed = limit / FILTER_SELECTIVITY.powi(left.min(3) as i32);
-                        cost *= (needed / path.rows.max(1.0)).min(1.0);
+                        cost *= (limit / found).min(1.0);
                         cost += SEEK_COST;
                     }
                 }
