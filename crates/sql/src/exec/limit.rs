@@ -104,11 +104,28 @@ impl FilterRun {
 pub(crate) struct ProjectRun {
     pub(super) input: Run,
     rows: Batch,
+    /// It only puts values elsewhere, each to one place.
+    moves: bool,
+}
+
+/// Whether a projection gives constants and columns, none of them twice.
+fn only_moves(exprs: &[Expr]) -> bool {
+    let mut given = Vec::new();
+    exprs.iter().all(|expr| match expr {
+        Expr::Const(_) => true,
+        Expr::Column(column) => {
+            if given.len() <= *column {
+                given.resize(*column + 1, false);
+            }
+            !std::mem::replace(&mut given[*column], true)
+        }
+        _ => false,
+    })
 }
 
 impl ProjectRun {
-    pub(super) fn new(input: &Node) -> Self {
-        Self { input: Run::new(input), rows: Batch::new() }
+    pub(super) fn new(input: &Node, exprs: &[Expr]) -> Self {
+        Self { input: Run::new(input), rows: Batch::new(), moves: only_moves(exprs) }
     }
 
     pub(super) fn again(&mut self, input: &Node) -> bool {
@@ -135,9 +152,13 @@ impl ProjectRun {
         out.reset(exprs.len());
         let mut scope = ex.scope();
         for index in 0..self.rows.rows() {
-            let row = self.rows.row(index);
+            let row = self.rows.row_mut(index);
             for (value, expr) in out.push().iter_mut().zip(exprs) {
-                *value = expr.eval_owned(&mut scope, row)?;
+                match expr {
+                    Expr::Column(column) if self.moves => std::mem::swap(value, &mut row[*column]),
+                    Expr::Const(Datum::Null) => *value = Datum::Null,
+                    _ => *value = expr.eval_owned(&mut scope, row)?,
+                }
             }
         }
         Ok(Step::Rows)

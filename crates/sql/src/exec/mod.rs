@@ -253,7 +253,7 @@ impl Run {
             Node::Scan(_) => Self::Scan(Box::new(scan::ScanRun::new())),
             Node::CountRange { .. } => Self::CountRange(scan::CountRun::default()),
             Node::Filter { input, condition } => Self::Filter(Box::new(limit::FilterRun::new(input, condition))),
-            Node::Project { input, .. } => Self::Project(Box::new(limit::ProjectRun::new(input))),
+            Node::Project { input, exprs } => Self::Project(Box::new(limit::ProjectRun::new(input, exprs))),
             Node::NestedLoop { outer, inner, .. } => Self::NestedLoop(Box::new(join::NestedLoopRun::new(outer, inner))),
             Node::HashJoin { left, right, .. } => Self::HashJoin(Box::new(hash_join::HashJoinRun::new(left, right))),
             Node::Aggregate { input, .. } => Self::Aggregate(Box::new(aggregate::AggregateRun::new(input))),
