@@ -432,20 +432,23 @@ impl Transaction for LocalTransaction {
     }
 
     fn get(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<Option<&[u8]>> {
-        let own = match self.work.writes.space(space.id) {
-            None => false,
-            Some(writes) => match writes.changes.get(key) {
-                Some(Write::Put(_) | Write::Delete) => true,
-                Some(Write::Patch(_)) => false,
-                None => !matches!(writes.base, Base::Stored),
-            },
-        };
-        if !own {
-            self.open(space.id)?;
-            self.keep_for_itself(space, key, columns)?;
-            self.read_point(space, key, columns);
+        let writes = self.work.writes.space(space.id);
+        let write = writes.and_then(|writes| writes.changes.get(key));
+        match (write, writes.map(|writes| &writes.base)) {
+            (Some(Write::Put(_) | Write::Delete), _) => self.see(space.id, key),
+            (Some(Write::Patch(_)), _) => {
+                self.open(space.id)?;
+                self.keep_for_itself(space, key, columns)?;
+                self.read_point(space, key, columns);
+                self.see(space.id, key)
+            }
+            (None, None | Some(Base::Stored)) => {
+                self.open(space.id)?;
+                self.read_point(space, key, columns);
+                self.stored(space.id, key)
+            }
+            (None, Some(_)) => self.see(space.id, key),
         }
-        self.see(space.id, key)
     }
 
     fn depend(&mut self, space: &Space, key: &[u8], columns: ColumnSet) -> Result<()> {

@@ -58,14 +58,21 @@ impl Formats {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(match reader.count()? {
             0 => Self::All(Format::Text),
-            1 => Self::All(format(reader)?),
-            count => Self::Each((0..count).map(|_| format(reader)).collect::<Result<_, _>>()?),
+            1 => Self::All(format_of(reader.i16()?)?),
+            count => {
+                let codes = reader.bytes(2 * count)?;
+                let mut formats = SmallVec::with_capacity(count);
+                for code in codes.as_chunks().0 {
+                    formats.push(format_of(i16::from_be_bytes(*code))?);
+                }
+                Self::Each(formats)
+            }
         })
     }
 }
 
-fn format(reader: &mut Reader<'_>) -> Result<Format, Error> {
-    match reader.i16()? {
+fn format_of(code: i16) -> Result<Format, Error> {
+    match code {
         0 => Ok(Format::Text),
         1 => Ok(Format::Binary),
         other => Err(Error::new(SqlState::BAD_PARAMETER, format!("unsupported format code: {other}"))),

@@ -18,6 +18,8 @@ pub(crate) mod backend;
 pub(crate) mod frontend;
 pub(crate) mod startup;
 
+use std::ffi::CStr;
+
 use colibri_sql::{Error, SqlState};
 
 /// PostgreSQL's `protocol_violation`.
@@ -79,11 +81,11 @@ impl<'a> Reader<'a> {
 
     /// A string that ends with a zero.
     pub(crate) fn string(&mut self) -> Result<&'a str, Error> {
-        let Some(end) = self.rest.iter().position(|&byte| byte == 0) else {
+        let Ok(string) = CStr::from_bytes_until_nul(self.rest) else {
             return Err(violation("invalid string in message"));
         };
-        let (text, rest) = self.rest.split_at(end);
-        self.rest = &rest[1..];
+        let text = string.to_bytes();
+        self.rest = &self.rest[text.len() + 1..];
         std::str::from_utf8(text).map_err(|error| {
             let byte = text.get(error.valid_up_to()).copied().unwrap_or_default();
             let message = format!("invalid byte sequence for encoding \"UTF8\": 0x{byte:02x}");

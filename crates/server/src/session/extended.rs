@@ -333,7 +333,7 @@ impl Client {
                     self.session().begin_implicit_block();
                 }
                 self.note_run(prepared, *bytes, formats);
-                let began_us = self.us_of(began);
+                let began_us = self.times.began_us;
                 let running = self.session().start_at(prepared, params, began_us)?;
                 self.heed_cancel();
                 let turn = self.turn(began);

@@ -141,6 +141,8 @@ struct Times {
     /// An instant since the client was last waited for, and the wall's clock at that, in microseconds since 2000-01-01
     /// 00:00 UTC.
     came: Option<(Instant, i64)>,
+    /// When the statement at work began, by the wall's clock as above.
+    began_us: i64,
     /// When the last statement ended, if nothing was done since but to bind the next.
     ended: Option<Instant>,
 }
@@ -499,7 +501,9 @@ impl Client {
     /// A statement begins: others can see it, and it can be cancelled.
     fn begins(&mut self, query: Query) -> Instant {
         let began = self.times.ended.take().unwrap_or_else(Instant::now);
-        self.member().begins(query, self.shared.clock.us_of(began));
+        let us = self.us_of(began);
+        self.times.began_us = us;
+        self.member().begins(query, us);
         began
     }
 

@@ -121,7 +121,7 @@ impl Client {
         is_last: bool,
     ) -> Result<(), Failure> {
         let formats = Formats::All(if prepared.is_binary() { Format::Binary } else { Format::Text });
-        let began_us = self.us_of(began);
+        let began_us = self.times.began_us;
         let mut running = Some(self.session().start_at(prepared, values, began_us)?);
         self.heed_cancel();
         if let Some(columns) = prepared.columns() {

@@ -104,7 +104,7 @@ pub struct Session {
     /// The transaction's own, while it has one.
     block: Block,
     plans: Plans,
-    named: HashMap<CompactString, Arc<Prepared>>,
+    named: HashMap<CompactString, Arc<Prepared>, foldhash::fast::RandomState>,
     cancel: Arc<AtomicBool>,
     /// The newest state that this session's transactions saw or made: later ones see at least that.
     seen: TxnId,
@@ -160,7 +160,7 @@ impl Session {
             state: TransactionState::Idle,
             block: Block::default(),
             plans: Plans::default(),
-            named: HashMap::new(),
+            named: HashMap::default(),
             cancel: Arc::default(),
             seen: TxnId(0),
             notices: Vec::new(),

@@ -528,7 +528,9 @@ impl Session {
         }
         let current = self.is_current(prepared);
         if current {
-            let runs = prepared.runs.fetch_add(1, Ordering::Relaxed);
+            // Nobody else writes it.
+            let runs = prepared.runs.load(Ordering::Relaxed);
+            prepared.runs.store(runs.wrapping_add(1), Ordering::Relaxed);
             let look = prepared.sizes.len() > 1 || runs.is_multiple_of(RUNS_BETWEEN_LOOKS);
             if !look || !self.is_outgrown(prepared) {
                 return Ok(None);

@@ -400,17 +400,17 @@ impl Session {
 
     /// Begins a statement, which may be all there is to do.
     fn begin_statement(&mut self, running: &mut Running) -> Result<Begun> {
-        let prepared = Arc::clone(&running.prepared);
-        if let Command::Control(statement) = &prepared.command {
+        if let Command::Control(statement) = &running.prepared.command {
             if let Some(what) = self.ends_open_block(statement) {
-                running.stage = Stage::Committing { what, tag: prepared.tag().into() };
+                running.stage = Stage::Committing { what, tag: running.prepared.tag().into() };
                 return Ok(Begun::Runs);
             }
             return self.control(statement).map(Begun::Done);
         }
-        if let Command::Cursor(_) = &prepared.command {
+        if let Command::Cursor(_) = &running.prepared.command {
             return Ok(self.cursor_statement(running)?.map_or(Begun::Runs, Begun::Done));
         }
+        let prepared = &running.prepared;
         let begin = if running.implicit {
             let writes = prepared.writes || prepared.locks;
             let read_only = self.own.settings.hot().is_read_only;
@@ -446,15 +446,15 @@ impl Session {
         if let Some(renewed) = self.renewed(&running.prepared)? {
             running.prepared = renewed;
         }
-        let prepared = Arc::clone(&running.prepared);
-        match self.begin_command(running, &prepared, savepoint) {
+        match self.begin_command(running, savepoint) {
             Ok(()) => Ok(Begun::Runs),
             // A lock that could not be had at the very start, or a newer catalogue.
             Err(error) => Ok(self.pause(running, error)?.map_or(Begun::Runs, Begun::Waits)),
         }
     }
 
-    fn begin_command(&mut self, running: &mut Running, prepared: &Arc<Prepared>, savepoint: Savepoint) -> Result<()> {
+    fn begin_command(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<()> {
+        let prepared = &running.prepared;
         match &prepared.command {
             Command::Plan { fragment, .. } => {
                 self.depend(prepared)?;
