@@ -287,6 +287,11 @@ impl Wanted<'_> {
     }
 }
 
+/// What part of the rows so many conditions leave that no key helps with.
+fn left_by(conditions: usize) -> f64 {
+    FILTER_SELECTIVITY.powi(conditions.min(3) as i32)
+}
+
 /// Whether rows ordered one way are ordered as wanted, perhaps read backward.
 pub(super) fn satisfies(order: &[Ordered], wanted: &[Ordered]) -> Option<Direction> {
     if wanted.is_empty() {
@@ -315,11 +320,9 @@ impl Planner<'_> {
     /// The cheapest way, given the order that would spare a sort and how many rows are taken at most.
     pub(super) fn cheapest(&self, wanted: &Wanted<'_>, order: &[Ordered], limit: Option<f64>) -> (Path, Direction) {
         let paths = wanted.paths(self.sizes);
-        let left = |path: &Path| {
-            FILTER_SELECTIVITY.powi(wanted.conditions.len().saturating_sub(path.taken.len()).min(3) as i32)
-        };
         // All ways lead to the same rows. How many there are is known best to the one that says the least.
-        let found = paths.iter().map(|path| path.rows * left(path)).fold(f64::INFINITY, f64::min).max(1.0);
+        let matching = |path: &Path| path.rows * left_by(wanted.conditions.len().saturating_sub(path.taken.len()));
+        let found = paths.iter().map(matching).fold(f64::INFINITY, f64::min).max(1.0);
         let mut best: Option<(f64, Path, Direction)> = None;
         for path in paths {
             // Reading all of an index is of use only for its order or if it holds all.
@@ -391,8 +394,7 @@ impl Planner<'_> {
             }
         }
         let conditions = pure.len() + impure.len();
-        let rows =
-            (path.rows * FILTER_SELECTIVITY.powi(conditions.min(3) as i32)).max(if path.unique { 0.5 } else { 1.0 });
+        let rows = (path.rows * left_by(conditions)).max(if path.unique { 0.5 } else { 1.0 });
         let mut depends: ColumnSet = columns.iter().copied().filter(|&column| column < table.columns.len()).collect();
         for sargable in wanted.sargable().iter().filter(|sargable| path.taken.contains(&sargable.condition)) {
             depends.insert(sargable.column);
