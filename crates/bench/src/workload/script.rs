@@ -143,7 +143,8 @@ impl Script {
                 Piece::Quoted(text) | Piece::Command(text) => line.push_str(text),
             }
         }
-        let set = line.strip_prefix("set").and_then(|rest| rest.trim().split_once(char::is_whitespace));
+        let named = line.split_once(char::is_whitespace).filter(|&(name, _)| name == "set");
+        let set = named.and_then(|(_, rest)| rest.trim().split_once(char::is_whitespace));
         let Some((variable, value)) = set else {
             return Err(refused("not understood: \\set NAME EXPRESSION is".to_owned()));
         };
@@ -390,6 +391,8 @@ mod tests {
             "\\set a\nSELECT 1",
             "\\set a random(1\nSELECT 1",
             "\\shell rm\nSELECT 1",
+            // Bug: `set` was a prefix. Consequence: a slip of the pen set a variable, here x. Fix: it is a word.
+            "\\setx 1\nSELECT :x",
             "\\set a :b\nSELECT :a",
         ] {
             assert!(Script::parse("s", text, "").is_err(), "{text}");
