@@ -12,6 +12,8 @@
 //! Invariants
 //! - Only keys whose insert was acknowledged are asked for: a record that is not found is a failure.
 //! - Keys of zipfian, uniform and hotspot draws are those that were loaded. Scans meet the others where they begin below them.
+//! - A run, and each of its shards, inserts records that no other does. The latest ones are those of this process, and before them those
+//!   that were loaded: what others insert nobody here can know to be there.
 //!
 //! Not here: workloads of other mixes.
 
@@ -21,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::ValueEnum;
 
-use crate::random::Random;
+use crate::random::{Random, mix};
 use crate::target::batch::AnswerWriter;
 use crate::target::{BEGIN, Boxed, COMMIT, Cell, FIRST, Failure, Session, StatementId, Target};
 use crate::workload::load::{self, PartRows};
@@ -49,6 +51,8 @@ const SCAN_MAX: i64 = 100;
 const PART_ROWS: u64 = 10_000;
 /// Items that the zipfian distribution is over, before they are hashed onto the keys.
 pub(crate) const ZIPFIAN_ITEMS: u64 = 10_000_000_000;
+/// Numbers of records that runs insert are from here to twice that; those that are loaded are far below.
+const INSERTS_FROM: u64 = 1 << 62;
 /// Of the keys of a hotspot, and of the operations on them, in percent.
 const HOT_KEYS: u64 = 20;
 const HOT_OPERATIONS: u64 = 80;
@@ -124,10 +128,10 @@ pub(crate) struct Ycsb {
     records: u64,
     seed: u64,
     zipfian: Zipfian,
-    /// Records that were there when the run began, and those inserted since.
-    present: AtomicU64,
+    /// The number of the first record that this run inserts.
+    first_insert: AtomicU64,
     inserted: Inserted,
-    /// This process inserts every so-manieth record, beginning with one of them.
+    /// Which part of the clients is asked for here.
     shard: (u32, u32),
 }
 
@@ -145,7 +149,7 @@ impl Ycsb {
             records,
             seed,
             zipfian: Zipfian::new(ZIPFIAN_ITEMS),
-            present: AtomicU64::new(records),
+            first_insert: AtomicU64::new(INSERTS_FROM),
             inserted: Inserted::default(),
             shard,
         }
@@ -153,8 +157,16 @@ impl Ycsb {
 
     /// The number of the record that this process inserts as its `index`th.
     fn number_of_insert(&self, index: u64) -> u64 {
+        self.first_insert.load(Ordering::Relaxed) + index
+    }
+
+    /// Lets inserts begin at a number that is another for each run, as long as the one before has inserted something, and for each shard,
+    /// even if one finds what another has inserted already: anywhere in 2^62, where two are in each other's way as good as never.
+    fn begin_inserts(&self, there: u64) {
         let (shard, shards) = self.shard;
-        self.present.load(Ordering::Relaxed) + index * u64::from(shards) + u64::from(shard)
+        let first = [u64::from(shard), u64::from(shards)].into_iter().fold(mix(there), |all, of| mix(all ^ of));
+        self.first_insert.store(INSERTS_FROM + first % INSERTS_FROM, Ordering::Relaxed);
+        self.inserted.reset();
     }
 
     /// Draws the number of a record that is there, and whether it is the most popular.
@@ -172,13 +184,14 @@ impl Ycsb {
                 (number, is_hot)
             }
             Distribution::Latest => {
-                let (present, inserted) = (self.present.load(Ordering::Relaxed), self.inserted.visible());
-                let rank = Zipfian::new(present + inserted).draw(random);
+                let inserted = self.inserted.visible();
+                let rank = Zipfian::new(self.records + inserted).draw(random);
                 let number = match inserted.checked_sub(rank + 1) {
-                    Some(index) => self.number_of_insert(index),
-                    None => present - 1 - (rank - inserted),
+                    // For one that failed there is the one before it.
+                    Some(index) => self.inserted.up_to(index).map(|index| self.number_of_insert(index)),
+                    None => Some(self.records - 1 - (rank - inserted)),
                 };
-                (number, rank == 0)
+                (number.unwrap_or(self.records - 1), rank == 0)
             }
         }
     }
@@ -319,8 +332,7 @@ impl Workload for Ycsb {
     fn prepare<'a>(&'a self, target: &'a dyn Target) -> Boxed<'a, Result<(), Failure>> {
         Box::pin(async move {
             let there = self.mark(target).await?.unwrap_or_default();
-            self.present.store((there as u64).max(self.records), Ordering::Relaxed);
-            self.inserted.reset();
+            self.begin_inserts(there as u64);
             Ok(())
         })
     }
@@ -384,9 +396,8 @@ impl Workload for Ycsb {
                 ("share of the hot keys", share, share)
             }
             Distribution::Latest => {
-                let present = self.present.load(Ordering::Relaxed);
                 let share = |records| 1.0 / Zipfian::new(records).zeta();
-                ("share of the latest key", share(present), share(present + self.inserted.visible()))
+                ("share of the latest key", share(self.records), share(self.records + self.inserted.visible()))
             }
         };
         let (expected, low, high) = ((began + ended) / 2.0, ended * 0.97, began * 1.03);
@@ -397,20 +408,18 @@ impl Workload for Ycsb {
 
 impl Ycsb {
     async fn insert(&self, random: &mut Random, session: &mut Session) -> Result<(), Failure> {
-        let index = self.inserted.begin();
-        let key = Key::of(self.number_of_insert(index));
+        let inserting = self.inserted.begin();
+        let key = Key::of(self.number_of_insert(inserting.number()));
         let mut call = session.call(INSERT_STATEMENT).text(key.bytes());
         for _ in 0..FIELDS {
             call = call.text(&random_field(random));
         }
-        let done = session.run().await;
-        // A number whose insert failed is never asked for: those behind it are not, either, until its room is closed.
-        self.inserted.end(index, done.is_ok());
-        done?;
-        match session.answer(0).affected() {
-            1 => Ok(()),
-            _ => Err(Failure::answer("a record that was to be inserted was there")),
+        session.run().await?;
+        if session.answer(0).affected() != 1 {
+            return Err(Failure::answer("a record that was to be inserted was there"));
         }
+        inserting.acknowledged();
+        Ok(())
     }
 }
 
