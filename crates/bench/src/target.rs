@@ -195,6 +195,8 @@ pub(crate) struct Session {
     writes: Arc<[bool]>,
     /// Bytes of rows that were written since [`Session::take_row_bytes`].
     row_bytes: u64,
+    /// Attempts that a transaction has repeated by itself since [`Session::take_repeated`].
+    repeated: u32,
 }
 
 impl Session {
@@ -208,6 +210,7 @@ impl Session {
             answered: None,
             writes: Arc::default(),
             row_bytes: 0,
+            repeated: 0,
         }
     }
 
@@ -262,6 +265,16 @@ impl Session {
     /// delete, eight for a number or a time, and its length for a text.
     pub(crate) fn take_row_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.row_bytes)
+    }
+
+    /// A transaction tries a part of itself again, as a conflict was in its way.
+    pub(crate) fn repeats(&mut self) {
+        self.repeated += 1;
+    }
+
+    /// How often that was said since the last time this was asked.
+    pub(crate) fn take_repeated(&mut self) -> u32 {
+        std::mem::take(&mut self.repeated)
     }
 
     /// Forgets a batch that was filled and not run.

@@ -180,6 +180,7 @@ async fn transact(
     session: &mut Session,
 ) -> Instant {
     session.take_wire();
+    session.take_repeated();
     let random = client.random;
     let mut retries = 0;
     let outcome = loop {
@@ -198,6 +199,7 @@ async fn transact(
         }
     };
     let (wire, row_bytes) = (session.take_wire(), session.take_row_bytes());
+    retries += session.take_repeated();
     let now = match (&outcome, session.take_answered()) {
         (Ok(_), Some(answered)) => answered,
         _ => Instant::now(),

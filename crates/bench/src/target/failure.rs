@@ -89,6 +89,12 @@ impl Failure {
         self
     }
 
+    /// The same, when a part of what was asked for has been committed before, and the rest will not be.
+    pub(crate) fn half_way(mut self) -> Self {
+        self.0.kind = Kind::Unknown;
+        self
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         self.0.kind
     }
@@ -141,5 +147,6 @@ mod tests {
         assert_eq!(Failure::sql("57P01", "").while_committing().kind(), Kind::Unknown);
         assert_eq!(Failure::sql("40001", "").while_committing().kind(), Kind::Conflict);
         assert_eq!(Failure::connection(true, "").kind(), Kind::Unknown);
+        assert_eq!(Failure::sql("23514", "").half_way().kind(), Kind::Unknown);
     }
 }

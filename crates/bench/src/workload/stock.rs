@@ -13,6 +13,7 @@
 //! Not here: restocking. The original's 1,000 units of 100 products last for 55,000 orders, which is seconds: by default there are a
 //! thousand times as many, and the audit tells of orders that were short.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,7 +21,7 @@ use clap::ValueEnum;
 
 use crate::random::{Random, mix};
 use crate::target::batch::AnswerWriter;
-use crate::target::{BEGIN, Boxed, COMMIT, Cell, FIRST, Failure, ROLLBACK, Session, StatementId, Target};
+use crate::target::{BEGIN, Boxed, COMMIT, Cell, FIRST, Failure, Kind, ROLLBACK, Session, StatementId, Target};
 use crate::workload::load::{self, PartRows, push_int};
 use crate::workload::{Acknowledged, Choice, Client, Done, Finding, TALLIES, Totals, TransactionKind, Workload};
 
@@ -328,36 +329,54 @@ impl Workload for Stock {
     ) -> Boxed<'a, Result<Vec<Finding>, Failure>> {
         Box::pin(async move {
             let mut session = target.connect(&[]).await?;
-            let mut findings = Vec::new();
-            let taken = format!(
-                "SELECT count(*) FROM stock
-                   LEFT JOIN (SELECT l.product AS taken, sum(l.quantity) AS units FROM orders AS o
-                       JOIN order_lines AS l ON l.id_order = o.id WHERE o.processed IS NOT NULL GROUP BY l.product) AS t
-                     ON taken = product
-                 WHERE (quantity = {} - coalesce(units, 0) AND quantity >= 0) IS NOT TRUE",
-                self.quantity
-            );
-            let products = self.products;
-            for (what, sql, wanted) in [
-                ("products", "SELECT count(*) FROM stock", products),
-                ("products with another quantity than was left over by processed orders", taken.as_str(), 0),
-                (
-                    "orders without lines",
-                    "SELECT count(*) FROM orders LEFT JOIN (SELECT id_order, count(*) AS lines FROM order_lines \
-                     GROUP BY id_order) AS l ON id_order = id WHERE lines IS NULL",
-                    0,
-                ),
-                (
-                    "lines without an order",
-                    "SELECT count(*) FROM order_lines LEFT JOIN orders ON id = id_order WHERE id IS NULL",
-                    0,
-                ),
-            ] {
-                let table = session.query(sql).await.map_err(|failure| failure.doing(sql))?;
-                let found = table.answer().decimal(0, 0, 0).unwrap_or(-1);
-                findings.push(Finding::count(what, found, wanted, wanted));
-                each(findings.last().expect("just pushed"));
+            let (mut taken, mut without_lines, mut without_order) = (HashMap::new(), 0, 0);
+            for range in Range::all(count(&mut session, "SELECT count(*) FROM orders").await?) {
+                let (of_order, of_line) = (range.holds("id"), range.holds("id_order"));
+                let sql = format!(
+                    "SELECT l.product, sum(l.quantity) FROM orders AS o JOIN order_lines AS l ON l.id_order = o.id \
+                     WHERE o.processed IS NOT NULL AND {of_order} AND {of_line} GROUP BY l.product"
+                );
+                let table = session.query(&sql).await.map_err(|failure| failure.doing(&sql))?;
+                let answer = table.answer();
+                for row in 0..answer.rows() {
+                    let product = answer.text(row, 0).unwrap_or_default().to_vec();
+                    *taken.entry(product).or_insert(0) += answer.decimal(row, 1, 0).unwrap_or_default();
+                }
+                without_lines += count(
+                    &mut session,
+                    &format!(
+                        "SELECT count(*) FROM orders LEFT JOIN (SELECT id_order, count(*) AS lines FROM order_lines \
+                         WHERE {of_line} GROUP BY id_order) AS l ON id_order = id WHERE lines IS NULL AND {of_order}"
+                    ),
+                )
+                .await?;
+                without_order += count(
+                    &mut session,
+                    &format!(
+                        "SELECT count(*) FROM order_lines LEFT JOIN (SELECT id FROM orders WHERE {of_order}) AS o \
+                         ON id = id_order WHERE id IS NULL AND {of_line}"
+                    ),
+                )
+                .await?;
             }
+            let sql = "SELECT product, quantity FROM stock";
+            let table = session.query(sql).await.map_err(|failure| failure.doing(sql))?;
+            let answer = table.answer();
+            let is_off = |&row: &usize| {
+                let taken = taken.get(answer.text(row, 0).unwrap_or_default()).copied().unwrap_or_default();
+                let left = answer.decimal(row, 1, 0);
+                left.is_none_or(|left| left < 0 || left != self.quantity - taken)
+            };
+            let off = (0..answer.rows()).filter(is_off).count();
+            let findings = [
+                ("products", answer.rows() as i64, self.products),
+                ("products with another quantity than was left over by processed orders", off as i64, 0),
+                ("orders without lines", without_lines, 0),
+                ("lines without an order", without_order, 0),
+            ];
+            let findings: Vec<Finding> =
+                findings.into_iter().map(|(what, found, wanted)| Finding::count(what, found, wanted, wanted)).collect();
+            findings.iter().for_each(each);
             Ok(findings)
         })
     }
@@ -369,7 +388,7 @@ impl Workload for Stock {
     fn reconcile(&self, before: i64, after: i64, acknowledged: &Acknowledged) -> Option<Finding> {
         let sum = |counts: &[u64]| (counts[usize::from(ADD)] + counts[usize::from(PUT)]) as i64;
         let least = sum(&acknowledged.committed);
-        // A put that failed for good may have added its order before.
+        // A put that failed for good has added its order before, or may have.
         let most = least + sum(&acknowledged.unknown);
         Some(Finding::count("acknowledged orders are there, and no others", after - before, least, most))
     }
@@ -394,25 +413,63 @@ impl Workload for Stock {
 }
 
 impl Stock {
-    /// Processes an order, again after conflicts: those of a transaction that has already added it may not add it again.
+    /// Processes an order, again after conflicts: those of a transaction that has already added it may not add it again. However that
+    /// fails, the order is there, so what the transaction has done is not known.
     async fn process_until_done(&self, order: &Order, session: &mut Session) -> Result<bool, Failure> {
-        const TRIES: u64 = 100;
+        const TRIES: u32 = 100;
         let mut random = Random::new(mix(order.id as u64), 1);
-        for attempt in 0..TRIES {
-            match self.process(order, session).await {
-                Err(failure) if failure.kind() == crate::target::Kind::Conflict && attempt + 1 < TRIES => {
-                    let most = Duration::from_micros(200) * (1 << attempt.min(7));
-                    colibri_runtime::sleep(most.mul_f64(random.unit())).await;
-                }
-                // A conflict would have the driver add the order once more.
-                Err(failure) if failure.kind() == crate::target::Kind::Conflict => {
-                    return Err(Failure::answer(format!("an order could not be processed: {failure}")));
-                }
-                // The order is there, whatever became of its processing.
-                done => return done.map_err(Failure::while_committing),
+        let mut tries = 0;
+        loop {
+            let failure = match self.process(order, session).await {
+                Ok(done) => return Ok(done),
+                Err(failure) => failure,
+            };
+            tries += 1;
+            if failure.kind() != Kind::Conflict || tries == TRIES {
+                return Err(failure.half_way());
             }
+            session.repeats();
+            let most = Duration::from_micros(200) * (1 << tries.min(7));
+            colibri_runtime::sleep(most.mul_f64(random.unit())).await;
         }
-        Err(Failure::answer("an order could not be processed"))
+    }
+}
+
+/// The one number that a query gives.
+async fn count(session: &mut Session, sql: &str) -> Result<i64, Failure> {
+    let table = session.query(sql).await.map_err(|failure| failure.doing(sql))?;
+    Ok(table.answer().decimal(0, 0, 0).unwrap_or(-1))
+}
+
+/// Orders that are checked at once: what a database groups and joins for that fits into the memory that it gives a statement.
+const CHECKED_AT_ONCE: i64 = if cfg!(test) { 40 } else { 50_000 };
+
+/// A range of the numbers of orders. A bound that is not there leaves nothing out.
+#[derive(Debug, PartialEq, Eq)]
+struct Range {
+    first: Option<i64>,
+    last: Option<i64>,
+}
+
+impl Range {
+    /// All numbers, in ranges with about as many orders as are checked at once: numbers are uniform, over one half or both.
+    fn all(orders: i64) -> impl Iterator<Item = Self> {
+        let count = 2 * orders.max(0) / CHECKED_AT_ONCE + 1;
+        let begin = move |place: i64| {
+            let number = i128::from(i64::MIN) + (1 << 64) * i128::from(place) / i128::from(count);
+            i64::try_from(number).ok().filter(|_| place > 0)
+        };
+        (0..count).map(move |place| Self { first: begin(place), last: begin(place + 1).map(|next| next - 1) })
+    }
+
+    /// The condition that a column is in it.
+    fn holds(&self, column: &str) -> String {
+        let bounds = [
+            self.first.map(|first| format!("{column} >= {first}")),
+            self.last.map(|last| format!("{column} <= {last}")),
+        ];
+        let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+        if bounds.is_empty() { "1 = 1".to_owned() } else { bounds.join(" AND ") }
     }
 }
 
