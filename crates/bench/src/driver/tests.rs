@@ -356,6 +356,21 @@ fn an_open_loop_keeps_its_rate_and_latency_runs_from_when_something_was_due() {
     assert!(measured.kinds[0].wire.count_between(50_000_000, u64::MAX) == 1, "only one was slow itself");
 }
 
+/// A generator whose only thread is busy with something else finds out late what was due, and says by how much.
+#[test]
+fn a_generator_that_is_late_knows_it() {
+    let target = Acting::new(|number, _| {
+        if number.is_multiple_of(50) {
+            std::thread::sleep(Duration::from_millis(40));
+        }
+        Does::Answer
+    });
+    let plan = RunPlan { threads: 1, ..plan(Pacing::Open(500.0, Arrivals::Even), 32, 1_000) };
+    // Of those that wait for their time, 15 are due in the first 30 ms of each of the ten times that the thread stands still.
+    let late = run_on(&target, &plan).lag.count_between(10_000_000, u64::MAX);
+    assert!(late >= 50, "{late}");
+}
+
 #[test]
 fn terminals_key_and_think() {
     let target = Acting::new(|_, _| Does::Answer);

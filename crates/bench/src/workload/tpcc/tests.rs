@@ -318,6 +318,15 @@ fn what_is_generated_does_not_depend_on_who_generates_it() {
     assert_eq!(bytes(&*data, 5), bytes(&*tpcc.data(), 5));
     assert_ne!(bytes(&*data, 5), bytes(&*data, 6));
     assert_ne!(bytes(&*data, 5), bytes(&*other.data(), 5));
+    // A load that was interrupted goes on with what this gives: other bytes want another fingerprint.
+    assert_eq!((0..data.parts()).fold(0, |hash, part| fnv_of(hash, &bytes(&*data, part))), 12_618_026_974_776_936_192);
+}
+
+/// FNV-1a of bytes, going on from a hash.
+pub(crate) fn fnv_of(hash: u64, bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(hash ^ 0xCBF2_9CE4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
 #[test]
@@ -514,6 +523,94 @@ fn every_band_of_the_audit_is_broken_by_a_workload_that_cheats() {
     ];
     for (what, change) in cases {
         assert!(broken(change).iter().any(|told| told == what), "{what}: {:?}", broken(change));
+    }
+}
+
+#[test]
+fn the_bands_of_the_audit_are_those_of_the_specification() {
+    const ALL: f64 = 1e9;
+    let tpcc = Tpcc::new(Scale::new(10), 42);
+    let part = |of: f64, share: f64| (of * share).round() as u64;
+    let (orders, payments, lines) = (0.45 * ALL, 0.43 * ALL, 4.5 * ALL);
+    let mut honest = Totals {
+        committed: [0.4455, 0.43, 0.04, 0.04, 0.04].map(|share| part(ALL, share)).to_vec(),
+        rolled_back: vec![part(orders, 0.01), 0, 0, 0, 0],
+        has_think_times: true,
+        p90: [1, 1, 1, 1, 1].map(Duration::from_secs).to_vec(),
+        ..Totals::default()
+    };
+    honest.tally[LINES] = lines as u64;
+    honest.tally[REMOTE_LINES] = part(lines, 0.01);
+    honest.tally[REMOTE_PAYMENTS] = part(payments, 0.15);
+    honest.tally[PAYMENTS_BY_NAME] = part(payments, 0.6);
+    honest.tally[DELIVERED] = part(ALL, 0.4);
+    // Another share of a kind is one of the next as well.
+    let share = |kind: usize| {
+        move |totals: &mut Totals, share: f64| {
+            let of_kind = totals.committed[kind] + totals.rolled_back[kind];
+            let wanted = part(ALL, share);
+            totals.committed[kind] = totals.committed[kind] + wanted - of_kind;
+            totals.committed[(kind + 1) % 5] = totals.committed[(kind + 1) % 5] + of_kind - wanted;
+        }
+    };
+    let p90 = |kind: usize| move |totals: &mut Totals, s: f64| totals.p90[kind] = Duration::from_secs_f64(s);
+    let rolled_back = |totals: &mut Totals, share: f64| {
+        totals.committed[0] += totals.rolled_back[0];
+        totals.rolled_back[0] = part(orders, share);
+        totals.committed[0] -= totals.rolled_back[0];
+    };
+    // How a figure is set, and its edges: just inside, and just outside.
+    type Case<'a> = (&'a str, &'a dyn Fn(&mut Totals, f64), &'a [(f64, f64)]);
+    let cases: [Case<'_>; 16] = [
+        ("share of NewOrder", &share(0), &[(0.4401, 0.4399), (0.4599, 0.4601)]),
+        ("share of Payment", &share(1), &[(0.4301, 0.4299)]),
+        ("share of OrderStatus", &share(2), &[(0.0401, 0.0399)]),
+        ("share of Delivery", &share(3), &[(0.0401, 0.0399)]),
+        ("share of StockLevel", &share(4), &[(0.0401, 0.0399)]),
+        ("orders rolled back", &rolled_back, &[(0.00901, 0.00899), (0.01099, 0.01101)]),
+        (
+            "lines of an order",
+            &|totals, mean| totals.tally[LINES] = part(orders, mean),
+            &[(9.51, 9.49), (10.49, 10.51)],
+        ),
+        (
+            "remote order lines",
+            &|totals, share| totals.tally[REMOTE_LINES] = part(lines, share),
+            &[(0.00951, 0.00949), (0.01049, 0.01051)],
+        ),
+        (
+            "remote payments",
+            &|totals, share| totals.tally[REMOTE_PAYMENTS] = part(payments, share),
+            &[(0.1401, 0.1399), (0.1599, 0.1601)],
+        ),
+        (
+            "payments by name",
+            &|totals, share| totals.tally[PAYMENTS_BY_NAME] = part(payments, share),
+            &[(0.5701, 0.5699), (0.6299, 0.6301)],
+        ),
+        (
+            "districts without an order to deliver",
+            &|totals, share| totals.tally[SKIPPED] = part(0.4 * ALL, share / (1.0 - share)),
+            &[(0.0099, 0.0101)],
+        ),
+        ("p90 of NewOrder", &p90(0), &[(5.0, 5.001)]),
+        ("p90 of Payment", &p90(1), &[(5.0, 5.001)]),
+        ("p90 of OrderStatus", &p90(2), &[(5.0, 5.001)]),
+        ("p90 of Delivery", &p90(3), &[(5.0, 5.001)]),
+        ("p90 of StockLevel", &p90(4), &[(20.0, 20.001)]),
+    ];
+    assert_eq!(cases.len(), tpcc.audit(&honest).len(), "each finding has its edges here");
+    for (what, set, edges) in cases {
+        let verdict = |value: f64| {
+            let mut totals = honest.clone();
+            set(&mut totals, value);
+            let findings = tpcc.audit(&totals);
+            findings.iter().find(|finding| finding.what == what).map(|finding| finding.verdict)
+        };
+        for &(inside, outside) in edges {
+            assert_eq!(verdict(inside), Some(Verdict::Holds), "{what}: {inside}");
+            assert_eq!(verdict(outside), Some(Verdict::Broken), "{what}: {outside}");
+        }
     }
 }
 
