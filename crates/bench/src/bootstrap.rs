@@ -1,7 +1,7 @@
 //! How much of a difference chance explains: intervals by resampling.
 //!
 //! Seconds that follow each other are alike (a checkpoint takes several), so a timeline is resampled in blocks; whole runs are
-//! resampled one by one.
+//! resampled one by one. The median of a few runs has an exact interval, without resampling.
 //!
 //! Not here: tests that assume a distribution. Throughput and tails have none of the usual ones.
 
@@ -22,6 +22,13 @@ pub(crate) fn median(values: &[f64]) -> f64 {
         count if count % 2 == 1 => sorted[count / 2],
         count => (sorted[count / 2 - 1] + sorted[count / 2]) / 2.0,
     }
+}
+
+/// A figure of some values.
+pub(crate) type Statistic = fn(&[f64]) -> f64;
+
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Samples of one figure, and how they are to be resampled.
@@ -58,16 +65,31 @@ impl Samples {
     }
 }
 
-/// The ends of a 95 % interval of some statistic; not a number if there is nothing to resample.
-pub(crate) fn interval(samples: &Samples, statistic: impl Fn(&[f64]) -> f64) -> (f64, f64) {
-    if samples.values.is_empty() {
-        return (f64::NAN, f64::NAN);
+/// Runs from which on their median has an interval of 95 %: all of them are on one side of it once in 32 times.
+pub(crate) const RUNS_MIN: usize = 6;
+
+/// The ends of a 95 % interval of the median of whole runs, whatever their distribution: so many of the lowest and of the highest are left
+/// out as chance leaves on one side of the median. Of fewer than [`RUNS_MIN`] it is their range; not a number if there are none.
+pub(crate) fn median_interval(runs: &[f64]) -> (f64, f64) {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (Some(last), count) = (sorted.len().checked_sub(1), sorted.len() as f64) else { return (f64::NAN, f64::NAN) };
+    // Of the binomial distribution: that at most so many are below the median.
+    let mut term = 0.5_f64.powf(count);
+    let (mut sum, mut left_out) = (term, 0);
+    loop {
+        let next = f64::from(left_out) + 1.0;
+        term *= (count - next + 1.0) / next;
+        sum += term;
+        if sum > TAIL {
+            break;
+        }
+        left_out += 1;
     }
-    let mut random = Random::new(SEED, 0);
-    ends((0..RESAMPLES).map(|_| statistic(&samples.resample(&mut random))).collect())
+    (sorted[left_out as usize], sorted[last - left_out as usize])
 }
 
-/// The same of the ratio of two samples' statistics, `b` to `a`. Of one value nobody knows how far the next one would be from it: not a
+/// The ends of a 95 % interval of the ratio of two samples' statistics, `b` to `a`. Of one value nobody knows how far the next one would be from it: not a
 /// number, either.
 pub(crate) fn ratio_interval(a: &Samples, b: &Samples, statistic: impl Fn(&[f64]) -> f64) -> (f64, f64) {
     if a.values.len().min(b.values.len()) < SAMPLES_MIN {
@@ -88,8 +110,9 @@ fn ends(mut values: Vec<f64>) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    fn mean(values: &[f64]) -> f64 {
-        values.iter().sum::<f64>() / values.len() as f64
+    fn interval(samples: &Samples, statistic: Statistic) -> (f64, f64) {
+        let mut random = Random::new(SEED, 0);
+        ends((0..RESAMPLES).map(|_| statistic(&samples.resample(&mut random))).collect())
     }
 
     fn normal(random: &mut Random) -> f64 {
@@ -107,6 +130,27 @@ mod tests {
             hits += u32::from(low <= 100.0 && 100.0 <= high);
         }
         assert!((178..=198).contains(&hits), "{hits} of 200");
+    }
+
+    #[test]
+    fn an_interval_of_a_median_holds_it_95_times_in_a_hundred() {
+        let mut random = Random::new(7, 0);
+        for count in [6, 7, 9, 20] {
+            let mut sample = || (0..count).map(|_| (normal(&mut random)).exp()).collect::<Vec<_>>();
+            let hits = (0..2_000)
+                .filter(|_| {
+                    let (low, high) = median_interval(&sample());
+                    low <= 1.0 && 1.0 <= high
+                })
+                .count();
+            // Exactly 96.9, 98.4, 96.1 and 95.9 %.
+            assert!((1_890..=1_985).contains(&hits), "{count} runs: {hits} of 2,000");
+        }
+        // Of nine and more the outermost ones are left out.
+        let ends = |count: u32| median_interval(&(1..=count).map(f64::from).collect::<Vec<_>>());
+        assert_eq!([1, 2, 5, 6, 8, 9, 12].map(ends).map(|(low, _)| low), [1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 3.0]);
+        assert_eq!((ends(3), ends(9), ends(12)), ((1.0, 3.0), (2.0, 8.0), (3.0, 10.0)));
+        assert!(median_interval(&[]).0.is_nan());
     }
 
     #[test]

@@ -17,9 +17,11 @@ pub(crate) fn conditions(result: &RunResult, across_targets: bool) -> Vec<Condit
         Some(found) => {
             let limit = format!("{}, p99 of {} ms", found.knob, significant(found.p99_limit_us / 1e3));
             conditions.push(("highest load", limit));
+            conditions.extend(arrivals(result));
         }
         None => {
             conditions.extend(settings.rate_per_s.map(|rate| ("rate", format!("{rate} a second"))));
+            conditions.extend(arrivals(result));
             conditions.push(("clients", settings.clients.to_string()));
             conditions.push(("in flight", settings.in_flight.to_string()));
         }
@@ -35,12 +37,21 @@ pub(crate) fn conditions(result: &RunResult, across_targets: bool) -> Vec<Condit
     conditions
 }
 
+/// How those of an open loop are spread: a queue of random ones is longer.
+fn arrivals(result: &RunResult) -> Option<Condition> {
+    let settings = &result.settings;
+    let told = if settings.arrivals.is_empty() { "not told" } else { &settings.arrivals };
+    (settings.pacing == "open").then(|| ("arrivals", told.to_owned()))
+}
+
 /// What does not make results incomparable, and may explain why they differ.
 pub(crate) fn circumstances(result: &RunResult) -> Vec<Condition> {
     let (settings, env) = (&result.settings, &result.env);
     vec![
         ("measured", format!("{} s", settings.duration_s)),
         ("warm-up", format!("{} s", settings.warmup_s)),
+        ("timeout", format!("{} s", settings.timeout_s)),
+        ("retries", format!("up to {}", settings.retries_max)),
         ("wake-ups of the generator", if settings.is_patient { "in turn" } else { "at once" }.to_owned()),
         ("machine", format!("{}, {} CPUs", env.cpu, env.cores)),
     ]
@@ -74,11 +85,14 @@ pub(crate) mod tests {
 
     /// Changes of a result after which it is not comparable any more, each with what is said.
     pub(crate) type Unlike = (&'static str, fn(&mut RunResult));
-    pub(crate) const UNLIKE: [Unlike; 7] = [
+    pub(crate) const UNLIKE: [Unlike; 8] = [
         ("durability sync / nosync", |result| result.settings.durability = "nosync".to_owned()),
         ("clients 8 / 32", |result| result.settings.clients = 32),
         ("isolation default / serializable", |result| result.settings.isolation = "serializable".to_owned()),
         ("pacing closed / open", |result| result.settings.pacing = "open".to_owned()),
+        ("arrivals none / even", |result| {
+            (result.settings.pacing, result.settings.arrivals) = ("open".to_owned(), "even".to_owned());
+        }),
         ("rate none / 50 a second", |result| result.settings.rate_per_s = Some(50.0)),
         ("shard none / 1 of 2", |result| (result.settings.shard, result.settings.shards) = (Some(1), 2)),
         ("highest load none / rate, p99 of 25.0 ms", |result| {

@@ -1,18 +1,19 @@
 //! `colibri bench compare A.json B.json`: what changed from one file of results to another, and whether chance explains it.
 //!
 //! Results of the same workload and target are put together if they were asked in the same way (`comparable`); otherwise what differs is
-//! said, and they are compared only if a flag says so. If a file has several, they are rounds, and resampled as such. Of a single run the
-//! seconds of its timeline are, in blocks; figures that a run has one of (CPU, bytes) then have no interval, and are judged by the
-//! threshold alone. A figure with a timeline of one point has no interval either, and is not judged.
+//! said, and they are compared only if a flag says so. If a file has several, they are rounds, and resampled as such, from three on: of
+//! fewer an interval says nothing. Of a single run the seconds of its timeline are, in blocks; figures that a run has one of (CPU, bytes)
+//! then have no interval, and are judged by the threshold alone.
 //!
-//! Something is worse if its whole interval is beyond the threshold. Then the exit code is 1, for CI; it is 2 if something could not
-//! be compared.
+//! Something is worse if its whole interval is beyond the threshold. Nobody can tell if a figure has no interval (of one second, of one
+//! round beside several), or if it has changed by more than its seconds explain: their median latency does not see a stall of a few.
+//! Figures that are worse make the exit code 1, for CI; it is 2 if something could not be compared, or may be worse and nobody can tell.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bootstrap::{Samples, median, ratio_interval};
+use crate::bootstrap::{Samples, Statistic, mean, median, ratio_interval};
 use crate::comparable::{self, Condition};
 use crate::kv::report::{align, significant};
 use crate::kv::{Error, Result};
@@ -22,7 +23,7 @@ use crate::results::say;
 /// Compare two files of results
 ///
 /// Prints each figure with its change and a 95 % interval by bootstrap. The exit code is 1 if something became worse, and 2 if something
-/// could not be compared: a workload without a run, or with other settings.
+/// could not be compared: a workload without a valid run after, or with other settings, or a figure that may be worse and nobody can tell.
 #[derive(Debug, Clone, Args)]
 pub struct CompareArgs {
     /// Results before
@@ -40,14 +41,19 @@ pub struct CompareArgs {
     pub across_settings: bool,
 }
 
+/// Rounds of each file from which on they have an interval: of two and two, one in six orders is beyond the other by chance.
+const ROUNDS_MIN: usize = 3;
+
 /// A figure of results, and which way is up.
 struct Figure {
     name: &'static str,
     more_is_better: bool,
     of_run: fn(&RunResult) -> Option<f64>,
-    /// A value for each second in which there is one, if there is such a thing.
-    of_timeline: Option<fn(&RunResult) -> Vec<f64>>,
+    /// A value for each second in which there is one, and what makes the figure of them, if there is such a thing.
+    of_timeline: Option<(Seconds, Statistic)>,
 }
+
+type Seconds = fn(&RunResult) -> Vec<f64>;
 
 /// Latencies of those seconds in which something ended: in the others there were none.
 fn latencies(result: &RunResult, of: fn(&Point) -> Option<f64>) -> Vec<f64> {
@@ -59,19 +65,19 @@ const FIGURES: [Figure; 5] = [
         name: "transactions/s",
         more_is_better: true,
         of_run: |result| Some(result.throughput_per_s),
-        of_timeline: Some(|result| result.timeline.iter().map(|point| point.per_s).collect()),
+        of_timeline: Some((|result| result.timeline.iter().map(|point| point.per_s).collect(), mean)),
     },
     Figure {
         name: "p50 µs",
         more_is_better: false,
         of_run: |result| Some(result.scheduled_us.p50),
-        of_timeline: Some(|result| latencies(result, |point| point.p50_us)),
+        of_timeline: Some((|result| latencies(result, |point| point.p50_us), median)),
     },
     Figure {
         name: "p99 µs",
         more_is_better: false,
         of_run: |result| Some(result.scheduled_us.p99),
-        of_timeline: Some(|result| latencies(result, |point| point.p99_us)),
+        of_timeline: Some((|result| latencies(result, |point| point.p99_us), median)),
     },
     Figure {
         name: "CPU µs/transaction",
@@ -92,8 +98,8 @@ enum Verdict {
     Same,
     Better,
     Worse,
-    /// One point has no spread: nobody can tell.
-    Unknown,
+    /// Beyond the threshold, and there is no interval, or none that explains it: nobody can tell. (`true`: if so, then worse.)
+    Unknown(bool),
 }
 
 struct Change {
@@ -112,24 +118,31 @@ impl Figure {
         if of_a.is_empty() || of_b.is_empty() {
             return None;
         }
+        let rounds = of_a.len().min(of_b.len());
         let interval = match (a, b, self.of_timeline) {
-            ([a], [b], Some(timeline)) => {
-                Some(ratio_interval(&Samples::timeline(timeline(a)), &Samples::timeline(timeline(b)), median))
+            ([a], [b], Some((seconds, statistic))) => {
+                Some(ratio_interval(&Samples::timeline(seconds(a)), &Samples::timeline(seconds(b)), statistic))
             }
-            _ if of_a.len() > 1 && of_b.len() > 1 => {
+            _ if rounds >= ROUNDS_MIN => {
                 Some(ratio_interval(&Samples::runs(of_a.clone()), &Samples::runs(of_b.clone()), median))
             }
             _ => None,
         };
         let (of_a, of_b) = (median(&of_a), median(&of_b));
         let interval = interval.filter(|(low, high)| low.is_finite() && high.is_finite());
-        let (low, high) = interval.unwrap_or((of_b / of_a, of_b / of_a));
-        let grew = low > 1.0 + threshold;
-        let shrank = high < 1.0 / (1.0 + threshold);
-        let verdict = match (grew, shrank, self.more_is_better) {
-            (true, ..) | (_, true, _) if interval.is_none() && self.of_timeline.is_some() => Verdict::Unknown,
-            (true, _, true) | (_, true, false) => Verdict::Better,
-            (true, _, false) | (_, true, true) => Verdict::Worse,
+        let ratio = of_b / of_a;
+        let (grown, shrunk) = (1.0 + threshold, 1.0 / (1.0 + threshold));
+        let judged = |grew: bool| if grew == self.more_is_better { Verdict::Better } else { Verdict::Worse };
+        let doubtful = |grew: bool| Verdict::Unknown(grew != self.more_is_better);
+        let alone = |grew: bool| if self.of_timeline.is_some() { doubtful(grew) } else { judged(grew) };
+        let verdict = match interval {
+            Some((low, _)) if low > grown => judged(true),
+            Some((_, high)) if high < shrunk => judged(false),
+            // The figure is of the whole run, and the interval of its seconds.
+            Some((_, high)) if ratio > grown.max(high) => doubtful(true),
+            Some((low, _)) if ratio < shrunk.min(low) => doubtful(false),
+            None if ratio > grown => alone(true),
+            None if ratio < shrunk => alone(false),
             _ => Verdict::Same,
         };
         Some(Change { a: of_a, b: of_b, interval, verdict })
@@ -143,8 +156,14 @@ struct Compared {
     worse: usize,
     /// Figures that were compared.
     total: usize,
-    /// Workloads that both files have, and that were not compared.
-    left_out: usize,
+    /// Figures that may be worse, and nobody can tell.
+    unknown: usize,
+    /// Workloads that both files have, and that were not compared, as their settings are not the same.
+    unlike: usize,
+    /// Workloads of the first file that the second has no run of.
+    missing: usize,
+    /// Those with runs in the second that are not valid.
+    invalid: usize,
 }
 
 /// Results of one workload on one target that were asked in the same way.
@@ -190,12 +209,13 @@ fn compare(a: &[RunResult], b: &[RunResult], threshold: f64, args: &CompareArgs)
             match args.across_settings {
                 true => compared.add(before, after, threshold),
                 false => {
-                    compared.left_out += 1;
+                    compared.unlike += 1;
                     compared.text.push_str("not compared: --across-settings does\n\n");
                 }
             }
         }
         if is_alone {
+            compared.missing += 1;
             compared.text.push_str(&format!("{}: only in the first file\n\n", before.title()));
         }
     }
@@ -225,7 +245,7 @@ impl Compared {
     /// The table of two groups.
     fn add(&mut self, before: &Group<'_>, after: &Group<'_>, threshold: f64) {
         let mut cells = vec![["", "before", "after", "change", "95 % interval", ""].map(str::to_owned).to_vec()];
-        let mut unknown = false;
+        let mut has_unknown = false;
         for figure in &FIGURES {
             let Some(change) = figure.change(&before.runs, &after.runs, threshold) else { continue };
             let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
@@ -233,12 +253,17 @@ impl Compared {
                 Verdict::Same => "",
                 Verdict::Better => "better",
                 Verdict::Worse => "WORSE",
-                Verdict::Unknown => "cannot tell",
+                Verdict::Unknown(_) => "cannot tell",
             };
             self.total += 1;
             self.worse += usize::from(change.verdict == Verdict::Worse);
-            unknown |= change.verdict == Verdict::Unknown;
-            let alone = if figure.of_timeline.is_some() { "one point" } else { "one run" };
+            self.unknown += usize::from(change.verdict == Verdict::Unknown(true));
+            has_unknown |= matches!(change.verdict, Verdict::Unknown(_));
+            let alone = match (before.runs.len().max(after.runs.len()), figure.of_timeline.is_some()) {
+                (1, true) => "one point",
+                (1, false) => "one run",
+                _ => "too few rounds",
+            };
             cells.push(vec![
                 figure.name.to_owned(),
                 significant(change.a),
@@ -254,12 +279,13 @@ impl Compared {
                 word.to_owned(),
             ]);
         }
+        self.invalid += usize::from(after.runs.iter().any(|result| !result.valid));
         let all = || before.runs.iter().chain(&after.runs);
         let invalid = all().filter(|result| !result.valid).count();
         let doubt = if invalid > 0 { format!(" ({invalid} of these results are not valid)") } else { String::new() };
         self.text.push_str(&format!("{}{doubt}\n{}", before.title(), align(&cells, 1)));
-        if unknown {
-            self.text.push_str("one point has no interval: run for longer, or several rounds\n");
+        if has_unknown {
+            self.text.push_str("cannot tell: the interval does not explain the change, or there is none: run for longer, or three rounds\n");
         }
         let of = |group: &Group<'_>| comparable::circumstances(group.runs[0]);
         let circumstances = comparable::differences(&of(before), &of(after));
@@ -267,6 +293,31 @@ impl Compared {
             self.text.push_str(&format!("differs as well: {}\n", circumstances.join("; ")));
         }
         self.text.push('\n');
+    }
+}
+
+impl Compared {
+    /// What a program has to know of it.
+    fn outcome(&self) -> Result<()> {
+        let Self { worse, total, unlike, .. } = *self;
+        if worse > 0 {
+            return Err(Error::Regression { worse, total });
+        }
+        if total == 0 && unlike == 0 {
+            return Err(Error::usage("the files have no workload in common"));
+        }
+        let counted = [
+            (
+                unlike,
+                "workloads that were not compared, as their settings are not the same (--across-settings compares them)",
+            ),
+            (self.missing, "workloads of the first file that the second has no run of"),
+            (self.invalid, "workloads with results in the second file that are not valid"),
+            (self.unknown, "figures that may be worse, of which nobody can tell"),
+        ];
+        let told: Vec<String> =
+            counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{what}: {count}")).collect();
+        if told.is_empty() { Ok(()) } else { Err(Error::usage(told.join("; "))) }
     }
 }
 
@@ -287,16 +338,9 @@ pub fn run(args: &CompareArgs) -> Result<()> {
             )));
         }
     }
-    let Compared { text, worse, total, left_out } = compare(&a, &b, args.threshold / 100.0, args);
-    say!("{}", text.trim_end());
-    match (worse, total, left_out) {
-        (0, 0, 0) => Err(Error::usage("the files have no workload in common")),
-        (0, _, 0) => Ok(()),
-        (0, _, left_out) => Err(Error::usage(format!(
-            "workloads that were not compared, as their settings are not the same: {left_out}; --across-settings compares them"
-        ))),
-        (worse, total, _) => Err(Error::Regression { worse, total }),
-    }
+    let compared = compare(&a, &b, args.threshold / 100.0, args);
+    say!("{}", compared.text.trim_end());
+    compared.outcome()
 }
 
 #[cfg(test)]
@@ -380,11 +424,12 @@ mod tests {
             after[0].throughput_per_s /= 2.0;
             after[0].timeline.iter_mut().for_each(|point| point.per_s /= 2.0);
             let refused = compared(&before, &after, 0.05, "");
-            assert_eq!((refused.total, refused.worse, refused.left_out), (0, 0, 1), "{told}");
+            assert_eq!((refused.total, refused.worse, refused.unlike), (0, 0, 1), "{told}");
+            assert!(refused.outcome().unwrap_err().to_string().contains("not the same"), "{told}");
             let line = refused.text.lines().find(|line| line.contains("not the same settings")).unwrap();
             assert!(line.contains(told), "{told}: {line}");
             let forced = compared(&before, &after, 0.05, "--across-settings");
-            assert_eq!((forced.worse, forced.left_out), (1, 0), "{told}");
+            assert_eq!((forced.worse, forced.unlike), (1, 0), "{told}");
             assert!(forced.text.contains("not the same settings"), "{}", forced.text);
         }
         // Two settings in each file: each has its like.
@@ -411,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn one_point_is_no_interval_and_fails_nobody() {
+    fn one_point_is_no_interval_and_nobody_can_tell() {
         let mut before = [example("tpcc", "colibri")];
         before[0].timeline.truncate(1);
         let mut after = before.clone();
@@ -419,7 +464,53 @@ mod tests {
         after[0].throughput_per_s *= 0.8;
         let told = compared(&before, &after, 0.05, "");
         assert_eq!(told.worse, 0, "{}", told.text);
-        assert!(told.text.contains("cannot tell") && told.text.contains("one point has no interval"), "{}", told.text);
+        assert!(told.text.contains("cannot tell") && told.text.contains("one point"), "{}", told.text);
+        assert!(told.outcome().unwrap_err().to_string().contains("may be worse"));
+        // If it is anything, it is better.
+        let told = compared(&after, &before, 0.05, "");
+        assert!(told.text.contains("cannot tell") && told.outcome().is_ok(), "{}", told.text);
+    }
+
+    /// Bug: the median of seconds stood for their mean, and for the tail of the whole run. Consequence: what stood still for four
+    /// seconds of ten had not changed. Fix: throughput is a mean, and a change of a latency that its seconds do not explain is told.
+    #[test]
+    fn seconds_that_stand_still_are_not_the_same() {
+        let before = [example("tpcc", "colibri")];
+        let mut after = before.clone();
+        after[0].throughput_per_s *= 0.6;
+        after[0].timeline[3..7].iter_mut().for_each(|point| point.per_s = 0.0);
+        let told = compared(&before, &after, 0.05, "");
+        assert_eq!(told.worse, 1, "{}", told.text);
+        let mut after = before.clone();
+        after[0].scheduled_us.p99 *= 3.0;
+        after[0].timeline[3].p99_us = Some(2e6);
+        let told = compared(&before, &after, 0.05, "");
+        assert_eq!((told.worse, told.unknown), (0, 1), "{}", told.text);
+        assert!(told.outcome().is_err());
+    }
+
+    #[test]
+    fn fewer_rounds_than_three_have_no_interval() {
+        let (before, after) = (rounds(1_000.0, 5_000.0, 1), rounds(500.0, 5_000.0, 2));
+        for (count, worse, unknown) in [(2, 0, 1), (3, 1, 0)] {
+            let told = compared(&before[..count], &after[..count], 0.05, "");
+            assert_eq!((told.worse, told.unknown), (worse, unknown), "{}", told.text);
+        }
+        let told = compared(&before, &after[..1], 0.05, "");
+        assert!(told.unknown == 1 && told.text.contains("too few rounds"), "{}", told.text);
+    }
+
+    #[test]
+    fn what_is_gone_or_not_valid_is_not_well() {
+        let before = [example("tpcc", "colibri"), example("ycsb", "colibri")];
+        let told = |after: &[RunResult]| compared(&before, after, 0.05, "").outcome().map_err(|e| e.to_string());
+        assert_eq!(told(&before), Ok(()));
+        assert!(told(&before[..1]).unwrap_err().contains("has no run of: 1"));
+        let mut after = before.clone();
+        after[1].valid = false;
+        assert!(told(&after).unwrap_err().contains("not valid: 1"));
+        // More than before is well.
+        assert!(compared(&before[..1], &before, 0.05, "").outcome().is_ok());
     }
 
     #[test]
@@ -443,6 +534,7 @@ mod tests {
         let told = compared(&before, &after, 0.05, "");
         assert_eq!((told.total, told.worse), (5, 0));
         assert!(told.text.contains("the second file has a result without a run"), "{}", told.text);
+        assert!(told.missing == 1 && told.outcome().is_err(), "{}", told.text);
         assert!(!told.text.contains("inf"), "{}", told.text);
     }
 }

@@ -241,11 +241,12 @@ fn ensure_whole(shards: &[RunResult]) -> Result<()> {
         }
         seen.push(number);
     }
-    // What each shard has of its own: connections, transactions under way, threads.
+    // What each shard has of its own: connections, transactions under way, threads, and what its machine allows them.
     let of_run = |result: &RunResult| Settings {
         connections: 0,
         in_flight: 0,
         threads: 0,
+        is_patient: false,
         shard: None,
         ..result.settings.clone()
     };

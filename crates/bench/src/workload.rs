@@ -238,6 +238,16 @@ pub(crate) struct Acknowledged {
     pub(crate) unknown: Vec<u64>,
 }
 
+impl Acknowledged {
+    /// Of a run before or after on the same data.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (sum, more) in [(&mut self.committed, &other.committed), (&mut self.unknown, &other.unknown)] {
+            sum.resize(sum.len().max(more.len()), 0);
+            sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+    }
+}
+
 /// A workload. Its data are on a target, its state in [`Client`]s.
 pub(crate) trait Workload: Send + Sync + 'static {
     fn name(&self) -> &'static str;

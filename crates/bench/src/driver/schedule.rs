@@ -21,6 +21,15 @@ pub enum Arrivals {
     Even,
 }
 
+impl Arrivals {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Even => "even",
+        }
+    }
+}
+
 /// The arrivals of all clients of a process.
 #[derive(Debug)]
 pub(crate) struct Schedule {

@@ -78,8 +78,8 @@ pub struct CommonArgs {
     /// unless --no-wait or --rate is given [default: ten a warehouse]
     #[arg(long)]
     pub clients: Option<u32>,
-    /// Transactions under way at the most, each on a connection of its own [default: as many as clients; with --rate, and with the
-    /// terminals of TPC-C, up to 128]
+    /// Transactions under way at the most, each on a connection of its own [default: as many as clients; with --rate, with
+    /// --find rate and with the terminals of TPC-C, up to 128]
     #[arg(long)]
     pub in_flight: Option<u32>,
     /// So many transactions a second in open loop, whoever is busy: latency counts from when each was due
@@ -143,8 +143,8 @@ pub struct CommonArgs {
     /// work, of those that are loaded
     #[arg(long, value_enum, default_value = "in-flight", requires = "find_max")]
     pub find: Knob,
-    /// Runs that --find-max confirms its result with, two at least: the interval is that between them
-    #[arg(long, default_value_t = 5, requires = "find_max")]
+    /// Runs that --find-max confirms its result with, two at least: of six and more there is a 95 % interval, of fewer their range
+    #[arg(long, default_value_t = 6, requires = "find_max")]
     pub rounds: u32,
     /// File to write the result to, as a JSON array [default: for all steps, colibri-bench-results/WORKLOAD.json, unless
     /// there is --html]
@@ -226,7 +226,8 @@ impl CommonArgs {
         if self.rate.is_some() && self.find_max {
             return Err(Error::usage("--find-max finds the load by itself: leave --rate out"));
         }
-        if self.arrivals.is_some() && self.rate.is_none() && !(self.find_max && self.find == Knob::Rate) {
+        let finds_rate = self.find_max && self.find == Knob::Rate;
+        if self.arrivals.is_some() && self.rate.is_none() && !finds_rate {
             return Err(Error::usage("--arrivals says how those of --rate are spread: give a rate, or --find rate"));
         }
         let finds_warehouses = self.find_max && self.find == Knob::Warehouses;
@@ -256,8 +257,10 @@ impl CommonArgs {
         let (pacing, clients, in_flight) = if self.has_think_times(workload) {
             let clients = self.clients.or(workload.clients()).unwrap_or(closed);
             (Pacing::Terminals, clients, self.in_flight.unwrap_or(clients.min(IN_FLIGHT_DEFAULT)))
-        } else if let Some(rate) = self.rate {
+        } else if self.rate.is_some() || finds_rate {
             let in_flight = self.in_flight.unwrap_or(IN_FLIGHT_DEFAULT);
+            // A search sets each probe's rate.
+            let rate = self.rate.unwrap_or_default();
             (Pacing::Open(rate, self.spread()), self.clients.unwrap_or(in_flight), in_flight)
         } else {
             let clients = self.clients.or(self.in_flight).unwrap_or(closed);
@@ -337,6 +340,10 @@ mod tests {
         assert_eq!(plan("--target postgres://localhost/x").unwrap().threads, 1);
         assert_eq!(plan("--find-max --p99 1s").unwrap().pacing, Pacing::Closed);
         assert_eq!(plan("--find-max --p99 1s --find warehouses").unwrap().pacing, Pacing::Terminals);
+        // Bug: a search for a rate had as few under way as a closed loop. Consequence: it found what the generator let through, not
+        // what the target can do. Fix: it is an open loop, with as many as any.
+        let rate = plan("--find-max --p99 1s --find rate --arrivals even").unwrap();
+        assert_eq!((rate.pacing, rate.in_flight), (Pacing::Open(0.0, Arrivals::Even), 128));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::args::{CommonArgs, Knob};
 use super::progress::{LoadBar, RunWatch};
-use super::result::{Control, FindMax, LoadResult, Probe, RunResult, SCHEMA, Settings, too_silent};
+use super::result::{
+    Control, FindMax, LoadResult, Probe, RunResult, SCHEMA, Settings, late_us, too_busy, too_late, too_silent,
+};
 use super::{find_max, table};
 use crate::driver::silence::Silence;
 use crate::driver::{self, Measured, Pacing, RunPlan, Watch};
@@ -19,7 +21,7 @@ use crate::target::null::Null;
 use crate::target::{self, Failure, Place, Target};
 use crate::workload::load::{self, LoadProgress, Loaded};
 use crate::workload::tpcc::TPMC_MAX;
-use crate::workload::{Finding, Workload};
+use crate::workload::{Acknowledged, Finding, Workload};
 
 /// The control run takes as long as the run, but no longer than this.
 const CONTROL_MAX: Duration = Duration::from_secs(2);
@@ -172,6 +174,10 @@ impl<'a> Bench<'a> {
         self.remark(&measured);
         if let Some(reason) = &measured.ended_early {
             self.result.reasons.push(reason.clone());
+            if before.is_some() {
+                let note = "acknowledged commits were not looked for, as the run has ended early";
+                self.result.notes.push(note.to_owned());
+            }
             self.ended_early = true;
             return Ok(());
         }
@@ -185,9 +191,12 @@ impl<'a> Bench<'a> {
     fn reconcile(&mut self, before: i64, measured: &Measured) -> Result<()> {
         let after = self.block_on(self.workload.mark(&*self.target))?.map_err(|e| self.target_failed(e))?;
         let after = after.unwrap_or(before);
-        // Other processes ran their shares at the same time, or there were runs before: what those acknowledged is not known here.
-        if self.plan.shard.1 == 1 && !self.args.find_max {
+        // Other processes ran their shares at the same time: what those acknowledged is not known here.
+        if self.plan.shard.1 == 1 {
             self.result.checks.extend(self.workload.reconcile(before, after, &measured.acknowledged));
+        } else {
+            let note = "acknowledged commits were not looked for: other shards have commits of their own";
+            self.result.notes.push(note.to_owned());
         }
         Ok(())
     }
@@ -197,11 +206,12 @@ impl<'a> Bench<'a> {
     }
 
     /// Searches for the highest load; the run of the result is the one held out whose throughput is that of the figure, the median, or
-    /// next to it: so what it cost and how long it took belong to the figure.
+    /// next to it: so what it cost and how long it took belong to the figure. What was acknowledged is that of all its runs.
     fn find_max(&mut self) -> Result<(Measured, RunWatch)> {
         let knob = self.args.find;
         let limit_us = self.args.p99.map_or(f64::INFINITY, |limit| limit.as_secs_f64() * 1e6);
         let (mut probes, mut runs, mut limited) = (Vec::<Probe>::new(), Vec::new(), None);
+        let mut acknowledged = Acknowledged::default();
         let loaded = self.workload.warehouses().unwrap_or(1);
         let range = find_max::Range::of(knob, loaded);
         let found = find_max::find_max(range, limit_us, self.args.rounds, |value, held_out| {
@@ -209,7 +219,10 @@ impl<'a> Bench<'a> {
             let mut watch = RunWatch::new(self.args.server_pid, &plan);
             let measured = self.measure(&plan, &mut watch)?;
             watch.finish();
-            let outcome = outcome(&measured, &plan, self.workload.cycle());
+            acknowledged.add(&measured.acknowledged);
+            let mut outcome = outcome(&measured, &plan, self.workload.cycle());
+            let doubt = self.limit_of_generator(&measured, &watch);
+            outcome.is_sound &= doubt.is_none();
             let find_max::Outcome { throughput_per_s, p99_us, is_sound } = outcome;
             tell!(
                 "{} {}: {} a second, p99 {} ms{}{}{}",
@@ -218,7 +231,11 @@ impl<'a> Bench<'a> {
                 significant(throughput_per_s),
                 significant(p99_us / 1e3),
                 if held_out { ", held out" } else { "" },
-                if is_sound { "" } else { ", with failures or overloaded" },
+                match (is_sound, &doubt) {
+                    (true, _) => String::new(),
+                    (false, Some(doubt)) => format!(", {doubt}"),
+                    (false, None) => ", with failures or overloaded".to_owned(),
+                },
                 few_connections(&measured, &plan).map_or(String::new(), |few| format!(", {few}"))
             );
             if limited.is_none() {
@@ -255,7 +272,8 @@ impl<'a> Bench<'a> {
         }
         let off = |throughput_per_s: f64| (throughput_per_s - found.throughput_per_s).abs();
         let run = runs.into_iter().min_by(|a, b| off(a.0).total_cmp(&off(b.0)));
-        let (_, (measured, watch, plan)) = run.ok_or_else(|| Error::usage("--find-max made no run"))?;
+        let (_, (mut measured, watch, plan)) = run.ok_or_else(|| Error::usage("--find-max made no run"))?;
+        measured.acknowledged = acknowledged;
         self.result.settings = Settings {
             connections: measured.connections,
             is_patient: measured.is_patient,
@@ -265,6 +283,20 @@ impl<'a> Bench<'a> {
         };
         self.plan = plan;
         Ok((measured, watch))
+    }
+
+    /// Why a run says something of the generator, and not of the target, if it does.
+    fn limit_of_generator(&self, measured: &Measured, watch: &RunWatch) -> Option<String> {
+        let p99_us = measured.scheduled().value_at_quantile(0.99) as f64 / 1e3;
+        let own_us = match self.target.place() {
+            Place::Outside => watch.ledger.cost(measured, false, None, None).own_cpu_us_per_txn,
+            // The database works on the same threads; the control run knows more.
+            Place::InProcess => None,
+            // There the generator is what is looked for.
+            Place::Nowhere => return None,
+        };
+        let busy = || too_busy(own_us, measured.throughput(), self.plan.threads);
+        too_late(late_us(&measured.lag), p99_us).or_else(busy)
     }
 
     /// The plan of a probe: shorter than a run unless it is held out.

@@ -14,7 +14,7 @@
 //! The search keeps what held once, and so what was lucky; the runs held out are not chosen by their outcome. Only they make the
 //! figure, its interval, and whether the limit holds.
 
-use crate::bootstrap::{Samples, interval, median};
+use crate::bootstrap::{median, median_interval};
 use crate::kv::{Error, Result};
 use crate::oltp::args::Knob;
 
@@ -104,9 +104,9 @@ pub(crate) fn find_max(
         let p99 = median(&outcomes.iter().map(|outcome| outcome.p99_us).collect::<Vec<_>>());
         let sound = outcomes.iter().filter(|outcome| outcome.is_sound).count();
         if p99 <= p99_max_us && sound * 2 > outcomes.len() {
-            let samples = Samples::runs(outcomes.iter().map(|outcome| outcome.throughput_per_s).collect());
-            let throughput_per_s = median(&samples.values);
-            return Ok(Found { knob: Some(low), throughput_per_s, interval: interval(&samples, median) });
+            let throughputs: Vec<f64> = outcomes.iter().map(|outcome| outcome.throughput_per_s).collect();
+            let interval = median_interval(&throughputs);
+            return Ok(Found { knob: Some(low), throughput_per_s: median(&throughputs), interval });
         }
         let lower = range.rounded(low * STEP_DOWN);
         if lower >= low {

@@ -10,6 +10,7 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::bootstrap::RUNS_MIN;
 use crate::driver::record::{KindRecord, histogram};
 use crate::driver::{Measured, Pacing, RunPlan};
 use crate::kv::environment::Environment;
@@ -29,6 +30,12 @@ pub(crate) const AUDIT: &str = "audit: ";
 const SILENT_PART: f64 = 10.0;
 const UNREACHABLE_PART: f64 = 50.0;
 const SILENCE_MIN_S: f64 = 1.0;
+
+/// The generator may be late by so much, and by this part of the p99.
+const LATE_US: f64 = 5_000.0;
+const LATE_PART: f64 = 5.0;
+/// The part of its threads' time that a generator may work for.
+const BUSY_MAX: f64 = 0.9;
 
 /// A run, with everything that is known of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -92,6 +99,14 @@ pub(crate) struct Settings {
     pub(crate) is_patient: bool,
     pub(crate) isolation: String,
     pub(crate) durability: String,
+    /// Of an open loop: `random` or `even`. Empty in others, and in results of before it was told.
+    #[serde(default)]
+    pub(crate) arrivals: String,
+    #[serde(default)]
+    pub(crate) timeout_s: f64,
+    /// Conflicts after which a transaction has failed.
+    #[serde(default)]
+    pub(crate) retries_max: u32,
     pub(crate) warmup_s: f64,
     pub(crate) duration_s: f64,
     pub(crate) seed: u64,
@@ -202,7 +217,7 @@ pub(crate) struct FindMax {
     pub(crate) p99_limit_us: f64,
     /// The highest that held; none if even the lowest did not.
     pub(crate) found: Option<f64>,
-    /// Transactions a second at it: the median of the held-out runs, and a 95 % interval.
+    /// Transactions a second at it: the median of the held-out runs, and a 95 % interval, or the range of fewer than six runs.
     pub(crate) throughput_per_s: f64,
     pub(crate) low_per_s: f64,
     pub(crate) high_per_s: f64,
@@ -210,6 +225,17 @@ pub(crate) struct FindMax {
     pub(crate) throughput_per_s_core: f64,
     /// The knob, transactions a second, p99 in microseconds, and whether it was held out.
     pub(crate) probes: Vec<Probe>,
+}
+
+impl FindMax {
+    /// What the interval is.
+    pub(crate) fn interval_name(&self) -> String {
+        let is_at_it = |probe: &&Probe| probe.held_out && Some(probe.knob) == self.found;
+        match self.probes.iter().filter(is_at_it).count() {
+            few if few < RUNS_MIN => format!("{few} runs,"),
+            _ => "95 % interval".to_owned(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -270,6 +296,13 @@ impl Settings {
             is_patient: false,
             isolation: isolation.to_owned(),
             durability: durability.to_owned(),
+            arrivals: match plan.pacing {
+                Pacing::Open(_, arrivals) => arrivals.name(),
+                _ => "",
+            }
+            .to_owned(),
+            timeout_s: plan.timeout.as_secs_f64(),
+            retries_max: plan.retries_max,
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s: plan.duration.as_secs_f64(),
             seed: plan.seed,
@@ -281,7 +314,7 @@ impl Settings {
 
 /// A lag that one transaction in a hundred had, and three at least: what happened once or twice in a short run says nothing of the
 /// generator.
-fn late_us(lag_ns: &Histogram<u64>) -> f64 {
+pub(crate) fn late_us(lag_ns: &Histogram<u64>) -> f64 {
     let third = 1.0 - 2.0 / lag_ns.len().max(2) as f64;
     if third <= 0.0 { 0.0 } else { lag_ns.value_at_quantile(third.min(0.99)) as f64 / 1e3 }
 }
@@ -344,9 +377,9 @@ impl RunResult {
     /// Decides whether the result may be believed. Everything else has to be in it.
     pub(crate) fn judge(&mut self) {
         let mut reasons = Vec::new();
-        let (lag, p99) = (self.late_us, self.scheduled_us.p99);
-        if lag > 5_000.0 && lag > p99 / 5.0 {
-            reasons.push(format!("the generator was late: by {:.1} ms or more for one in a hundred", lag / 1e3));
+        reasons.extend(too_late(self.late_us, self.scheduled_us.p99));
+        if self.target != "null" {
+            reasons.extend(too_busy(self.cost.generator_cpu_us_per_txn, self.throughput_per_s, self.settings.threads));
         }
         if let Some(control) = &self.control
             && self.target != "null"
@@ -386,6 +419,26 @@ impl RunResult {
         self.reasons.extend(reasons);
         self.valid = self.reasons.is_empty();
     }
+}
+
+/// What is to be said if the generator was late itself. Lag is that of timers: whoever comes late as the threads are busy is told of by
+/// [`too_busy`].
+pub(crate) fn too_late(late_us: f64, p99_us: f64) -> Option<String> {
+    let is_late = late_us > LATE_US && late_us > p99_us / LATE_PART;
+    is_late.then(|| format!("the generator was late: by {:.1} ms or more for one in a hundred", late_us / 1e3))
+}
+
+/// What is to be said if the generator's threads had hardly any time left: then it was the limit, and what it measured is itself. The
+/// control run does not show it where there are sockets, which it has none of.
+pub(crate) fn too_busy(cpu_us_per_txn: Option<f64>, throughput_per_s: f64, threads: usize) -> Option<String> {
+    let busy = cpu_us_per_txn? * throughput_per_s / 1e6 / threads.max(1) as f64;
+    (busy > BUSY_MAX).then(|| {
+        let whole = if threads == 1 { "its thread".to_owned() } else { format!("its {threads} threads") };
+        format!(
+            "the generator was the limit: {whole} worked for {:.0} % of the time (see --threads and --shard)",
+            busy * 100.0
+        )
+    })
 }
 
 /// What is to be said if for a good part of so many seconds nobody was answered. A target that is not there for a moment is a part of what
@@ -454,6 +507,9 @@ pub(crate) mod tests {
             is_patient: true,
             isolation: "default".into(),
             durability: "sync".into(),
+            arrivals: String::new(),
+            timeout_s: 30.0,
+            retries_max: 50,
             warmup_s: 1.0,
             duration_s: 10.0,
             seed: 42,
@@ -531,8 +587,12 @@ pub(crate) mod tests {
         };
         assert_eq!(judged(&|_| {}), (true, String::new()));
         type Case<'a> = (&'a str, &'a dyn Fn(&mut RunResult));
-        let cases: [Case<'_>; 10] = [
+        let cases: [Case<'_>; 11] = [
             ("generator was late", &|result| result.late_us = 8_000.0),
+            ("its 2 threads worked for 92 % of the time", &|result| {
+                // Of 2,000 a second.
+                result.cost.generator_cpu_us_per_txn = Some(920.0);
+            }),
             ("generator was the limit", &|result| {
                 result.control.as_mut().unwrap().throughput_per_s = 3_000.0;
             }),

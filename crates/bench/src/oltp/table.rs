@@ -175,10 +175,11 @@ fn find_max(found: &crate::oltp::result::FindMax) -> String {
     match found.found {
         None => format!("find-max: nothing holds a {limit}"),
         Some(knob) => format!(
-            "find-max: {} {} holds a {limit}: {} a second (95 % interval {} to {}), {} a CPU",
+            "find-max: {} {} holds a {limit}: {} a second ({} {} to {}), {} a CPU",
             found.knob,
             significant(knob),
             significant(found.throughput_per_s),
+            found.interval_name(),
             significant(found.low_per_s),
             significant(found.high_per_s),
             significant(found.throughput_per_s_core)
