@@ -193,21 +193,24 @@ impl Panel {
     fn lines(&self, svg: &mut String, scale: &Scale, places: &[f64], name: &str) {
         let bottom = scale.top + scale.height;
         let width = scale.width;
-        let last = places.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE);
+        let last = places.last().copied().filter(|&last| last > 0.0).unwrap_or(1.0);
         let x = |place: f64| LEFT + width * place / last;
         for place in round_places(last) {
             text(svg, x(place), bottom + 16.0, "middle", &number(place));
         }
         text(svg, LEFT + width / 2.0, bottom + 32.0, "middle", &escaped(name));
         for (index, (_, values)) in self.series.iter().enumerate() {
-            let mut points = String::new();
-            for (&place, &value) in places.iter().zip(values).filter(|(_, value)| value.is_finite()) {
-                let _ = write!(points, "{:.1},{:.1} ", x(place), scale.y(value));
-            }
+            let points = places.iter().zip(values).filter(|(_, value)| value.is_finite());
+            let points: Vec<_> =
+                points.map(|(&place, &value)| format!("{:.1},{:.1}", x(place), scale.y(value))).collect();
             let colour = COLOURS[index % COLOURS.len()];
-            let points = points.trim_end();
-            let _ =
-                writeln!(svg, "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>");
+            // Of one point a line is nothing, but for its round ends.
+            let (points, stroke) = if points.len() == 1 { (vec![points[0].clone(); 2], 8) } else { (points, 2) };
+            let _ = writeln!(
+                svg,
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{stroke}\" stroke-linecap=\"round\"/>",
+                points.join(" ")
+            );
         }
     }
 }
@@ -305,6 +308,22 @@ mod tests {
         for last in [1e-6, 0.3, 1.0, 2.9, 7.0, 299.0, 3_600.0, 12_345_678.0] {
             assert!((3..=6).contains(&places(last).len()), "{last}: {:?}", places(last));
         }
+    }
+
+    /// Bug: an axis over the place 0 alone ended at the smallest number there is, in hundreds of digits, and a line of one point is not
+    /// seen. Consequence: pages of runs of a second had black bars for charts. Fix: such an axis ends at 1, and a point is a dot.
+    #[test]
+    fn one_point_is_a_dot_on_an_axis() {
+        let lone = Panel {
+            series: vec![("a".to_owned(), vec![7.0])],
+            ..panel(Shape::Lines(vec![0.0], "seconds".to_owned()), false)
+        };
+        let svg = Plot { title: String::new(), panels: vec![lone] }.render();
+        assert!(svg.lines().all(|line| line.len() < 300), "{svg}");
+        let points = svg.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+        let (first, second) = points.split_once(' ').unwrap();
+        assert_eq!(first, second);
+        assert!(svg.contains("stroke-linecap=\"round\""));
     }
 
     #[test]
