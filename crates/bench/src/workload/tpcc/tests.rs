@@ -488,45 +488,6 @@ fn in_miniature_chance_may_deliver_all_there_is() {
 }
 
 #[test]
-fn every_band_of_the_audit_is_broken_by_a_workload_that_cheats() {
-    let (_, honest) = audited(10, 40_000);
-    let tpcc = Tpcc::new(Scale::new(10), 42);
-    let broken = |change: &dyn Fn(&mut Totals)| {
-        let mut totals = honest.clone();
-        // Enough that chance explains nothing.
-        totals
-            .committed
-            .iter_mut()
-            .chain(&mut totals.rolled_back)
-            .chain(&mut totals.tally)
-            .for_each(|count| *count *= 10);
-        change(&mut totals);
-        let findings = tpcc.audit(&totals).into_iter();
-        findings.filter(|finding| finding.verdict == Verdict::Broken).map(|finding| finding.what).collect::<Vec<_>>()
-    };
-    assert_eq!(broken(&|_| {}), Vec::<String>::new());
-    type Case<'a> = (&'a str, &'a dyn Fn(&mut Totals));
-    let cases: [Case<'_>; 10] = [
-        ("share of NewOrder", &|totals| totals.committed[0] = totals.committed[0] * 2 / 3),
-        ("orders rolled back", &|totals| totals.rolled_back[0] = 0),
-        ("lines of an order", &|totals| totals.tally[LINES] /= 2),
-        ("remote order lines", &|totals| totals.tally[REMOTE_LINES] = 0),
-        ("remote payments", &|totals| totals.tally[REMOTE_PAYMENTS] *= 2),
-        ("payments by name", &|totals| totals.tally[PAYMENTS_BY_NAME] = 0),
-        ("districts without an order to deliver", &|totals| totals.tally[SKIPPED] = totals.tally[DELIVERED]),
-        ("share of Payment", &|totals| totals.committed[1] /= 2),
-        ("share of Delivery", &|totals| totals.committed[3] /= 2),
-        ("p90 of StockLevel", &|totals| {
-            totals.has_think_times = true;
-            totals.p90 = [1, 1, 1, 1, 21].map(Duration::from_secs).to_vec();
-        }),
-    ];
-    for (what, change) in cases {
-        assert!(broken(change).iter().any(|told| told == what), "{what}: {:?}", broken(change));
-    }
-}
-
-#[test]
 fn the_bands_of_the_audit_are_those_of_the_specification() {
     const ALL: f64 = 1e9;
     let tpcc = Tpcc::new(Scale::new(10), 42);
@@ -559,6 +520,8 @@ fn the_bands_of_the_audit_are_those_of_the_specification() {
         totals.rolled_back[0] = part(orders, share);
         totals.committed[0] -= totals.rolled_back[0];
     };
+    let tally = |which: usize, of: f64| move |totals: &mut Totals, share: f64| totals.tally[which] = part(of, share);
+    let skipped = |totals: &mut Totals, share: f64| totals.tally[SKIPPED] = part(0.4 * ALL, share / (1.0 - share));
     // How a figure is set, and its edges: just inside, and just outside.
     type Case<'a> = (&'a str, &'a dyn Fn(&mut Totals, f64), &'a [(f64, f64)]);
     let cases: [Case<'_>; 16] = [
@@ -568,31 +531,11 @@ fn the_bands_of_the_audit_are_those_of_the_specification() {
         ("share of Delivery", &share(3), &[(0.0401, 0.0399)]),
         ("share of StockLevel", &share(4), &[(0.0401, 0.0399)]),
         ("orders rolled back", &rolled_back, &[(0.00901, 0.00899), (0.01099, 0.01101)]),
-        (
-            "lines of an order",
-            &|totals, mean| totals.tally[LINES] = part(orders, mean),
-            &[(9.51, 9.49), (10.49, 10.51)],
-        ),
-        (
-            "remote order lines",
-            &|totals, share| totals.tally[REMOTE_LINES] = part(lines, share),
-            &[(0.00951, 0.00949), (0.01049, 0.01051)],
-        ),
-        (
-            "remote payments",
-            &|totals, share| totals.tally[REMOTE_PAYMENTS] = part(payments, share),
-            &[(0.1401, 0.1399), (0.1599, 0.1601)],
-        ),
-        (
-            "payments by name",
-            &|totals, share| totals.tally[PAYMENTS_BY_NAME] = part(payments, share),
-            &[(0.5701, 0.5699), (0.6299, 0.6301)],
-        ),
-        (
-            "districts without an order to deliver",
-            &|totals, share| totals.tally[SKIPPED] = part(0.4 * ALL, share / (1.0 - share)),
-            &[(0.0099, 0.0101)],
-        ),
+        ("lines of an order", &tally(LINES, orders), &[(9.51, 9.49), (10.49, 10.51)]),
+        ("remote order lines", &tally(REMOTE_LINES, lines), &[(0.00951, 0.00949), (0.01049, 0.01051)]),
+        ("remote payments", &tally(REMOTE_PAYMENTS, payments), &[(0.1401, 0.1399), (0.1599, 0.1601)]),
+        ("payments by name", &tally(PAYMENTS_BY_NAME, payments), &[(0.5701, 0.5699), (0.6299, 0.6301)]),
+        ("districts without an order to deliver", &skipped, &[(0.0099, 0.0101)]),
         ("p90 of NewOrder", &p90(0), &[(5.0, 5.001)]),
         ("p90 of Payment", &p90(1), &[(5.0, 5.001)]),
         ("p90 of OrderStatus", &p90(2), &[(5.0, 5.001)]),
