@@ -47,14 +47,18 @@ fn arrivals(result: &RunResult) -> Option<Condition> {
 /// What does not make results incomparable, and may explain why they differ.
 pub(crate) fn circumstances(result: &RunResult) -> Vec<Condition> {
     let (settings, env) = (&result.settings, &result.env);
-    vec![
+    let mut circumstances = vec![
         ("measured", format!("{} s", settings.duration_s)),
         ("warm-up", format!("{} s", settings.warmup_s)),
-        ("timeout", format!("{} s", settings.timeout_s)),
-        ("retries", format!("up to {}", settings.retries_max)),
         ("wake-ups of the generator", if settings.is_patient { "in turn" } else { "at once" }.to_owned()),
         ("machine", format!("{}, {} CPUs", env.cpu, env.cores)),
-    ]
+    ];
+    // Results of before they were told have none.
+    if settings.timeout_s > 0.0 {
+        circumstances.push(("timeout", format!("{} s", settings.timeout_s)));
+        circumstances.push(("retries", format!("up to {}", settings.retries_max)));
+    }
+    circumstances
 }
 
 /// Where two differ: `durability sync / nosync`.

@@ -98,8 +98,9 @@ enum Verdict {
     Same,
     Better,
     Worse,
-    /// Beyond the threshold, and there is no interval, or none that explains it: nobody can tell. (`true`: if so, then worse.)
-    Unknown(bool),
+    /// Beyond the threshold, and there is no interval, or none that explains it: nobody can tell.
+    MaybeBetter,
+    MaybeWorse,
 }
 
 struct Change {
@@ -133,7 +134,8 @@ impl Figure {
         let ratio = of_b / of_a;
         let (grown, shrunk) = (1.0 + threshold, 1.0 / (1.0 + threshold));
         let judged = |grew: bool| if grew == self.more_is_better { Verdict::Better } else { Verdict::Worse };
-        let doubtful = |grew: bool| Verdict::Unknown(grew != self.more_is_better);
+        let doubtful =
+            |grew: bool| if grew == self.more_is_better { Verdict::MaybeBetter } else { Verdict::MaybeWorse };
         let alone = |grew: bool| if self.of_timeline.is_some() { doubtful(grew) } else { judged(grew) };
         let verdict = match interval {
             Some((low, _)) if low > grown => judged(true),
@@ -157,7 +159,7 @@ struct Compared {
     /// Figures that were compared.
     total: usize,
     /// Figures that may be worse, and nobody can tell.
-    unknown: usize,
+    maybe_worse: usize,
     /// Workloads that both files have, and that were not compared, as their settings are not the same.
     unlike: usize,
     /// Workloads of the first file that the second has no run of.
@@ -253,12 +255,12 @@ impl Compared {
                 Verdict::Same => "",
                 Verdict::Better => "better",
                 Verdict::Worse => "WORSE",
-                Verdict::Unknown(_) => "cannot tell",
+                Verdict::MaybeBetter | Verdict::MaybeWorse => "cannot tell",
             };
             self.total += 1;
             self.worse += usize::from(change.verdict == Verdict::Worse);
-            self.unknown += usize::from(change.verdict == Verdict::Unknown(true));
-            has_unknown |= matches!(change.verdict, Verdict::Unknown(_));
+            self.maybe_worse += usize::from(change.verdict == Verdict::MaybeWorse);
+            has_unknown |= matches!(change.verdict, Verdict::MaybeBetter | Verdict::MaybeWorse);
             let alone = match (before.runs.len().max(after.runs.len()), figure.of_timeline.is_some()) {
                 (1, true) => "one point",
                 (1, false) => "one run",
@@ -313,7 +315,7 @@ impl Compared {
             ),
             (self.missing, "workloads of the first file that the second has no run of"),
             (self.invalid, "workloads with results in the second file that are not valid"),
-            (self.unknown, "figures that may be worse, of which nobody can tell"),
+            (self.maybe_worse, "figures that may be worse, of which nobody can tell"),
         ];
         let told: Vec<String> =
             counted.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{what}: {count}")).collect();
@@ -485,19 +487,19 @@ mod tests {
         after[0].scheduled_us.p99 *= 3.0;
         after[0].timeline[3].p99_us = Some(2e6);
         let told = compared(&before, &after, 0.05, "");
-        assert_eq!((told.worse, told.unknown), (0, 1), "{}", told.text);
+        assert_eq!((told.worse, told.maybe_worse), (0, 1), "{}", told.text);
         assert!(told.outcome().is_err());
     }
 
     #[test]
     fn fewer_rounds_than_three_have_no_interval() {
         let (before, after) = (rounds(1_000.0, 5_000.0, 1), rounds(500.0, 5_000.0, 2));
-        for (count, worse, unknown) in [(2, 0, 1), (3, 1, 0)] {
+        for (count, worse, maybe_worse) in [(2, 0, 1), (3, 1, 0)] {
             let told = compared(&before[..count], &after[..count], 0.05, "");
-            assert_eq!((told.worse, told.unknown), (worse, unknown), "{}", told.text);
+            assert_eq!((told.worse, told.maybe_worse), (worse, maybe_worse), "{}", told.text);
         }
         let told = compared(&before, &after[..1], 0.05, "");
-        assert!(told.unknown == 1 && told.text.contains("too few rounds"), "{}", told.text);
+        assert!(told.maybe_worse == 1 && told.text.contains("too few rounds"), "{}", told.text);
     }
 
     #[test]
