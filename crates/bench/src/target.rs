@@ -298,6 +298,15 @@ impl Session {
         self.connection.query(sql).await
     }
 
+    /// The one number that a query gives.
+    ///
+    /// # Errors
+    /// The target's, or that there is none.
+    pub(crate) async fn count(&mut self, sql: &str) -> Result<i64, Failure> {
+        let table = self.connection.query(sql).await.map_err(|failure| failure.doing(sql))?;
+        table.answer().decimal(0, 0, 0).ok_or_else(|| Failure::answer("a count is missing").doing(sql))
+    }
+
     /// Runs statements one after the other.
     pub(crate) async fn execute_all(&mut self, statements: &[&str]) -> Result<(), Failure> {
         for sql in statements {

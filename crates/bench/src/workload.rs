@@ -239,7 +239,7 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// Of a run before or after on the same data.
+    /// Of another thread, or of a run before or after on the same data.
     pub(crate) fn add(&mut self, other: &Self) {
         for (sum, more) in [(&mut self.committed, &other.committed), (&mut self.unknown, &other.unknown)] {
             sum.resize(sum.len().max(more.len()), 0);
@@ -340,7 +340,7 @@ pub(crate) trait Workload: Send + Sync + 'static {
         Box::pin(async move {
             let Some(query) = self.mark_query().filter(|_| target.keeps_data()) else { return Ok(None) };
             let mut session = target.connect(&[]).await?;
-            Ok(session.query(query).await?.answer().decimal(0, 0, 0))
+            session.count(query).await.map(Some)
         })
     }
 

@@ -365,9 +365,7 @@ impl Recorder {
             for (state, (count, message)) in &part.failures {
                 measured.failures.entry(state.clone()).or_insert((0, message.clone())).0 += count;
             }
-            let add = |to: &mut [u64], from: &[u64]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-            add(&mut measured.acknowledged.committed, &part.acknowledged.committed);
-            add(&mut measured.acknowledged.unknown, &part.acknowledged.unknown);
+            measured.acknowledged.add(&part.acknowledged);
         }
         measured
     }

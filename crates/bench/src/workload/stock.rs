@@ -82,6 +82,9 @@ impl Mix {
     }
 }
 
+/// Orders that are checked at once: what a database groups and joins for that fits into the memory that it gives a statement.
+const CHECKED_AT_ONCE: u32 = 50_000;
+
 /// The workload.
 #[derive(Debug)]
 pub(crate) struct Stock {
@@ -92,6 +95,7 @@ pub(crate) struct Stock {
     seed: u64,
     /// Of a run: another one on the same data has other orders.
     salt: AtomicU64,
+    checked_at_once: u32,
 }
 
 /// A name that ends in a number.
@@ -156,6 +160,7 @@ impl Stock {
             orders: orders.into(),
             seed,
             salt: AtomicU64::new(0),
+            checked_at_once: CHECKED_AT_ONCE,
         }
     }
 
@@ -330,7 +335,7 @@ impl Workload for Stock {
         Box::pin(async move {
             let mut session = target.connect(&[]).await?;
             let (mut taken, mut without_lines, mut without_order) = (HashMap::new(), 0, 0);
-            for range in Range::all(count(&mut session, "SELECT count(*) FROM orders").await?) {
+            for range in IdRange::all(session.count("SELECT count(*) FROM orders").await?, self.checked_at_once) {
                 let (of_order, of_line) = (range.holds("id"), range.holds("id_order"));
                 let sql = format!(
                     "SELECT l.product, sum(l.quantity) FROM orders AS o JOIN order_lines AS l ON l.id_order = o.id \
@@ -342,22 +347,18 @@ impl Workload for Stock {
                     let product = answer.text(row, 0).unwrap_or_default().to_vec();
                     *taken.entry(product).or_insert(0) += answer.decimal(row, 1, 0).unwrap_or_default();
                 }
-                without_lines += count(
-                    &mut session,
-                    &format!(
+                without_lines += session
+                    .count(&format!(
                         "SELECT count(*) FROM orders LEFT JOIN (SELECT id_order, count(*) AS lines FROM order_lines \
                          WHERE {of_line} GROUP BY id_order) AS l ON id_order = id WHERE lines IS NULL AND {of_order}"
-                    ),
-                )
-                .await?;
-                without_order += count(
-                    &mut session,
-                    &format!(
+                    ))
+                    .await?;
+                without_order += session
+                    .count(&format!(
                         "SELECT count(*) FROM order_lines LEFT JOIN (SELECT id FROM orders WHERE {of_order}) AS o \
                          ON id = id_order WHERE id IS NULL AND {of_line}"
-                    ),
-                )
-                .await?;
+                    ))
+                    .await?;
             }
             let sql = "SELECT product, quantity FROM stock";
             let table = session.query(sql).await.map_err(|failure| failure.doing(sql))?;
@@ -435,26 +436,17 @@ impl Stock {
     }
 }
 
-/// The one number that a query gives.
-async fn count(session: &mut Session, sql: &str) -> Result<i64, Failure> {
-    let table = session.query(sql).await.map_err(|failure| failure.doing(sql))?;
-    Ok(table.answer().decimal(0, 0, 0).unwrap_or(-1))
-}
-
-/// Orders that are checked at once: what a database groups and joins for that fits into the memory that it gives a statement.
-const CHECKED_AT_ONCE: i64 = if cfg!(test) { 40 } else { 50_000 };
-
-/// A range of the numbers of orders. A bound that is not there leaves nothing out.
-#[derive(Debug, PartialEq, Eq)]
-struct Range {
+/// A range of the ids of orders. A bound that is not there leaves nothing out.
+#[derive(Debug)]
+struct IdRange {
     first: Option<i64>,
     last: Option<i64>,
 }
 
-impl Range {
-    /// All numbers, in ranges with about as many orders as are checked at once: numbers are uniform, over one half or both.
-    fn all(orders: i64) -> impl Iterator<Item = Self> {
-        let count = 2 * orders.max(0) / CHECKED_AT_ONCE + 1;
+impl IdRange {
+    /// All ids, which are uniform, in ranges with about so many orders each.
+    fn all(orders: i64, in_each: u32) -> impl Iterator<Item = Self> {
+        let count = orders / i64::from(in_each) + 1;
         let begin = move |place: i64| {
             let number = i128::from(i64::MIN) + (1 << 64) * i128::from(place) / i128::from(count);
             i64::try_from(number).ok().filter(|_| place > 0)

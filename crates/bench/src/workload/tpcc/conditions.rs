@@ -136,7 +136,7 @@ pub(super) async fn check(
         let mut first = 1;
         while first <= scale.warehouses {
             let last = (first + WAREHOUSES_A_QUERY - 1).min(scale.warehouses);
-            broken += count(&mut session, &between(query, scale, first, last)).await?;
+            broken += session.count(&between(query, scale, first, last)).await?;
             first = last + 1;
         }
         let found = if broken == 0 { "none broken".to_owned() } else { format!("{broken} broken") };
@@ -151,17 +151,12 @@ fn between(query: &str, scale: Scale, first: i64, last: i64) -> String {
     query.replace("{d}", &scale.delivered().to_string())
 }
 
-async fn count(session: &mut Session, query: &str) -> Result<i64, Failure> {
-    let table = session.query(query).await.map_err(|failure| failure.doing(query))?;
-    table.answer().decimal(0, 0, 0).ok_or_else(|| Failure::answer("a count is missing").doing(query))
-}
-
 async fn rows_are_there(scale: Scale, session: &mut Session) -> Result<Finding, Failure> {
     let Scale { warehouses, items, customers } = scale;
     let wanted = [warehouses, warehouses * DISTRICTS, warehouses * DISTRICTS * customers, items, warehouses * items];
     let mut found = Vec::new();
     for table in ["warehouse", "district", "customer", "item", "stock"] {
-        found.push(count(session, &format!("SELECT count(*) FROM {table}")).await?);
+        found.push(session.count(&format!("SELECT count(*) FROM {table}")).await?);
     }
     let holds = found == wanted;
     Ok(Finding::fact(
