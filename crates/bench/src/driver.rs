@@ -213,8 +213,7 @@ impl Watch for Unwatched {}
 
 /// A runtime for a run, or for what is around it.
 pub(crate) fn runtime(threads: usize) -> std::io::Result<Runtime> {
-    // A target on the same machine has to find a CPU as well: the kernel decides who gets which.
-    Builder::new().threads(threads).pin(false).name("bench").build()
+    Builder::new().threads(threads).name("bench").build()
 }
 
 /// Runs a workload, on a runtime of its own, and waits for its end.

@@ -98,9 +98,6 @@ pub struct ThreadsArgs {
     /// Rounds, of which medians are shown; layouts take turns
     #[arg(long, default_value_t = 3)]
     pub rounds: u32,
-    /// Let threads go where the kernel puts them, as those of tokio do
-    #[arg(long)]
-    pub no_pin: bool,
     /// Limit for 99 of 100 sequences, in microseconds
     #[arg(long, default_value_t = 3_000)]
     pub limit_us: u64,
@@ -128,8 +125,6 @@ enum Row {
 struct PipelineRow {
     layout: &'static str,
     threads: usize,
-    /// Whether each thread had a CPU of its own, if there were as many threads as CPUs.
-    pinned: bool,
     /// Whether there were batch tasks.
     batch: bool,
     offered_per_s: f64,
@@ -153,8 +148,6 @@ struct PipelineRow {
 struct FindMaxRow {
     layout: &'static str,
     threads: usize,
-    /// Whether each thread had a CPU of its own, if there were as many threads as CPUs.
-    pinned: bool,
     batch: bool,
     limit_us: u64,
     /// Zero if even the lowest rate tried takes too long.
@@ -206,7 +199,6 @@ struct Plan {
     load: f64,
     duration: Duration,
     rounds: u32,
-    pin: bool,
     limit_us: u64,
     micro: Vec<Micro>,
     n: u64,
@@ -239,7 +231,6 @@ impl Plan {
             duration: Duration::from_secs_f64(args.seconds),
             rounds: args.rounds,
             limit_us: args.limit_us,
-            pin: !args.no_pin,
             micro: without_repeats(if args.micro.is_empty() { &Micro::ALL[..] } else { &args.micro[..] }),
             n: args.n,
         })
@@ -276,7 +267,7 @@ impl Plan {
             for (&(threads, batch, layout), outcomes) in configurations.iter().zip(&mut outcomes) {
                 progress.begin(&describe(threads, batch, layout));
                 let arrivals = arrivals(self.offered(threads), self.duration, SEED + u64::from(round));
-                let executor = Executor::new(layout, threads, self.pin)?;
+                let executor = Executor::new(layout, threads)?;
                 outcomes.push(load::run(&executor, work, &arrivals, self.duration, batch));
                 progress.advance();
             }
@@ -288,7 +279,6 @@ impl Plan {
             Row::Pipeline(PipelineRow {
                 layout: layout.name(),
                 threads,
-                pinned: self.is_pinned(layout),
                 batch,
                 offered_per_s: self.offered(threads),
                 done_per_s: of(&|outcome| outcome.rate),
@@ -309,11 +299,6 @@ impl Plan {
         Ok(rows.collect())
     }
 
-    /// Whether the threads of a layout are asked to stay where they are.
-    fn is_pinned(&self, layout: Layout) -> bool {
-        self.pin && matches!(layout, Layout::Shared | Layout::Common | Layout::Split)
-    }
-
     /// Sequences a second.
     fn offered(&self, threads: usize) -> f64 {
         self.load * rate_at_most(threads)
@@ -328,7 +313,7 @@ impl Plan {
                 let (mut p99_ns, mut left) = (Vec::new(), 0);
                 for run in 0..PROBE_RUNS {
                     let duration = self.duration / PROBE_RUNS;
-                    let executor = Executor::new(layout, threads, self.pin)?;
+                    let executor = Executor::new(layout, threads)?;
                     let arrivals = arrivals(rate, duration, SEED + u64::from(run));
                     let outcome = load::run(&executor, work, &arrivals, duration, batch);
                     p99_ns.push(outcome.sequence_ns.value_at_quantile(0.99) as f64);
@@ -345,7 +330,6 @@ impl Plan {
             rows.push(Row::FindMax(FindMaxRow {
                 layout: layout.name(),
                 threads,
-                pinned: self.is_pinned(layout),
                 batch,
                 limit_us: self.limit_us,
                 rate_max_per_s: rate_max,

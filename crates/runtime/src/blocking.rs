@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use async_task::Builder;
 use parking_lot::{Condvar, Mutex};
 
-use crate::cpus;
 use crate::pool::Pool;
 use crate::shared::Shared;
 use crate::task::{JoinHandle, Meta, Task};
@@ -32,8 +31,6 @@ pub(crate) struct BlockingThreads {
     is_gone: Condvar,
     threads_max: usize,
     keep: Duration,
-    /// The CPUs on which threads of the runtime are pinned, as those that such a thread makes would be.
-    cpus: Vec<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -47,9 +44,9 @@ struct State {
 }
 
 impl BlockingThreads {
-    pub(crate) fn new(threads_max: usize, keep: Duration, cpus: Vec<usize>) -> Self {
+    pub(crate) fn new(threads_max: usize, keep: Duration) -> Self {
         let keep = keep.min(KEEP_MAX);
-        Self { state: Mutex::default(), is_news: Condvar::new(), is_gone: Condvar::new(), threads_max, keep, cpus }
+        Self { state: Mutex::default(), is_news: Condvar::new(), is_gone: Condvar::new(), threads_max, keep }
     }
 
     fn push(self: &Arc<Self>, call: Task) {
@@ -87,9 +84,6 @@ impl BlockingThreads {
     }
 
     fn serve(&self) {
-        if !self.cpus.is_empty() {
-            cpus::pin(&self.cpus);
-        }
         let mut state = self.state.lock();
         loop {
             if let Some(call) = state.calls.pop_front() {

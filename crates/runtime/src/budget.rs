@@ -1,6 +1,6 @@
-//! Cooperation: long tasks ask whether they should let others run.
+//! Cooperation: long tasks ask whether they should let others run, and say when they cannot.
 //!
-//! Not here: interrupting those that do not ask.
+//! Not here: interrupting those that do neither.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,12 @@ const UNHEARD_NS: u64 = 50_000;
 #[must_use]
 pub fn is_over() -> bool {
     worker::with_context(|context| {
-        let Some(Thread::Worker(local)) = context else { return false };
+        let local = match context {
+            Some(Thread::Worker(local)) => local,
+            // Its step was too long already.
+            Some(Thread::Aside(_)) => return true,
+            _ => return false,
+        };
         let Some(pool) = local.running() else { return false };
         local.take_longer();
         let shared = &local.shared;
@@ -49,6 +54,16 @@ pub fn is_over() -> bool {
         }
         is_over
     })
+}
+
+/// Says, from the middle of a step that cannot yield, that it goes on: about every 50 µs of it. Others run all the same.
+///
+/// When the task's slice is over and no other thread is free, another thread takes over what this one does for the runtime,
+/// and this one runs the task alone until that yields, when [`is_over`] says at once that it should. Meanwhile each call may
+/// wait for up to 20 ms until it is this thread's turn: as many such steps go on at the same time as batch tasks may. On a
+/// thread for a blocking call the CPU is offered to others.
+pub fn in_long_step() {
+    worker::in_long_step();
 }
 
 /// Lets others run if [`is_over`].
@@ -86,8 +101,10 @@ impl Future for Yield {
         self.has_yielded = true;
         if self.move_to.is_some() {
             worker::with_context(|context| {
-                if let Some(Thread::Worker(local)) = context {
-                    local.move_to.set(self.move_to);
+                match context {
+                    Some(Thread::Worker(local)) => local.move_to.set(self.move_to),
+                    Some(Thread::Aside(aside)) => aside.move_to.set(self.move_to),
+                    _ => {}
                 }
             });
         }

@@ -142,6 +142,7 @@ pub(crate) struct ThreadCounts {
     pub(crate) called: Count,
     pub(crate) gave_way: Count,
     pub(crate) watched: Count,
+    pub(crate) moved: Count,
 }
 
 /// What is counted by whoever comes along.
@@ -151,6 +152,17 @@ pub(crate) struct SharedCounts {
     pub(crate) ping: [AtomicHistogram; Pool::COUNT],
     pub(crate) ping_work: AtomicHistogram,
     pub(crate) alarms_set: Count,
+    /// Times a thread's role was handed over.
+    pub(crate) handed_over: Count,
+    /// What threads did that had no role.
+    pub(crate) aside: [AsideCounts; Pool::COUNT],
+}
+
+/// What threads without a role count of one pool, all together.
+#[derive(Debug, Default)]
+pub(crate) struct AsideCounts {
+    pub(crate) polls: Count,
+    pub(crate) cpu_ns: Count,
 }
 
 /// What happened in a pool so far.
@@ -193,8 +205,12 @@ pub struct Counters {
     pub called: u64,
     /// Of these, because events came so soon that it had not slept.
     pub watched: u64,
+    /// Times a thread that had been woken behind another was moved to another CPU.
+    pub moved: u64,
     /// Times a long task offered its CPU to whoever else wanted it, of all processes.
     pub gave_way: u64,
+    /// Times a thread went on with a step that was too long, and another thread took over its role.
+    pub handed_over: u64,
     /// Times the alarm of timers was set.
     pub alarms_set: u64,
     /// Timers that wait for their time.
@@ -227,6 +243,7 @@ impl Counters {
         self.wake_ups += thread.wake_ups.get();
         self.called += thread.called.get();
         self.watched += thread.watched.get();
+        self.moved += thread.moved.get();
         self.gave_way += thread.gave_way.get();
     }
 
@@ -234,10 +251,14 @@ impl Counters {
         for pool in Pool::ALL {
             let sum = &mut self.pools[pool.index()];
             sum.panics = shared.panics[pool.index()].get();
+            let aside = &shared.aside[pool.index()];
+            sum.polls += aside.polls.get();
+            sum.cpu += Duration::from_nanos(aside.cpu_ns.get());
             shared.ping[pool.index()].add_to(&mut sum.ping);
         }
         shared.ping_work.add_to(&mut self.ping_work);
         self.alarms_set = shared.alarms_set.get();
+        self.handed_over = shared.handed_over.get();
     }
 
     /// The counters in the text format of Prometheus.
@@ -285,11 +306,18 @@ impl Counters {
             ("wake_ups_total", "counter", "Times a thread woke up.", self.wake_ups as f64),
             ("called_total", "counter", "Times a thread was woken by another.", self.called as f64),
             ("watched_total", "counter", "Times events came before a thread slept.", self.watched as f64),
+            ("moved_total", "counter", "Times a thread woken behind another was moved away.", self.moved as f64),
             (
                 "gave_way_total",
                 "counter",
                 "Times a long task offered its CPU to other processes.",
                 self.gave_way as f64,
+            ),
+            (
+                "handed_over_total",
+                "counter",
+                "Times a step was too long, and another thread took over.",
+                self.handed_over as f64,
             ),
             ("alarms_set_total", "counter", "Times the alarm of timers was set.", self.alarms_set as f64),
             ("timers", "gauge", "Timers that wait.", self.timers as f64),

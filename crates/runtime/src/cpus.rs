@@ -5,8 +5,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-
 /// An amount of CPU, such as `2` or `0.5`.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Cpus(f64);
@@ -59,19 +57,6 @@ impl fmt::Display for Cpus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// The CPUs that this process may run on.
-pub(crate) fn of_this_process() -> Vec<usize> {
-    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
-}
-
-/// Keeps this thread on these CPUs. If that may not be, it goes where the kernel puts it.
-pub(crate) fn pin(cpus: &[usize]) {
-    let mut set = CpuSet::new();
-    cpus.iter().for_each(|&cpu| set.set(cpu));
-    let _ = sched_setaffinity(None, &set);
 }
 
 #[cfg(test)]

@@ -119,6 +119,11 @@ impl Idle {
         self.sleeping.load(Relaxed) > 0
     }
 
+    /// Whether somebody was called who has not come yet.
+    pub(crate) fn is_called(&self) -> bool {
+        self.called.load(Relaxed)
+    }
+
     /// Whether somebody listens, as far as one can tell without the lock.
     pub(crate) fn is_listened(&self) -> bool {
         self.listening.load(Relaxed) > 0

@@ -51,6 +51,11 @@ pub(crate) struct OwnLanes {
 }
 
 impl OwnLanes {
+    /// Lanes that nobody looks at, in place of those that another thread has now.
+    pub(crate) fn none() -> Self {
+        Self { thread: usize::MAX, filled: Cell::default(), lanes: [(); Pool::COUNT].map(|()| Worker::new_fifo()) }
+    }
+
     /// The thread's number.
     pub(crate) fn thread(&self) -> usize {
         self.thread

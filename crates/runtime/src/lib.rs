@@ -30,8 +30,8 @@
 //!
 //! # What it does not do
 //!
-//! - Interrupt a task. Long ones ask [`budget::is_over`], or move to [`Pool::Batch`].
-//! - Spin. A thread that has nothing to do sleeps at once.
+//! - Interrupt a task. Long ones ask [`budget::is_over`], or move to [`Pool::Batch`]. A task in the middle of a step that cannot
+//!   yield says so with [`budget::in_long_step`], and another thread takes over what its thread would do (`stand_in`).
 //! - Run anywhere but on Linux: it lets all sleepers wait on one `epoll` descriptor.
 
 mod actor;
@@ -47,6 +47,7 @@ mod mailbox;
 mod models;
 pub mod net;
 mod ping;
+mod placement;
 mod pool;
 mod reactor;
 mod runtime;
@@ -54,6 +55,7 @@ mod shared;
 mod shares;
 mod shutdown;
 mod signal;
+mod stand_in;
 mod sync;
 mod task;
 mod time;

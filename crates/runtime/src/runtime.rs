@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::blocking::{self, BlockingThreads};
 use crate::counters::Counters;
-use crate::cpus::{self, Cpus};
+use crate::cpus::Cpus;
 use crate::lanes::OwnLanes;
 use crate::pool::Pool;
 use crate::shared::{Settings, Shared};
@@ -41,7 +41,6 @@ pub struct PanicReport<'a> {
 /// What a runtime is to be like.
 pub struct Builder {
     settings: Settings,
-    pin: bool,
     name: String,
     blocking_max: usize,
     blocking_keep: Duration,
@@ -60,11 +59,9 @@ impl Default for Builder {
                 threads: Cpus::available().threads(),
                 share: [SHARE_DEFAULT; Pool::COUNT],
                 slice_ns: SLICE_DEFAULT.as_nanos() as u64,
-                pinned_to: Vec::new(),
                 ping_ns: Some(PING_DEFAULT.as_nanos() as u64),
                 on_panic: None,
             },
-            pin: true,
             name: "colibri".to_owned(),
             blocking_max: BLOCKING_MAX_DEFAULT,
             blocking_keep: BLOCKING_KEEP_DEFAULT,
@@ -111,15 +108,6 @@ impl Builder {
         self
     }
 
-    /// Whether each thread stays on a CPU of its own if there are as many threads as CPUs that this process may run on; they
-    /// do unless it is set. Otherwise the kernel puts two of them on one CPU now and then, for milliseconds, while another is idle. Threads and
-    /// processes that a task makes stay on its CPU, too, unless they say otherwise; those for blocking calls do.
-    #[must_use]
-    pub fn pin(mut self, pin: bool) -> Self {
-        self.pin = pin;
-        self
-    }
-
     /// How much work of a thread lies between two pings to a pool, `None` for no pings; 10 ms unless it is set.
     #[must_use]
     pub fn ping(mut self, every: Option<Duration>) -> Self {
@@ -149,15 +137,8 @@ impl Builder {
         self
     }
 
-    pub(crate) fn into_parts(mut self) -> (Settings, BlockingThreads) {
-        if self.pin {
-            let cpus = cpus::of_this_process();
-            if cpus.len() == self.settings.threads {
-                self.settings.pinned_to = cpus;
-            }
-        }
-        let blocking = BlockingThreads::new(self.blocking_max, self.blocking_keep, self.settings.pinned_to.clone());
-        (self.settings, blocking)
+    pub(crate) fn into_parts(self) -> (Settings, BlockingThreads) {
+        (self.settings, BlockingThreads::new(self.blocking_max, self.blocking_keep))
     }
 
     /// Makes the runtime and its threads.
@@ -213,13 +194,11 @@ impl Builder {
             let _end = end;
             future.await
         });
+        // If this thread's role was handed over, the task is over when another thread says so.
         worker::run(Arc::clone(&shared), own_lanes);
-        if !shared.settings.pinned_to.is_empty() {
-            cpus::pin(&shared.settings.pinned_to);
-        }
+        let outcome = runtime.block_on(task);
         drop(runtime);
-        let handle = Handle { shared };
-        match handle.block_on(task) {
+        match outcome {
             Ok(output) => Ok(output),
             Err(JoinError::Panicked(panic)) => std::panic::resume_unwind(panic.into_cause()),
             Err(JoinError::Cancelled) => unreachable!("nobody cancels it before it is over"),
@@ -252,7 +231,7 @@ impl Runtime {
     fn start_thread(&mut self, name: &str, own: OwnLanes) -> io::Result<()> {
         let shared = Arc::clone(&self.handle.shared);
         let thread = thread::Builder::new().name(format!("{name}-{}", own.thread()));
-        self.threads.push(thread.spawn(move || worker::run(shared, own))?);
+        self.threads.push(thread.spawn(move || worker::serve(&shared, own))?);
         Ok(())
     }
 
@@ -308,6 +287,7 @@ impl Handle {
     pub fn try_current() -> Option<Self> {
         worker::with_context(|context| match context? {
             Context::Worker(local) => Some(Self { shared: Arc::clone(&local.shared) }),
+            Context::Aside(aside) => Some(Self { shared: Arc::clone(&aside.shared) }),
             Context::Entered(shared) => Some(Self { shared: Arc::clone(shared) }),
         })
     }
@@ -355,7 +335,7 @@ impl Handle {
             }
         }
         let before = worker::set_context(Some(Context::Entered(Arc::clone(&self.shared))));
-        if matches!(before, Some(Context::Worker(_))) {
+        if matches!(before, Some(Context::Worker(_) | Context::Aside(_))) {
             worker::set_context(before);
             panic!("`block_on` in a task: await the future instead");
         }

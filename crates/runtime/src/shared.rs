@@ -18,10 +18,12 @@ use crate::counters::{Counters, SharedCounts, ThreadCounts};
 use crate::idle::Idle;
 use crate::keeper::{self, Keeper};
 use crate::lanes::{Lanes, OwnLanes};
+use crate::placement::Placement;
 use crate::pool::{Pool, PoolSet};
 use crate::reactor::Reactor;
 use crate::runtime::{Builder, PanicReport};
 use crate::signal::Signal;
+use crate::stand_in::StandIns;
 use crate::task::{Registry, Task, panic_message};
 
 /// Told of each panic.
@@ -32,8 +34,6 @@ pub(crate) struct Settings {
     pub(crate) threads: usize,
     pub(crate) share: [f64; Pool::COUNT],
     pub(crate) slice_ns: u64,
-    /// The CPU of each thread, or nothing.
-    pub(crate) pinned_to: Vec<usize>,
     pub(crate) ping_ns: Option<u64>,
     pub(crate) on_panic: Option<OnPanic>,
 }
@@ -77,6 +77,10 @@ pub(crate) struct BatchPermits {
 }
 
 impl BatchPermits {
+    pub(crate) fn max(&self) -> usize {
+        self.max
+    }
+
     pub(crate) fn is_free(&self) -> bool {
         self.taken.load(Ordering::Relaxed) < self.max
     }
@@ -103,6 +107,8 @@ pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) batch: BatchPermits,
     pub(crate) blocking: Arc<BlockingThreads>,
+    pub(crate) stand_ins: StandIns,
+    pub(crate) placement: Placement,
     pub(crate) threads: Vec<CachePadded<ThreadCounts>>,
     pub(crate) counts: SharedCounts,
     /// Somebody has asked for the end.
@@ -140,6 +146,8 @@ impl Shared {
             registry: Registry::new(threads),
             batch: BatchPermits { taken: AtomicUsize::new(0), max: (threads - 1).max(1) },
             blocking: Arc::new(blocking),
+            stand_ins: StandIns::default(),
+            placement: Placement::new(threads),
             threads: (0..threads).map(|_| CachePadded::default()).collect(),
             counts: SharedCounts::default(),
             stopping: Signal::default(),
@@ -200,6 +208,7 @@ impl Shared {
         // Who has armed a timer before this is woken, and who does so afterwards sees, by the lock of timers, that threads leave.
         self.keeper.end();
         self.reactor.end();
+        self.stand_ins.close();
     }
 
     /// How long until a timer is due of which no thread of the runtime will hear.
@@ -220,6 +229,11 @@ impl Shared {
         self.over.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         while self.lanes.drop_all() {}
+    }
+
+    /// Whether a thread has not left its role.
+    pub(crate) fn is_anyone_in(&self) -> bool {
+        self.threads_in.load(Ordering::Acquire) > 0
     }
 
     /// A thread has left; the last one ends it all.

@@ -64,6 +64,10 @@ pub(crate) fn run(shared: &Arc<Shared>, threads: &mut Threads, grace: Duration) 
     shared.leave();
     let until = Instant::now() + BUSY_MAX;
     let mut are_gone = true;
+    while (shared.is_anyone_in() || shared.stand_ins.threads() > 0) && Instant::now() < until {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    are_gone &= !shared.is_anyone_in();
     for thread in threads {
         while !thread.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_micros(200));

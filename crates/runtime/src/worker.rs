@@ -43,7 +43,6 @@ use std::sync::atomic::{Ordering, fence};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::counters::{ACTIVATIONS_A_SAMPLE, ThreadCounts};
-use crate::cpus;
 use crate::idle::Rest;
 use crate::lanes::OwnLanes;
 use crate::ping;
@@ -51,6 +50,7 @@ use crate::pool::{Pool, PoolSet};
 use crate::reactor::Events;
 use crate::shared::Shared;
 use crate::shares::Shares;
+use crate::stand_in::Aside;
 use crate::task::Task;
 
 /// Tasks woken by one another that are run before others of their pool.
@@ -75,8 +75,10 @@ const LONGEST_NS: u64 = 2 * LONG_NS;
 const WATCH_NS: u64 = 80_000;
 /// If a look for events takes longer, with an offer of the CPU to others, then these wanted it.
 const WATCH_ALONE_NS: u64 = 10_000;
-/// After that many times it goes to sleep at once, and twice as many each time, up to two to this power.
-const WATCH_PAUSE_BITS: u32 = 10;
+/// What was of no use is left out twice, and twice as often each time, up to two to this power.
+const PAUSE_BITS: u32 = 10;
+/// A thread that was called and has not come after so long may wait for a CPU behind this one.
+const UNHEARD_NS: u64 = 50_000;
 /// Tasks from outside come before a thread's own so often: own ones that follow each other may have no end.
 const OUTSIDE_EVERY_NS: u64 = 100_000;
 
@@ -84,6 +86,8 @@ const OUTSIDE_EVERY_NS: u64 = 100_000;
 pub(crate) enum Context {
     /// It serves the pools.
     Worker(Rc<Local>),
+    /// It has handed over its role, and runs one task until that yields.
+    Aside(Rc<Aside>),
     /// It waits for one future.
     Entered(Arc<Shared>),
 }
@@ -129,6 +133,12 @@ pub(crate) fn schedule(shared: &Arc<Shared>, task: Task, has_yielded: bool) {
             local.schedule(task, has_yielded);
             None
         }
+        Some(Context::Aside(aside)) if has_yielded && Arc::ptr_eq(&aside.shared, shared) => {
+            if let Some(pool) = aside.move_to.take() {
+                task.metadata().move_to(pool);
+            }
+            Some(task)
+        }
         _ => Some(task),
     });
     let Some(task) = from_outside else { return };
@@ -150,7 +160,11 @@ pub(crate) fn schedule(shared: &Arc<Shared>, task: Task, has_yielded: bool) {
 pub(crate) struct Local {
     pub(crate) shared: Arc<Shared>,
     pub(crate) thread: usize,
-    own: OwnLanes,
+    /// Taken away when the role is handed over.
+    own: RefCell<OwnLanes>,
+    /// It has handed over its role, and is no worker any more.
+    is_aside: Cell<bool>,
+    has_batch_permit: Cell<bool>,
     /// Woken by the task that runs, and next.
     next: Cell<Option<Task>>,
     /// The pool of the task that runs.
@@ -171,7 +185,9 @@ impl Local {
         Self {
             shared,
             thread,
-            own,
+            own: RefCell::new(own),
+            is_aside: Cell::default(),
+            has_batch_permit: Cell::default(),
             next: Cell::default(),
             running: Cell::default(),
             slice_from_ns: Cell::default(),
@@ -224,7 +240,7 @@ impl Local {
     }
 
     fn push(&self, task: Task) {
-        self.shared.lanes.push(&self.own, task.metadata().pool(), task);
+        self.shared.lanes.push(&self.own.borrow(), task.metadata().pool(), task);
     }
 
     /// Wakes a thread if one sleeps, to take what this one has put into its lanes. This one takes it otherwise, so it is enough
@@ -246,6 +262,28 @@ impl Local {
             next.into_iter().for_each(|task| self.push(task));
             self.call();
         }
+    }
+
+    /// Lets another thread be the worker that this one is, in the middle of a task that does not yield. Answers whether it
+    /// is so now: it is not if no thread can be had.
+    fn hand_over(self: &Rc<Self>) -> bool {
+        let shared = &self.shared;
+        self.next.take().into_iter().for_each(|task| self.push(task));
+        if self.has_armed.take() {
+            shared.settle_timers();
+        }
+        let role = self.own.replace(OwnLanes::none());
+        if let Err(role) = shared.stand_ins.hand_over(shared, role) {
+            self.own.replace(role);
+            return false;
+        }
+        self.is_aside.set(true);
+        if self.has_batch_permit.take() {
+            shared.batch.give_back();
+            shared.call();
+        }
+        shared.counts.handed_over.add_shared(1);
+        true
     }
 
     /// What came while no task ran is where others see it, as this thread may run something else first, or sleep.
@@ -277,6 +315,21 @@ impl Local {
             || self.next_pool().is_some_and(|next| next < pool)
     }
 
+    /// Whether the step at hand has used up the task's slice while all other threads are at work, so that nobody serves events and
+    /// other tasks.
+    fn is_long_step_over(&self) -> bool {
+        self.take_longer();
+        let now_ns = self.shared.clock.now_ns();
+        if self.slice_from_ns.get() == 0 {
+            self.slice_from_ns.set(now_ns);
+        }
+        let ran_ns = now_ns - self.slice_from_ns.get();
+        if self.running.get() == Some(Pool::Batch) || ran_ns >= self.shared.settings.slice_ns {
+            self.give_way(now_ns);
+        }
+        ran_ns >= self.shared.settings.slice_ns && !self.shared.idle.is_anyone()
+    }
+
     fn next_pool(&self) -> Option<Pool> {
         let task = self.next.take()?;
         let pool = task.metadata().pool();
@@ -295,17 +348,69 @@ impl Local {
     }
 }
 
-/// A thread of the runtime, until it leaves.
-pub(crate) fn run(shared: Arc<Shared>, own: OwnLanes) {
-    let thread = own.thread();
-    if let Some(&cpu) = shared.settings.pinned_to.get(thread) {
-        cpus::pin(&[cpu]);
+/// In the middle of a long step of a task, which cannot yield: lets others run, on this thread's CPU or as the worker that this
+/// thread is.
+pub(crate) fn in_long_step() {
+    enum Then {
+        Nothing,
+        HandOver(Rc<Local>),
+        GiveWay(Rc<Aside>),
+        Yield,
     }
+    // What is next may replace the context, so it is done outside of it.
+    let then = with_context(|context| match context {
+        Some(Context::Worker(local)) if local.running.get().is_some() => match local.is_long_step_over() {
+            true => Then::HandOver(Rc::clone(local)),
+            false => Then::Nothing,
+        },
+        Some(Context::Aside(aside)) => Then::GiveWay(Rc::clone(aside)),
+        Some(Context::Entered(_)) => Then::Yield,
+        _ => Then::Nothing,
+    });
+    match then {
+        Then::Nothing => {}
+        Then::HandOver(local) => {
+            if local.hand_over() {
+                set_context(Some(Context::Aside(Rc::new(Aside::new(Arc::clone(&local.shared))))));
+            }
+        }
+        Then::GiveWay(aside) => aside.give_way(),
+        Then::Yield => std::thread::yield_now(),
+    }
+}
+
+/// How a thread ended its work in a role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The runtime ends.
+    Left,
+    /// Another thread has the role.
+    HandedOver,
+}
+
+/// A thread of the runtime: in this role, and in others when it has handed over the last one.
+pub(crate) fn serve(shared: &Arc<Shared>, role: OwnLanes) {
+    let mut role = Some(role);
+    while let Some(own) = role {
+        match run(Arc::clone(shared), own) {
+            Ended::Left => return,
+            Ended::HandedOver => role = shared.stand_ins.wait(),
+        }
+    }
+}
+
+/// One role, until it is handed over or the runtime ends.
+pub(crate) fn run(shared: Arc<Shared>, own: OwnLanes) -> Ended {
+    let thread = own.thread();
+    shared.placement.begins(thread);
     let local = Rc::new(Local::new(shared, thread, own));
     set_context(Some(Context::Worker(Rc::clone(&local))));
-    Worker::new(Rc::clone(&local)).work();
+    let ended = Worker::new(Rc::clone(&local)).work();
     set_context(None);
-    local.shared.thread_left();
+    if ended == Ended::Left {
+        local.shared.thread_left();
+    }
+    ended
 }
 
 /// What ran since the clock was last read.
@@ -326,6 +431,11 @@ struct Worker {
     tasks_left: u64,
     now_ns: u64,
     events_ns: u64,
+    /// Since when somebody is called and has not come; 0 if nobody is.
+    unheard_from_ns: u64,
+    /// Others were moved to other CPUs, and it is not known yet whether that was of use.
+    has_moved: bool,
+    move_pause: Pause,
     /// What a task took lately.
     apiece_ns: u64,
     cpu: CpuClock,
@@ -337,7 +447,6 @@ struct Worker {
     /// When tasks from outside were last first, and whether they are now.
     outside_ns: u64,
     outside_first: bool,
-    has_batch_permit: bool,
     /// Time at work since the last ping.
     unpinged_ns: u64,
     /// Pings sent.
@@ -356,6 +465,9 @@ impl Worker {
             tasks_left: 1,
             now_ns,
             events_ns: now_ns,
+            unheard_from_ns: 0,
+            has_moved: false,
+            move_pause: Pause::default(),
             apiece_ns: 0,
             cpu: CpuClock::new(),
             waited_ns: u64::MAX,
@@ -364,7 +476,6 @@ impl Worker {
             next_in_a_row: 0,
             outside_ns: now_ns,
             outside_first: false,
-            has_batch_permit: false,
             unpinged_ns: 0,
             pinged: 0,
         }
@@ -374,18 +485,34 @@ impl Worker {
         &self.local.shared
     }
 
-    fn work(&mut self) {
+    fn work(&mut self) -> Ended {
         loop {
             // Before looking: what was put before the end is done.
             let is_leaving = self.shared().is_leaving();
             match self.choose() {
-                Some((task, out_of_turn)) => self.run(task, out_of_turn),
+                Some((task, out_of_turn)) => {
+                    self.run(task, out_of_turn);
+                    if self.local.is_aside.get() {
+                        self.charge_aside();
+                        return Ended::HandedOver;
+                    }
+                }
                 None if is_leaving => break,
                 None => self.sleep(),
             }
         }
         // The next one leaves, too.
         self.shared().reactor.ring();
+        Ended::Left
+    }
+
+    /// Counts what ran since the clock was last read, where threads that have no role count.
+    fn charge_aside(&mut self) {
+        let wall_ns = self.shared().clock.now_ns().saturating_sub(self.now_ns);
+        let cpu_ns = self.cpu.since_ns().min(wall_ns);
+        let counts = &self.shared().counts.aside[self.turn.pool.index()];
+        counts.polls.add_shared(self.tasks);
+        counts.cpu_ns.add_shared(cpu_ns);
     }
 
     /// The task boundary.
@@ -407,8 +534,8 @@ impl Worker {
             None => self.choose_first(outside_first).map(|task| (task, false)),
         };
         let keeps_permit = chosen.as_ref().is_some_and(|(task, _)| task.metadata().pool() == Pool::Batch);
-        if self.has_batch_permit && !keeps_permit {
-            self.has_batch_permit = false;
+        if self.local.has_batch_permit.get() && !keeps_permit {
+            self.local.has_batch_permit.set(false);
             self.shared().batch.give_back();
         }
         if let Some((task, _)) = &chosen {
@@ -433,7 +560,7 @@ impl Worker {
 
     /// The pools of which a task waits that this thread could run.
     fn for_this(&self) -> PoolSet {
-        self.with_permits(self.has_batch_permit || self.shared().batch.is_free())
+        self.with_permits(self.local.has_batch_permit.get() || self.shared().batch.is_free())
     }
 
     fn with_permits(&self, batch_may: bool) -> PoolSet {
@@ -489,15 +616,16 @@ impl Worker {
 
     fn take(&mut self, pool: Pool, outside_first: bool) -> Option<Task> {
         let shared = &self.local.shared;
-        if pool != Pool::Batch || self.has_batch_permit || shared.cancelled().contains(pool) {
-            return shared.lanes.take(&self.local.own, pool, outside_first);
+        let own = self.local.own.borrow();
+        if pool != Pool::Batch || self.local.has_batch_permit.get() || shared.cancelled().contains(pool) {
+            return shared.lanes.take(&own, pool, outside_first);
         }
         if !shared.lanes.waits(pool) || !shared.batch.take() {
             return None;
         }
-        let task = shared.lanes.take(&self.local.own, pool, outside_first);
+        let task = shared.lanes.take(&own, pool, outside_first);
         match task {
-            Some(_) => self.has_batch_permit = true,
+            Some(_) => self.local.has_batch_permit.set(true),
             None => shared.batch.give_back(),
         }
         task
@@ -572,6 +700,7 @@ impl Worker {
                 self.listen(false);
             }
         }
+        self.look_after_called();
         if let Some(every_ns) = self.shared().settings.ping_ns {
             let pools = Pool::ALL.len();
             let apart_ns = every_ns / pools as u64;
@@ -580,6 +709,28 @@ impl Worker {
                 self.unpinged_ns = (self.unpinged_ns - apart_ns).min(every_ns);
                 self.pinged += 1;
                 ping::send(&self.local.shared, self.local.thread, Pool::ALL[self.pinged % pools]);
+            }
+        }
+    }
+
+    /// If a thread that was called does not come, it may have been woken behind this one while another CPU is idle: then it is
+    /// moved. If it does not come from there either, the other CPUs are busy, and moving is left out for a while.
+    fn look_after_called(&mut self) {
+        if !self.shared().idle.is_called() {
+            if std::mem::take(&mut self.has_moved) {
+                self.move_pause.end();
+            }
+            self.unheard_from_ns = 0;
+        } else if self.unheard_from_ns == 0 {
+            self.unheard_from_ns = self.now_ns;
+        } else if self.now_ns.saturating_sub(self.unheard_from_ns) >= UNHEARD_NS {
+            self.unheard_from_ns = self.now_ns;
+            if std::mem::take(&mut self.has_moved) {
+                self.move_pause.lengthen();
+            } else if !self.move_pause.skip() {
+                let moved = self.shared().placement.move_others_away();
+                self.local.counts().moved.add(moved as u64);
+                self.has_moved = moved > 0;
             }
         }
     }
@@ -640,11 +791,13 @@ impl Worker {
         self.shared().put_off_alarm(self.now_ns);
         self.shared().idle.enter();
         if self.for_sleepers().is_empty() && !self.shared().is_leaving() {
+            self.shared().placement.sleeps(self.local.thread);
             let rest = self.shared().idle.rest(self.apiece_ns <= LONG_NS);
             match rest {
                 Rest::Listen => self.listen(true),
                 Rest::Called => self.local.counts().called.add(1),
             }
+            self.shared().placement.wakes(self.local.thread);
             let counts = self.local.counts();
             let now_ns = self.shared().clock.now_ns();
             let rested_ns = now_ns.saturating_sub(self.now_ns);
@@ -679,7 +832,7 @@ impl Pause {
 
     /// It was of no use.
     fn lengthen(&mut self) {
-        self.bits = (self.bits + 1).min(WATCH_PAUSE_BITS);
+        self.bits = (self.bits + 1).min(PAUSE_BITS);
         self.left = 1 << self.bits;
     }
 
@@ -701,6 +854,11 @@ struct CpuClock {
 impl CpuClock {
     fn new() -> Self {
         Self { wall_ns: 0, cpu_from_ns: thread_cpu_ns(), part: 1024 }
+    }
+
+    /// The CPU time since the clock was last asked.
+    fn since_ns(&self) -> u64 {
+        thread_cpu_ns().saturating_sub(self.cpu_from_ns)
     }
 
     /// The CPU time in `wall_ns` at work that have just gone by.

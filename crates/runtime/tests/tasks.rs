@@ -437,33 +437,32 @@ fn a_sleeping_thread_is_called_for_work_that_a_busy_one_spawned() {
     assert_eq!(tell.recv_timeout(Duration::from_secs(60)), Ok(true));
 }
 
+/// Bug: threads were pinned to a CPU each. Consequence: a client on the same CPU, or another process there, made a server two to
+/// six times slower. Fix: threads run where the kernel finds room.
 #[test]
-fn pinned_threads_stay_on_cpus_of_their_own() {
+fn threads_may_run_on_any_cpu_at_rest_and_after_work() {
     let threads = std::thread::available_parallelism().unwrap().get();
-    let runtime = Builder::new().threads(threads).name("stay").build().unwrap();
-    let allowed = || {
-        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t")).map(str::to_owned)
+    let runtime = Builder::new().threads(threads).name("roam").build().unwrap();
+    let allowed = |status: &str| {
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t")).map(str::to_owned).unwrap()
     };
-    let of_blocking =
-        runtime.block_on(runtime.spawn(Pool::User, async move { spawn_blocking(allowed).await.unwrap() }));
-    assert_eq!(of_blocking.unwrap(), allowed(), "blocking calls may run anywhere");
-    let mut lists = Vec::new();
-    eventually("all threads have begun", || {
-        lists.clear();
-        for task in std::fs::read_dir("/proc/self/task").unwrap() {
-            let task = task.unwrap().path();
-            let read = |file: &str| std::fs::read_to_string(task.join(file)).unwrap_or_default();
-            if read("comm").starts_with("stay") {
-                let status = read("status");
-                lists.extend(
-                    status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t")).map(str::to_owned),
-                );
-            }
+    let mine = allowed(&std::fs::read_to_string("/proc/thread-self/status").unwrap());
+    let work_for_all = || {
+        let short = Duration::from_micros(20);
+        let tasks: Vec<_> = (0..2_000).map(|_| runtime.spawn(Pool::User, async move { work(short) })).collect();
+        tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+    };
+    work_for_all();
+    eventually("all threads may run anywhere", || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+        let read = |task: &std::path::Path, file: &str| std::fs::read_to_string(task.join(file)).unwrap_or_default();
+        let own: Vec<_> = tasks.filter(|task| read(task, "comm").starts_with("roam")).collect();
+        // One that sleeps may have been kept off a CPU until it wakes.
+        if !own.iter().all(|task| allowed(&read(task, "status")) == mine) {
+            work_for_all();
+            return false;
         }
-        lists.sort();
-        lists.dedup();
-        lists.len() == threads && lists.iter().all(|list| list.parse::<usize>().is_ok())
+        own.len() == threads
     });
 }
 

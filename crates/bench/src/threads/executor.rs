@@ -87,9 +87,9 @@ pub(super) enum Spawner {
 }
 
 impl Executor {
-    pub(super) fn new(layout: Layout, threads: usize, pin: bool) -> Result<Self> {
+    pub(super) fn new(layout: Layout, threads: usize) -> Result<Self> {
         let failed = |error| Error::io("cannot make", Path::new("a runtime"), error);
-        let make = |threads: usize| Builder::new().threads(threads).pin(pin).ping(None).build().map_err(failed);
+        let make = |threads: usize| Builder::new().threads(threads).ping(None).build().map_err(failed);
         let kind = match layout {
             Layout::Shared => Kind::Colibri { runtimes: vec![make(threads)?], by_priority: true },
             Layout::Common => Kind::Colibri { runtimes: vec![make(threads)?], by_priority: false },
