@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Colibri's server beside PostgreSQL's, by pgbench: rounds of both in turn, medians of the rounds.
+"""Colibri's server beside PostgreSQL's, by clients that others wrote: rounds of both in turn, medians of the rounds.
 
     scripts/versus_postgres.py target/release/colibri --pg-bin /usr/lib/postgresql/15/bin [--parts select,tpcb,…]
 
 Both servers listen on loopback and keep their files below the same directory, with the durability they have by default
 (fsync and synchronous_commit on; Colibri's `sync`). PostgreSQL's settings are those of initdb, but for more connections.
-Needs pgbench and psql, and for `half` the right to make a group of cgroups' first version; as root, PostgreSQL runs as
+The part `clients` has 1, 8 and 64 of them (pgbench, sysbench, a loop over psycopg), on a quiet machine and beside a process
+that computes without end.
+
+Needs pgbench and psql, for `clients` sysbench and psycopg as well, and for `half` the right to make a group of cgroups' first version; as root, PostgreSQL runs as
 the user `postgres`. Nothing is left behind.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -190,6 +194,54 @@ def pgbench(server, *options, seconds=None):
     return result
 
 
+@contextlib.contextmanager
+def busy():
+    """Another process that computes without end."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def sysbench(server, test, what, threads=1, seconds=1):
+    """Runs it on a table of 100,000 rows; transactions a second."""
+    command = ["sysbench", test, "--db-driver=pgsql", "--pgsql-host=127.0.0.1", f"--pgsql-port={server.port}",
+               f"--pgsql-user={server.user}", "--pgsql-db=postgres", "--table-size=100000", f"--threads={threads}",
+               f"--time={seconds}", what]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{server.name}: {' '.join(command)}\n{done.stdout}{done.stderr}")
+    rates = [line for line in done.stdout.splitlines() if line.strip().startswith("transactions:")]
+    return float(rates[0].split("(")[1].split()[0]) if rates else 0.0
+
+
+PSYCOPG_LOOP = """
+import sys, threading, time, psycopg
+url, count, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+done, until = [0] * count, time.monotonic() + seconds
+def loop(place):
+    with psycopg.connect(url, autocommit=True) as connection:
+        while time.monotonic() < until:
+            connection.execute("SELECT abalance FROM pgbench_accounts WHERE aid = %s", (done[place] % 1000 + 1,)).fetchone()
+            done[place] += 1
+threads = [threading.Thread(target=loop, args=(place,)) for place in range(count)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(sum(done) / seconds)
+"""
+
+
+def psycopg_loop(server, count, seconds):
+    """Point reads from one process of Python's, a thread a connection; a second."""
+    command = [sys.executable, "-c", PSYCOPG_LOOP, server.url(), str(count), str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{server.name}: {done.stderr}")
+    return float(done.stdout)
+
+
 def median(rows, what):
     return statistics.median(row[what] for row in rows)
 
@@ -235,6 +287,36 @@ class Run:
         for mode in ("prepared", "simple"):
             for clients in (1, 8):
                 self.rounds(f"pgbench -S -M {mode}, {clients} clients", "-S", "-M", mode, "-c", clients, "-j", min(clients, 2))
+
+    def clients(self):
+        """What others' clients get, one, eight and sixty-four, quiet and beside a process that computes without end."""
+        self.fill(10)
+        for server in self.servers:
+            sysbench(server, "oltp_read_write", "prepare")
+        ways = [
+            ("pgbench -S -M prepared", lambda server, count: pgbench(
+                server, "-S", "-M", "prepared", "-c", count, "-j", min(count, 2), seconds=self.arguments.seconds)["tps"]),
+            ("pgbench TPC-B -M prepared, scale 10", lambda server, count: pgbench(
+                server, "-M", "prepared", "-c", count, "-j", min(count, 2), seconds=self.arguments.seconds)["tps"]),
+            ("sysbench oltp_point_select", lambda server, count: sysbench(
+                server, "oltp_point_select", "run", count, self.arguments.seconds)),
+            ("sysbench oltp_read_write", lambda server, count: sysbench(
+                server, "oltp_read_write", "run", count, self.arguments.seconds)),
+            ("psycopg in a loop", lambda server, count: psycopg_loop(server, count, self.arguments.seconds)),
+        ]
+        for is_busy in (False, True):
+            for what, measure in ways:
+                for count in (1, 8, 64):
+                    rates = {server.name: [] for server in self.servers}
+                    with busy() if is_busy else contextlib.nullcontext():
+                        for number in range(self.arguments.rounds):
+                            for server in self.servers[:: 1 if number % 2 == 0 else -1]:
+                                rates[server.name].append(measure(server, count))
+                    ours, theirs = (statistics.median(rates[server.name]) for server in self.servers)
+                    where = "beside a busy process" if is_busy else "quiet"
+                    self.results[f"{what}, {count}, {where}"] = rates
+                    print(f"{what}, {count} clients, {where}: {ours:,.0f} against {theirs:,.0f} transactions/s, "
+                          f"{ours / max(theirs, 0.001):.2f} x", flush=True)
 
     def tpcb(self):
         for scale in (10, 1):

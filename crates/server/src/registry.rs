@@ -9,9 +9,10 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
+use std::time::Instant;
 
 use colibri_sql::cluster::{SessionInfo, SessionState, Waits};
 use colibri_sql::{CompactString, Prepared};
@@ -60,6 +61,9 @@ pub(crate) struct Member {
     cancelled: AtomicBool,
     /// The session's own flag, which its operators look at.
     flag: OnceLock<Arc<AtomicBool>>,
+    /// When the step at hand is to end, in microseconds since `due_from`; 0 for no limit.
+    due_us: AtomicU64,
+    due_from: Instant,
     waker: OnceLock<Waker>,
     /// One more than the place in [`WAITS`]; 0 for nothing.
     waits_for: AtomicU8,
@@ -148,6 +152,8 @@ impl Registry {
             stop: AtomicU8::new(Stop::No as u8),
             cancelled: AtomicBool::new(false),
             flag: OnceLock::new(),
+            due_us: AtomicU64::new(0),
+            due_from: Instant::now(),
             waker: OnceLock::new(),
             waits_for: AtomicU8::new(0),
             activity: Mutex::new(activity),
@@ -265,6 +271,20 @@ impl Member {
     pub(crate) fn raise_flag(&self) {
         if let Some(flag) = self.flag.get() {
             flag.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets when the step at hand is to end, or that it has no limit.
+    pub(crate) fn set_due(&self, due: Option<Instant>) {
+        let us = due.map_or(0, |due| due.saturating_duration_since(self.due_from).as_micros().max(1) as u64);
+        self.due_us.store(us, Ordering::Relaxed);
+    }
+
+    /// From the middle of a step: raises the flag if the step is to end.
+    pub(crate) fn heed_due(&self) {
+        let due_us = self.due_us.load(Ordering::Relaxed);
+        if due_us != 0 && self.due_from.elapsed().as_micros() as u64 >= due_us {
+            self.raise_flag();
         }
     }
 

@@ -154,6 +154,11 @@ impl Client {
                 .await?;
             (*running, *rows) = (Some(moved), filled);
             stepped
+        } else if turn.deadline.is_some() {
+            self.member().set_due(turn.deadline);
+            let stepped = self.session().step(at_work, rows, turn.budget_rows);
+            self.member().set_due(None);
+            stepped
         } else {
             self.session().step(at_work, rows, turn.budget_rows)
         };

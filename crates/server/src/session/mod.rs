@@ -211,6 +211,11 @@ impl Client {
     async fn greet(&mut self) {
         let flag = self.session().cancel_flag();
         let member = Arc::clone(&self.membership.member);
+        self.session().set_long_work_hook(Some(Arc::new(move || {
+            budget::in_long_step();
+            member.heed_due();
+        })));
+        let member = Arc::clone(&self.membership.member);
         poll_fn(move |cx| {
             member.reach(Arc::clone(&flag), cx.waker());
             Poll::Ready(())

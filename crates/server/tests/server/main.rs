@@ -7,6 +7,7 @@
 //! | `limits` | timeouts, cancellations, numbers of connections, slow readers, priorities |
 //! | `login` | roles, passwords, TLS |
 //! | `databases` | several databases, start and end of the server |
+//! | `disturbance` | long statements beside everybody else, on one CPU |
 //! | `hostile` | bytes that are no protocol, clients that vanish |
 //! | `crash` | kill -9 under load |
 //! | `quiet` | what the server costs while nothing is asked of it |
@@ -21,6 +22,7 @@ mod activation;
 mod clients;
 mod crash;
 mod databases;
+mod disturbance;
 mod hostile;
 mod limits;
 mod login;
