@@ -3,19 +3,23 @@
 use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use colibri::{BackupInfo, verify_backup};
+use colibri::{BackupInfo, Database, TxnId, verify_backup};
 
-use crate::database::open_to_read;
+use crate::database::open_to_back_up;
 use crate::failure::{Failure, Result};
 use crate::new_file;
 use crate::number::{counted, grouped};
 
+/// How long to wait for a steady point of somebody else's.
+const STEADY_WITHIN: Duration = Duration::from_secs(60);
+
 /// Back up a database to a new file, while others go on using it
 ///
 /// With --since the file has only what has changed since an earlier backup, full or not; restoring takes the full
-/// backup and all that follow it. A backup holds the database as of its last steady point.
+/// backup and all that follow it. A backup holds all that was acknowledged before it began.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  colibri backup birds monday.backup\n  \
                         colibri backup birds tuesday.backup --since monday.backup\n  \
@@ -32,8 +36,10 @@ pub(crate) struct BackupArgs {
 
 pub(crate) fn run(args: &BackupArgs) -> Result<()> {
     let since = args.since.as_deref().map(verify).transpose()?;
-    let db = open_to_read(&args.dir)?;
+    let db = open_to_back_up(&args.dir)?;
+    let acknowledged = db.newest_txn();
     let info = new_file::make(&args.file, |out| {
+        await_steady(&db, acknowledged, &args.dir)?;
         db.backup(since.as_ref(), out).map_err(|error| match (error, &args.since) {
             (source @ colibri::Error::BackupMismatch { .. }, Some(file)) => {
                 Failure::Backup { file: file.clone(), source }
@@ -42,10 +48,19 @@ pub(crate) fn run(args: &BackupArgs) -> Result<()> {
         })
     })?;
     writeln!(io::stdout(), "{}: {}", args.file.display(), summary(&info))?;
-    let later = db.read().map_err(Failure::engine(&args.dir))?.txn().0.saturating_sub(info.txn.0);
-    if later > 0 {
-        let later = counted(later, "transaction", "transactions");
-        eprintln!("colibri: note: {later} came after the last steady point and will be in the next backup");
+    Ok(())
+}
+
+/// Waits until what was acknowledged is part of a steady point, if this process may not make one: whoever writes to the
+/// database does so every 30 seconds at most, by default.
+fn await_steady(db: &Database, acknowledged: TxnId, dir: &Path) -> Result<()> {
+    let begun = Instant::now();
+    // Where one can be made, the backup makes it.
+    while db.stat().map_err(Failure::engine(dir))?.steady_txn < acknowledged && db.is_read_only() {
+        if begun.elapsed() > STEADY_WITHIN {
+            return Err(Failure::NoSteadyPoint { dir: dir.to_owned() });
+        }
+        std::thread::sleep(Duration::from_millis(100));
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Opening the database that a command works on.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
-use colibri::{Database, Options};
+use colibri::{Database, Durability, Options};
 
 use crate::failure::{Failure, Result};
 use crate::number::{counted, size};
@@ -10,6 +11,26 @@ use crate::number::{counted, size};
 /// Opens an existing database without the right to change it: whatever the durability of those who write to it.
 pub(crate) fn open_to_read(dir: &Path) -> Result<Database> {
     open(dir, &Options::new().read_only(true).create(false))
+}
+
+/// Opens an existing database to back it up. A backup begins with a steady point, so that it holds all that was acknowledged
+/// before, and only those who may write can make one. Who may only read waits until one is made.
+pub(crate) fn open_to_back_up(dir: &Path) -> Result<Database> {
+    let options = Options::new().create(false);
+    // Those who commit have to agree on whether commits go to the log. This commits nothing, and joins either.
+    match open(dir, &options) {
+        Err(Failure::Engine { source: colibri::Error::DurabilityDiffers { .. }, .. }) => {
+            open(dir, &options.durability(Durability::NoSync))
+        }
+        Err(Failure::Engine { source: colibri::Error::Io { ref source, .. }, .. }) if is_refusal(source) => {
+            open_to_read(dir)
+        }
+        opened => opened,
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 /// Opens a database, and tells if that took more than looking at it.

@@ -26,6 +26,9 @@ pub(crate) enum Failure {
     /// `check` found that a backup cannot be restored; the problem has been printed.
     #[error("{file} cannot be restored: use another copy of it, or make a new full backup with `colibri backup`", file = file.display())]
     DamagedBackup { file: PathBuf },
+    /// Whoever writes to the database makes no steady points, and whoever backs it up may not.
+    #[error("{dir} has commits that no backup can hold yet: run the command as a user who may write there, or give the SQL command CHECKPOINT first", dir = dir.display())]
+    NoSteadyPoint { dir: PathBuf },
     /// A backup is damaged, or does not fit.
     #[error("{file}: {source}{}", backup_advice(source), file = file.display())]
     Backup { file: PathBuf, source: colibri::Error },

@@ -324,6 +324,12 @@ impl Database {
         Ok(Some(pages * self.0.core.pager.page_size() as u64))
     }
 
+    /// Whether it was opened only to be read.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.0.core.read_only
+    }
+
     /// Page size in bytes.
     #[must_use]
     pub fn page_size(&self) -> u32 {

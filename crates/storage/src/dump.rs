@@ -9,7 +9,8 @@
 //! duplicates=1           many values a key
 //! dupsort=1              the same, in the word that `mdb_load` knows
 //! integerkey=1           keys are little-endian integers of 4 or 8 bytes
-//! colibri=multi          only in our own dumps: the table's kind; the name is escaped as in "print"
+//! colibri=multi          only in our own dumps: the table's kind
+//! colibriname=615c62     the same: the name in hexadecimal, where it has backslashes or characters that are not printable
 //! HEADER=END
 //!  6b6579                a space, the key
 //!  76616c7565            a space, the value
@@ -18,7 +19,9 @@
 //!
 //! Invariants
 //! - What [`dump`] writes, [`load`] reads back to the same tables, kinds, keys and values. `mdb_load` reads it
-//!   too; a table of integers becomes one with `MDB_INTEGERKEY` on a little-endian machine.
+//!   too; a table of integers becomes one with `MDB_INTEGERKEY` on a little-endian machine. The name after `database=` is
+//!   the name itself, as `mdb_load` takes it. Only a line's end and a zero byte cannot stand there, and are escaped as in
+//!   "print". Dumps of earlier versions escape other bytes in it too: there, it is not said again in hexadecimal.
 //! - [`load`] is one transaction: it loads the whole input or changes nothing.
 //! - Whatever bytes the input holds, the outcome is a table or an error that names the line.
 //!
@@ -152,33 +155,45 @@ fn dump_table(snapshot: &Snapshot, table: &Table, map_bytes: u64, out: &mut dyn 
 }
 
 fn header_of(table: &Table, map_bytes: u64) -> String {
-    let name = escape_name(table.name());
+    let name = table.name();
     let (flags, kind) = match table.kind() {
         TableKind::Plain => ("", "plain"),
         TableKind::Multi => ("duplicates=1\ndupsort=1\n", "multi"),
         TableKind::Integer => ("integerkey=1\n", "integer"),
     };
+    let exact = if name.contains(|c: char| c == '\\' || c.is_ascii_control()) {
+        let mut hex = Vec::with_capacity(2 * name.len());
+        push_hex(name.as_bytes(), &mut hex);
+        format!("colibriname={}\n", String::from_utf8_lossy(&hex))
+    } else {
+        String::new()
+    };
+    let name = name_in_line(name);
     format!(
-        "VERSION=3\nformat=bytevalue\ndatabase={name}\ntype=btree\nmapsize={map_bytes}\n{flags}colibri={kind}\nHEADER=END\n"
+        "VERSION=3\nformat=bytevalue\ndatabase={name}\ntype=btree\nmapsize={map_bytes}\n{flags}colibri={kind}\n{exact}HEADER=END\n"
     )
 }
 
-/// A name without the characters that would end its line or read as an escape.
-fn escape_name(name: &str) -> String {
+/// A name without what would end its line, or end it for `mdb_load`.
+fn name_in_line(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for character in name.chars() {
         match character {
-            '\\' | '\0'..='\x1f' | '\x7f' => text.push_str(&format!("\\{:02x}", u32::from(character))),
+            '\n' | '\0' => text.push_str(&format!("\\{:02x}", u32::from(character))),
             _ => text.push(character),
         }
     }
     text
 }
 
-fn push_hex_line(bytes: &[u8], text: &mut Vec<u8>) {
+fn push_hex(bytes: &[u8], text: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    text.push(b' ');
     text.extend(bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]));
+}
+
+fn push_hex_line(bytes: &[u8], text: &mut Vec<u8>) {
+    text.push(b' ');
+    push_hex(bytes, text);
     text.push(b'\n');
 }
 

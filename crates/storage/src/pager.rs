@@ -11,7 +11,12 @@
 
 #![allow(unsafe_code)]
 
+use std::alloc::Layout;
+use std::ops::Deref;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::disk::Disk;
 use crate::node::Node;
@@ -33,13 +38,63 @@ pub(crate) struct Bounds {
     pub(crate) steady: TxnId,
 }
 
+/// Words that are zero until they are written, in a mapping of their own: no page of it exists before its first word is
+/// touched. An allocator promises no such thing. It may give memory that was used before, which it then has to clear, and a
+/// bit for each page that a database could have is tens of megabytes.
+struct LazyWords {
+    base: NonNull<AtomicU64>,
+    count: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, and what is in it is shared as atomics.
+unsafe impl Send for LazyWords {}
+// SAFETY: as above.
+unsafe impl Sync for LazyWords {}
+
+impl LazyWords {
+    fn new(count: usize) -> Self {
+        let layout = Layout::array::<AtomicU64>(count.max(1)).expect("bits of 32-bit page numbers fit an address space");
+        // SAFETY: a new anonymous mapping.
+        let base = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                layout.size(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        };
+        match base.ok().and_then(|base| NonNull::new(base.cast())) {
+            Some(base) => Self { base, count },
+            None => std::alloc::handle_alloc_error(layout),
+        }
+    }
+}
+
+impl Drop for LazyWords {
+    fn drop(&mut self) {
+        let bytes = self.count.max(1) * size_of::<AtomicU64>();
+        // SAFETY: the mapping of `new`, of the same length, to which there are no references any more.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes) };
+    }
+}
+
+impl Deref for LazyWords {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping is readable, zeroed at first, page-aligned, of this many words, and lives as long as `self`;
+        // any bits are a valid `AtomicU64`.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.count) }
+    }
+}
+
 /// A bit for each page that passed verification as what it is used for. Untouched words cost nothing.
-struct Verified(Vec<AtomicU64>);
+struct Verified(LazyWords);
 
 impl Verified {
     fn new(pages_max: u32) -> Self {
-        // A zeroed allocation of this size is a fresh mapping: no page of it exists before its first bit is set.
-        Self(zeroed_atomics((pages_max as usize).div_ceil(64)))
+        Self(LazyWords::new((pages_max as usize).div_ceil(64)))
     }
 
     #[inline]
@@ -384,10 +439,4 @@ impl Pager {
     pub(crate) fn raw(&self, id: PageId, pages: u32) -> &[u8] {
         self.bytes(id, pages)
     }
-}
-
-fn zeroed_atomics(words: usize) -> Vec<AtomicU64> {
-    let zeros = std::mem::ManuallyDrop::new(vec![0_u64; words]);
-    // SAFETY: `AtomicU64` has the size, alignment and bit validity of `u64`, and the vector is given up to this one.
-    unsafe { Vec::from_raw_parts(zeros.as_ptr().cast_mut().cast(), zeros.len(), zeros.capacity()) }
 }

@@ -35,6 +35,8 @@ pub(super) struct Header {
     pub(super) line: u64,
     /// The database's name; `None` for LMDB's main database, which has none.
     pub(super) name: Option<String>,
+    /// The name again, whatever is in it, in Colibri's own dumps: until the header is read, then it is the name.
+    exact_name: Option<String>,
     /// The kind Colibri noted in its own dump; `None` for anybody else's.
     pub(super) kind: Option<TableKind>,
     /// A key may have several values (`duplicates`, `dupsort`).
@@ -114,6 +116,7 @@ impl<'a> Parser<'a> {
         let mut header = Header {
             line: self.line,
             name: None,
+            exact_name: None,
             kind: None,
             duplicates: false,
             integer_key: false,
@@ -128,9 +131,12 @@ impl<'a> Parser<'a> {
                 return Err(self.ends_early("HEADER=END is missing"));
             }
         }
-        if header.kind.is_some()
+        if let Some(exact) = header.exact_name.take() {
+            header.name = Some(exact);
+        } else if header.kind.is_some()
             && let Some(name) = &header.name
         {
+            // Earlier versions escape whatever is not printable; where the name is not said again, nothing is.
             header.name = Some(self.unescape_name(name)?);
         }
         Ok(header)
@@ -160,6 +166,12 @@ impl<'a> Parser<'a> {
                 return Err(self.invalid(format!("database type {value:?} is not supported: btree is")));
             }
             "database" => header.name = Some(value.to_owned()),
+            "colibriname" => {
+                let mut bytes = Vec::new();
+                decode_hex(value.as_bytes(), &mut bytes).map_err(|reason| self.invalid(reason))?;
+                let exact = String::from_utf8(bytes).map_err(|_| self.invalid("the table's name is not UTF-8"))?;
+                header.exact_name = Some(exact);
+            }
             "colibri" => header.kind = Some(self.kind_named(value)?),
             "duplicates" | "dupsort" => header.duplicates |= on,
             "integerkey" => header.integer_key = on,
