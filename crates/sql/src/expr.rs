@@ -134,6 +134,8 @@ pub(crate) struct Subquery {
     pub(crate) args: Vec<Expr>,
     /// What is done with its rows.
     pub(crate) kind: SubqueryKind,
+    /// How it was written: two queries at one place that were written alike are the same.
+    pub(crate) text: Box<str>,
 }
 
 /// What is done with the rows of a query inside an expression.

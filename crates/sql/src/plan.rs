@@ -12,6 +12,7 @@ use compact_str::CompactString;
 
 use crate::aggregates::Aggregate;
 use crate::catalog::{Index, Table};
+use crate::error::Error;
 use crate::exec::{Point, Reader, UpdateWay};
 use crate::expr::Expr;
 use crate::system::SystemTable;
@@ -30,6 +31,10 @@ pub(crate) struct Fragment {
     point: OnceLock<Option<Box<Point>>>,
     /// What kept operators are found by.
     pub(crate) id: FragmentId,
+    /// Why it fails whenever it is run, before anything is looked at: a constant of it cannot be computed.
+    pub(crate) fails: Option<Error>,
+    /// Functions were called on its constants while it was planned.
+    pub(crate) computes: bool,
 }
 
 /// A fragment's number, never used twice in a process.
@@ -40,7 +45,7 @@ impl Fragment {
     pub(crate) fn new(root: Node, slots: usize, columns: Vec<OutputColumn>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = FragmentId(NEXT.fetch_add(1, Ordering::Relaxed));
-        Self { root, slots, columns, point: OnceLock::new(), id }
+        Self { root, slots, columns, point: OnceLock::new(), id, fails: None, computes: false }
     }
 
     /// What running it takes, if it gives one row by its whole key, or none.
@@ -150,6 +155,14 @@ pub(crate) enum Series {
     Expanded,
     /// No rows: of what there is none of, partitions' ancestors say.
     Nothing,
+    /// One row: the value of the argument, whatever it is.
+    One,
+    /// `regexp_matches(text, pattern [, flags])`: an array for each match.
+    Matches,
+    /// `regexp_split_to_table(text, pattern [, flags])`
+    Split,
+    /// `string_to_table(text, separator [, null])`
+    Pieces,
 }
 
 /// How rows of a table are found.

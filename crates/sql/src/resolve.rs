@@ -242,14 +242,12 @@ pub(crate) fn comparison_type(left: Type, right: Type) -> Option<Type> {
         (Unknown, other) | (other, Unknown) => other,
         (left, right) if left == right => left,
         (Int2 | Int4 | Int8, Int2 | Int4 | Int8) => left.max(right),
-        (Oid, Int2 | Int4) | (Int2 | Int4, Oid) => Oid,
-        (Oid, Int8) | (Int8, Oid) => Int8,
+        (Oid, Int2 | Int4 | Int8) | (Int2 | Int4 | Int8, Oid) => Oid,
         (reg, other) | (other, reg)
-            if reg.is_reg() && (other == Oid || other.is_reg() || matches!(other, Int2 | Int4)) =>
+            if reg.is_reg() && (other == Oid || other.is_reg() || matches!(other, Int2 | Int4 | Int8)) =>
         {
             Oid
         }
-        (reg, Int8) | (Int8, reg) if reg.is_reg() => Int8,
         (Type::Array(element), vector) | (vector, Type::Array(element)) if vector.element() == Some(element.ty()) => {
             Type::Array(element)
         }

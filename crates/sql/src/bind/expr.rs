@@ -55,6 +55,10 @@ impl Binder<'_> {
     }
 
     pub(super) fn condition_of(&mut self, bound: Bound, clause: &str, span: Span) -> Result<Expr> {
+        if self.gives_rows(&bound.expr) {
+            let error = Error::new(SqlState::TYPE_MISMATCH, format!("argument of {clause} must not return a set"));
+            return Err(self.place(span, error));
+        }
         match bound.ty.ty {
             Type::Bool => Ok(bound.expr),
             Type::Unknown => self.coerce(bound, Type::Bool.into(), CastContext::Implicit, span),
@@ -63,6 +67,13 @@ impl Binder<'_> {
                 Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)))
             }
         }
+    }
+
+    /// Whether an expression has a function in it that gives rows.
+    fn gives_rows(&self, expr: &Expr) -> bool {
+        let extras = self.frames.last().and_then(|frame| frame.scopes.last()).and_then(|scope| scope.extras.as_ref());
+        let Some(extras) = extras.filter(|extras| !extras.is_empty()) else { return false };
+        super::rewrite::extras_in(expr).iter().any(|&at| matches!(extras.get(at), Some(super::logical::Extra::Rows(..))))
     }
 
     fn expr_inner(&mut self, expr: &ast::Expr) -> Result<Bound> {
@@ -276,6 +287,7 @@ impl Binder<'_> {
         conditions: &[ast::CaseWhen],
         otherwise: Option<&ast::Expr>,
     ) -> Result<Bound> {
+        let rows_calls = self.rows_calls();
         let operand = match operand {
             Some(operand) => {
                 let span = operand.span();
@@ -304,6 +316,7 @@ impl Binder<'_> {
             Some(otherwise) => (self.expr(otherwise)?, otherwise.span()),
             None => (Bound::null(), Span::empty()),
         };
+        self.refuse_rows(rows_calls, "set-returning functions are not allowed in CASE", otherwise.1)?;
         // PostgreSQL looks at ELSE first.
         let types: Vec<Type> =
             std::iter::once(otherwise.0.ty.ty).chain(arms.iter().map(|(_, result, _)| result.ty.ty)).collect();

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
-use sqlparser::tokenizer::Span;
 
 use super::logical::{Column, From, Join, Query, Relation, Source};
 use super::{Binder, With, fold, name_span, no_such_relation, qualified};
-use crate::cast::CastContext;
 use crate::catalog::{Relation as Object, Table, View};
 use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
 use crate::system::{self, SystemTable};
-use crate::types::{ColumnType, Type};
+use crate::types::Type;
 
 /// Relations that a query joins at most.
 const RELATIONS_MAX: usize = 100;
@@ -60,27 +58,27 @@ impl Binder<'_> {
             }
             ast::TableFactor::Table { name, alias, args: None, .. } => self.named(name, alias.as_ref(), relations),
             ast::TableFactor::Table { name, alias, args: Some(args), with_ordinality, .. } => {
-                self.series(name, &args.args, alias.as_ref(), *with_ordinality, relations)
+                self.functions(name, &args.args, alias.as_ref(), *with_ordinality, relations)
             }
             ast::TableFactor::Function { name, args, alias, with_ordinality, .. } => {
-                self.series(name, args, alias.as_ref(), *with_ordinality, relations)
+                self.functions(name, args, alias.as_ref(), *with_ordinality, relations)
             }
             // The parser takes this one apart from other functions.
             ast::TableFactor::UNNEST { alias, array_exprs, with_ordinality, .. } => {
                 let name = ast::ObjectName::from(vec![ast::Ident::new("unnest")]);
                 let arg = |expr: &ast::Expr| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr.clone()));
                 let args: Vec<ast::FunctionArg> = array_exprs.iter().map(arg).collect();
-                self.series(&name, &args, alias.as_ref(), *with_ordinality, relations)
+                self.functions(&name, &args, alias.as_ref(), *with_ordinality, relations)
             }
             ast::TableFactor::Derived { lateral, subquery, alias, .. } => {
-                if *lateral {
-                    return self.lateral(subquery, alias.as_ref(), relations, factor.span());
-                }
                 let Some(alias) = alias else {
                     let error = Error::new(SqlState::SYNTAX_ERROR, "subquery in FROM must have an alias")
                         .hint("For example, FROM (SELECT ...) [AS] foo.");
                     return Err(self.place(factor.span(), error));
                 };
+                if *lateral {
+                    return self.lateral(subquery, alias, relations);
+                }
                 let query = self.derived(subquery)?;
                 let columns = query.columns.clone();
                 self.add(fold(&alias.name), None, columns, &[], Source::Query(Box::new(query)), Some(alias), relations)
@@ -98,37 +96,20 @@ impl Binder<'_> {
         }
     }
 
-    /// `LATERAL (SELECT …)` without FROM: names for what is computed from the row at hand.
+    /// `LATERAL (SELECT …)`: a query of its own frame, for each row of what stands before it.
     fn lateral(
         &mut self,
         query: &ast::Query,
-        alias: Option<&ast::TableAlias>,
+        alias: &ast::TableAlias,
         relations: &mut Vec<Relation>,
-        span: Span,
     ) -> Result<From> {
-        let (Some(list), Some(alias)) = (bare_list(query), alias) else {
-            return Err(self.place(span, Error::unsupported("LATERAL with a query that has more than a list")));
-        };
-        let items = self.plain_items(list)?;
-        let (mut columns, mut exprs) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
-        for (name, bound, at) in items {
-            let ty = ColumnType { ty: super::expr::known(bound.ty.ty), ..bound.ty };
-            exprs.push(self.coerce(bound, ty.ty.into(), CastContext::Implicit, at)?);
-            columns.push(Column { name, ty, origin: None });
-        }
-        for (column, renamed) in columns.iter_mut().zip(&alias.columns) {
-            column.name = fold(&renamed.name);
-        }
-        // One row without columns to join with; the names are what it is about.
-        let one = super::query::one_row();
-        let name = fold(&alias.name);
-        let from = self.add(name.clone(), None, Vec::new(), &[], Source::Query(Box::new(one)), None, relations)?;
-        if let Some(table) = self.scope().tables.last_mut() {
-            table.hidden = vec![false; columns.len()];
-            table.columns = columns;
-            table.exprs = Some(exprs);
-        }
-        Ok(from)
+        let (mut query, args) = self.subquery_query(query)?;
+        let types: Vec<Type> = query.columns.iter().map(|column| super::expr::known(column.ty.ty)).collect();
+        self.retype(&mut query, &types)?;
+        let columns = query.columns.clone();
+        let query = Box::new(query);
+        let source = if args.is_empty() { Source::Query(query) } else { Source::Lateral { query, args } };
+        self.add(fold(&alias.name), None, columns, &[], source, Some(alias), relations)
     }
 
     /// A query in FROM: it does not see the names beside it.
@@ -160,6 +141,13 @@ impl Binder<'_> {
                 return Err(self.place(name_span(name), error));
             }
             return self.add(visible_as, None, columns, &[], source, alias, relations);
+        }
+        // What is a call without parentheses elsewhere is one here.
+        if let [ast::ObjectNamePart::Identifier(ident)] = &name.0[..]
+            && ident.quote_style.is_none()
+            && super::functions::is_value(&ident.value.to_ascii_lowercase())
+        {
+            return self.functions(name, &[], alias, false, relations);
         }
         if let Some(table) = self.system_table(name)? {
             self.note_schema(name, table.schema);
@@ -238,8 +226,15 @@ impl Binder<'_> {
     ///
     /// Bug: its names were looked up in the search path of whoever used it. Consequence: it read another table than when it was
     /// made, one that the user chose and only the owner might read. Fix: names are stored with their schemas.
+    ///
+    /// Bug: a view that reads itself was bound without end. Consequence: an overflow of the stack, or an error about its
+    /// depth. Fix: the views that are being bound are known, and none stands inside itself.
     pub(crate) fn view(&mut self, view: &View) -> Result<Query> {
         self.used.push(view.id);
+        if self.views.contains(&view.id) {
+            let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
+            return Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
+        }
         let statement = crate::statement::parse_query(&view.query)?;
         let search_path = std::mem::replace(&mut self.search_path, &super::stored::SEARCH_PATH);
         let meanings = self.meanings.take();
@@ -247,7 +242,9 @@ impl Binder<'_> {
         let frames = std::mem::replace(&mut self.frames, vec![super::Frame::default()]);
         let text = std::mem::take(&mut self.text);
         let by = self.by.replace(view.owner);
+        self.views.push(view.id);
         let bound = self.deeper(|binder| binder.query(&statement));
+        self.views.pop();
         self.by = by;
         self.meanings = meanings;
         self.search_path = search_path;
@@ -316,19 +313,4 @@ pub(super) fn table_columns(table: &Table) -> (Vec<Column>, Vec<bool>) {
         hidden.push(true);
     }
     (columns, hidden)
-}
-
-/// The list of a query that is nothing but a list.
-fn bare_list(query: &ast::Query) -> Option<&[ast::SelectItem]> {
-    let ast::SetExpr::Select(select) = &*query.body else { return None };
-    let plain = query.with.is_none()
-        && query.order_by.is_none()
-        && query.limit_clause.is_none()
-        && query.fetch.is_none()
-        && select.from.is_empty()
-        && select.selection.is_none()
-        && select.having.is_none()
-        && select.distinct.is_none()
-        && matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.is_empty());
-    plain.then_some(&select.projection)
 }

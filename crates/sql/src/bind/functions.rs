@@ -46,6 +46,23 @@ fn session_value(name: &str) -> Option<&'static str> {
     })
 }
 
+/// Whether a word is a call without parentheses.
+pub(super) fn is_value(name: &str) -> bool {
+    matches!(
+        name,
+        "current_date"
+            | "current_time"
+            | "current_timestamp"
+            | "localtime"
+            | "localtimestamp"
+            | "current_user"
+            | "session_user"
+            | "current_role"
+            | "current_catalog"
+            | "user"
+    )
+}
+
 struct Args<'a> {
     exprs: Vec<&'a ast::Expr>,
     star: bool,
@@ -101,10 +118,9 @@ impl Binder<'_> {
             return Err(self.place(span, Error::unsupported(format_args!("WITHIN GROUP of {name}"))));
         }
         let args = self.at(span, args(function))?;
-        let is_value = matches!(
-            name.as_str(),
-            "current_date" | "current_user" | "session_user" | "current_role" | "current_catalog" | "user"
-        );
+        // `current_timestamp(3)` and the like have a precision; `current_schema()` is a function as well.
+        let is_value =
+            is_value(&name) && !matches!(&*name, "current_timestamp" | "localtimestamp" | "localtime" | "current_time");
         if is_value && matches!(function.args, ast::FunctionArguments::List(_)) {
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\"")));
         }
@@ -227,7 +243,10 @@ impl Binder<'_> {
 
     /// `json_build_object`: numbers and truth values are JSON as they are written, everything else is quoted.
     fn json_object(&mut self, exprs: &[&ast::Expr], span: Span) -> Result<Bound> {
-        if exprs.is_empty() || !exprs.len().is_multiple_of(2) {
+        if exprs.is_empty() {
+            return Ok(Bound::new(Expr::Const(Datum::text("{}")), Type::Json));
+        }
+        if !exprs.len().is_multiple_of(2) {
             let message = "argument list must have even number of elements";
             let error = Error::new(SqlState::BAD_PARAMETER, message)
                 .hint("The arguments of json_build_object() must consist of alternating keys and values.");
@@ -265,10 +284,9 @@ impl Binder<'_> {
     /// A function that gives rows, in a SELECT list.
     fn rows_in_list(&mut self, name: &str, bounds: Vec<(Bound, Span)>, span: Span) -> Result<Bound> {
         let (series, args, ty) = self.rows_of(name, bounds, span)?;
-        if args.iter().any(|arg| rewrite::any(arg, &|expr| matches!(expr, Expr::Column(column) if *column >= EXTRAS))) {
-            return Err(self.place(span, Error::unsupported("a function that gives rows inside another one")));
-        }
-        self.extra(logical::Extra::Rows(series, args), ty.into(), "set-returning functions", span)
+        let bound = self.extra(logical::Extra::Rows(series, args), ty.into(), "set-returning functions", span)?;
+        self.scope().rows_calls += 1;
+        Ok(bound)
     }
 
     fn extra(&mut self, extra: logical::Extra, ty: ColumnType, what: &str, span: Span) -> Result<Bound> {
@@ -276,14 +294,34 @@ impl Binder<'_> {
         let place = if no_scope { "here" } else { self.scope().no_calls };
         match self.frames.last_mut().and_then(|frame| frame.scopes.last_mut()).and_then(|scope| scope.extras.as_mut()) {
             Some(extras) => {
-                extras.push(extra);
-                Ok(Bound::new(Expr::Column(EXTRAS + extras.len() - 1), ty))
+                // The same call twice gives its rows side by side.
+                let same = extras.iter().position(|other| rewrite::same_extra(other, &extra));
+                let place = same.unwrap_or_else(|| {
+                    extras.push(extra);
+                    extras.len() - 1
+                });
+                Ok(Bound::new(Expr::Column(EXTRAS + place), ty))
             }
             None => {
                 let message = format!("{what} are not allowed in {place}");
                 Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)))
             }
         }
+    }
+
+    /// How many calls of functions that give rows the scope at hand has met.
+    pub(super) fn rows_calls(&self) -> usize {
+        self.frames.last().and_then(|frame| frame.scopes.last()).map_or(0, |scope| scope.rows_calls)
+    }
+
+    /// Refuses functions that give rows if some were met since there were so many.
+    pub(super) fn refuse_rows(&self, before: usize, message: &str, span: Span) -> Result<()> {
+        if self.rows_calls() == before {
+            return Ok(());
+        }
+        Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint(
+            "You might be able to move the set-returning function into a LATERAL FROM item.",
+        )))
     }
 
     /// `row_number() OVER (…)`
@@ -334,7 +372,9 @@ impl Binder<'_> {
     fn special(&mut self, name: &str, args: &Args<'_>, span: Span) -> Result<Option<Bound>> {
         let bound = match name {
             "coalesce" => {
+                let rows_calls = self.rows_calls();
                 let (list, ty) = self.same_type("COALESCE", &args.exprs, span)?;
+                self.refuse_rows(rows_calls, "set-returning functions are not allowed in COALESCE", span)?;
                 Bound::new(Expr::Coalesce(list), ty)
             }
             "greatest" | "least" => {
@@ -506,41 +546,58 @@ impl Binder<'_> {
         }
     }
 
+    /// A call of an aggregate, which belongs to the innermost query that its arguments take columns from, or to the one at
+    /// hand if they take none.
     fn aggregate(&mut self, name: &str, args: &Args<'_>, filter: Option<&ast::Expr>, span: Span) -> Result<Bound> {
         if self.frames.last().is_none_or(|frame| frame.scopes.is_empty()) {
             let message = "aggregate functions are not allowed here";
             return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
         }
-        let scope = self.scope();
-        if scope.in_call {
-            let message = "aggregate function calls cannot be nested";
-            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
+        if self.scope().in_call {
+            return Err(self.place(span, nested_aggregate()));
         }
-        if scope.calls.is_none() {
-            let message = format!("aggregate functions are not allowed in {}", scope.no_calls);
-            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
-        }
-        scope.in_call = true;
+        let args_before: Vec<usize> = self.frames.iter().map(|frame| frame.args.len()).collect();
+        let rows_calls = self.rows_calls();
+        self.scope().in_call = true;
         let bound = self.aggregate_call(name, args, filter, span);
         self.scope().in_call = false;
-        let (call, element) = bound?;
-        let mut result = ColumnType::from(call.aggregate.result);
-        if let (Type::Char, "min" | "max", Some(arg)) = (result.ty, name, args.exprs.first()) {
-            // Its blanks are told by the length.
-            let no_calls = self.scope().calls.take();
-            let arg = self.expr(arg);
-            self.scope().calls = no_calls;
-            result = arg?.ty;
+        let (mut call, first) = bound?;
+        let message = "aggregate function calls cannot contain set-returning function calls";
+        self.refuse_rows(rows_calls, message, span)?;
+        if exprs_of_call(&call).any(|expr| !rewrite::extras_in(expr).is_empty()) {
+            let message = "aggregate function calls cannot contain window function calls";
+            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
         }
-        let calls = self.scope().calls.as_mut().expect("aggregates were allowed above");
+        let here = self.frames.len() - 1;
+        let level = exprs_of_call(&call).filter_map(|expr| self.level_of(expr, here)).max().unwrap_or(here);
+        self.lift_call(&mut call, level, &args_before);
+        let Some(scope) = self.frames[level].scopes.last_mut() else {
+            return Err(self.place(span, Error::internal("an aggregate of a query without names")));
+        };
+        if scope.in_call {
+            return Err(self.place(span, nested_aggregate()));
+        }
+        let no_calls = scope.no_calls;
+        let Some(calls) = &mut scope.calls else {
+            let message = match no_calls {
+                "FROM" => "aggregate functions are not allowed in FROM clause of their own query level".to_owned(),
+                place => format!("aggregate functions are not allowed in {place}"),
+            };
+            return Err(self.place(span, Error::new(SqlState::GROUPING_ERROR, message)));
+        };
+        // The blanks of character(n) are told by the length.
+        let result = match (call.aggregate.result, name, first) {
+            (Type::Char, "min" | "max", Some(first)) => first,
+            (result, ..) => result.into(),
+        };
         let same = calls.iter().position(|other| super::rewrite::same_call(other, &call));
         let index = same.unwrap_or_else(|| {
             calls.push(call);
             calls.len() - 1
         });
-        let value = Expr::Column(AGGREGATES + index);
+        let value = self.handed_down(Expr::Column(AGGREGATES + index), level);
         if result.ty == Type::AnyArray {
-            let Some(to) = element.and_then(Type::array) else {
+            let Some(to) = first.and_then(|first| super::expr::known(first.ty).array()) else {
                 return Err(self.place(span, Error::unsupported("array_agg of arrays")));
             };
             let cast = Expr::Cast {
@@ -554,13 +611,53 @@ impl Binder<'_> {
         Ok(Bound::new(value, result))
     }
 
+    /// The frame of the innermost query that an expression of the frame `at` takes columns from.
+    fn level_of(&self, expr: &Expr, at: usize) -> Option<usize> {
+        match expr {
+            Expr::Column(_) => Some(at),
+            Expr::Arg(slot) => self.level_of(self.frames[at].args.get(*slot)?, at.checked_sub(1)?),
+            _ => {
+                let mut level = None;
+                rewrite::for_each_child(expr, &mut |child| level = level.max(self.level_of(child, at)));
+                level
+            }
+        }
+    }
+
+    /// Turns a call over the row at hand into one over the row of the frame `level`. What it alone took from outside is not
+    /// taken any more: it is looked at there.
+    fn lift_call(&mut self, call: &mut logical::Call, level: usize, args_before: &[usize]) {
+        for at in (level + 1..self.frames.len()).rev() {
+            let args = std::mem::take(&mut self.frames[at].args);
+            for expr in exprs_of_call_mut(call) {
+                rewrite::substitute_slots(expr, &|slot| args[slot].clone());
+            }
+            self.frames[at].args = args;
+            self.frames[at].args.truncate(args_before[at]);
+        }
+    }
+
+    /// An expression of the frame `from` as one of the frame at hand.
+    pub(super) fn handed_down(&mut self, expr: Expr, from: usize) -> Expr {
+        let mut expr = expr;
+        for frame in &mut self.frames[from + 1..] {
+            let same = frame.args.iter().position(|arg| super::rewrite::same(arg, &expr));
+            let slot = same.unwrap_or_else(|| {
+                frame.args.push(expr);
+                frame.args.len() - 1
+            });
+            expr = Expr::Arg(slot);
+        }
+        expr
+    }
+
     fn aggregate_call(
         &mut self,
         name: &str,
         args: &Args<'_>,
         filter: Option<&ast::Expr>,
         span: Span,
-    ) -> Result<(logical::Call, Option<Type>)> {
+    ) -> Result<(logical::Call, Option<ColumnType>)> {
         if args.star && args.distinct {
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\"")));
         }
@@ -581,32 +678,34 @@ impl Binder<'_> {
         for expr in &args.exprs {
             bounds.push(self.expr(expr)?);
         }
+        // As they were written: what ORDER BY says is compared with these.
+        let written: Vec<Expr> = bounds.iter().map(|bound| bound.expr.clone()).collect();
         let types: Vec<Type> = bounds.iter().map(|bound| bound.ty.ty).collect();
         let Some(found) = resolve::resolve_aggregate(name, &types) else {
             return Err(self.place(span, no_such_function(name)));
         };
         let aggregate = self.at(span, found)?;
-        let first = types.first().map(|&ty| super::expr::known(ty));
+        let first = bounds.first().map(|bound| bound.ty);
         let mut typed = Vec::with_capacity(bounds.len());
         for (bound, &ty) in bounds.into_iter().zip(aggregate.args) {
             // An argument of any type keeps its own.
             typed.push(self.argument(bound, ty, span)?);
-        }
-        if typed.iter().any(|arg| rewrite::any(arg, &|expr| matches!(expr, Expr::Arg(_))))
-            && !typed.iter().any(|arg| rewrite::any(arg, &|expr| matches!(expr, Expr::Column(_))))
-        {
-            return Err(self.place(span, Error::unsupported("an aggregate of an outer query's columns")));
         }
         let filter = filter.map(|filter| self.condition(filter, "FILTER")).transpose()?;
         let mut order = Vec::with_capacity(args.order.len());
         for key in args.order {
             let bound = self.expr(&key.expr)?;
             let ty = super::expr::known(bound.ty.ty);
-            let expr = self.coerce(bound, ty.into(), CastContext::Implicit, span)?;
-            if args.distinct && !typed.iter().any(|arg| rewrite::same(arg, &expr)) {
-                let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
-                return Err(self.place(key.expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
-            }
+            // An argument that was converted by itself is sorted by as it is then.
+            let argument = written.iter().position(|arg| bound.ty.ty != Type::Unknown && rewrite::same(arg, &bound.expr));
+            let expr = match argument.and_then(|at| typed.get(at)) {
+                Some(argument) => argument.clone(),
+                None if args.distinct => {
+                    let message = "in an aggregate with DISTINCT, ORDER BY expressions must appear in argument list";
+                    return Err(self.place(key.expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
+                }
+                None => self.coerce(bound, ty.into(), CastContext::Implicit, span)?,
+            };
             let (descending, nulls_first) = sort_key_options(&key.options)?;
             order.push(SortKey { expr, descending, nulls_first });
         }
@@ -617,6 +716,18 @@ impl Binder<'_> {
         }
         Ok((logical::Call { aggregate, args: typed, distinct: args.distinct, filter, order }, first))
     }
+}
+
+fn nested_aggregate() -> Error {
+    Error::new(SqlState::GROUPING_ERROR, "aggregate function calls cannot be nested")
+}
+
+fn exprs_of_call(call: &logical::Call) -> impl Iterator<Item = &Expr> {
+    call.args.iter().chain(&call.filter).chain(call.order.iter().map(|key| &key.expr))
+}
+
+fn exprs_of_call_mut(call: &mut logical::Call) -> impl Iterator<Item = &mut Expr> {
+    call.args.iter_mut().chain(&mut call.filter).chain(call.order.iter_mut().map(|key| &mut key.expr))
 }
 
 /// A value of type `character(n)` as a text with its blanks, which are not kept inside.

@@ -6,7 +6,7 @@ use sqlparser::tokenizer::Span;
 
 use super::expr::Bound;
 use super::logical::{From, Join, Relation};
-use super::{Binder, Merged, ScopeTable, fold, name_parts};
+use super::{Binder, Merged, ScopeTable, fold, name_parts, rewrite};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
@@ -29,11 +29,35 @@ impl Binder<'_> {
             let middle_merged = self.scope().merged.len();
             let right = self.factor(&join.relation, relations)?;
             let (kind, constraint) = self.join_kind(&join.join_operator)?;
+            if matches!(kind, Join::Right | Join::Full) {
+                self.refuse_lateral(&left, &right, relations, join.relation.span())?;
+            }
             let sides = Sides { first, first_merged, middle, middle_merged };
             let on = self.constraint(kind, constraint, &sides, join.relation.span())?;
             left = From::Join { kind, left: Box::new(left), right: Box::new(right), on };
         }
         Ok(left)
+    }
+
+    /// The side of an outer join whose rows all stay may not depend on the other side's.
+    fn refuse_lateral(&self, left: &From, right: &From, relations: &[Relation], span: Span) -> Result<()> {
+        let mut taken = Vec::new();
+        right.for_each_relation(&mut |index| {
+            for expr in relations[index].source.taken() {
+                rewrite::for_each_column(expr, &mut |column| taken.push(column));
+            }
+        });
+        let mut result = Ok(());
+        left.for_each_relation(&mut |index| {
+            let relation = &relations[index];
+            if result.is_ok() && taken.iter().any(|column| (relation.base..relation.base + relation.width).contains(column)) {
+                let message = format!("invalid reference to FROM-clause entry for table \"{}\"", relation.name);
+                let detail = "The combining JOIN type must be INNER or LEFT for a LATERAL reference.";
+                let error = Error::new(SqlState::BAD_COLUMN_REFERENCE, message).detail(detail.to_owned());
+                result = Err(self.place(span, error));
+            }
+        });
+        result
     }
 
     fn join_kind<'j>(&self, operator: &'j ast::JoinOperator) -> Result<(Join, Option<&'j ast::JoinConstraint>)> {

@@ -15,7 +15,7 @@ use crate::system::SystemTable;
 use crate::types::ColumnType;
 
 /// A query.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Query {
     pub(crate) body: Body,
     /// Names and types of the result's columns. A body may give more, for `order`.
@@ -36,7 +36,7 @@ pub(crate) struct Column {
     pub(crate) origin: Option<(u32, i16)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Body {
     Select(Box<Select>),
     Values(Vec<Vec<Expr>>),
@@ -56,7 +56,7 @@ pub(crate) enum SetOperation {
     Except,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Select {
     pub(crate) relations: Vec<Relation>,
     /// `None` without FROM.
@@ -64,6 +64,8 @@ pub(crate) struct Select {
     /// Conditions that all have to be true, over the wide row.
     pub(crate) filter: Vec<Expr>,
     pub(crate) group: Option<Group>,
+    /// Functions whose rows are grouped, with their places among the extras: over the wide row, as the keys are.
+    pub(crate) grouped_rows: Vec<(usize, Extra)>,
     /// Over the wide row, or the group's, as `output` is: columns behind them, from [`super::EXTRAS`] on.
     pub(crate) extras: Vec<Extra>,
     /// Over the wide row, or the group's.
@@ -109,7 +111,7 @@ pub(crate) enum Distinct {
     On(Vec<usize>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Group {
     /// Over the wide row.
     pub(crate) keys: Vec<Expr>,
@@ -129,7 +131,7 @@ pub(crate) struct Call {
 }
 
 /// Something in FROM.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Relation {
     /// Where its columns begin in the wide row.
     pub(crate) base: usize,
@@ -139,7 +141,7 @@ pub(crate) struct Relation {
     pub(crate) name: CompactString,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Source {
     /// The relation's columns are all of the table's, dropped ones included, then its hidden number if it has no primary
     /// key.
@@ -150,8 +152,17 @@ pub(crate) enum Source {
         id: usize,
         query: Arc<Query>,
     },
-    /// A function that gives rows; whether their numbers come behind.
-    Series(Series, Vec<Expr>, bool),
+    /// Functions, side by side; whether the rows' numbers come behind. Their arguments are over the wide row, of which they
+    /// may look at what stands before them.
+    Functions {
+        calls: Vec<(Series, Vec<Expr>)>,
+        numbered: bool,
+    },
+    /// A LATERAL query: run for each row of what it takes values from. `args` are over the wide row and fill its slots.
+    Lateral {
+        query: Box<Query>,
+        args: Vec<Expr>,
+    },
     /// Read once per statement under this number.
     System {
         id: usize,
@@ -159,8 +170,20 @@ pub(crate) enum Source {
     },
 }
 
+impl Source {
+    /// What it takes from relations before it: expressions over the wide row.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = &Expr> {
+        let (calls, args): (&[(Series, Vec<Expr>)], &[Expr]) = match self {
+            Self::Functions { calls, .. } => (calls, &[]),
+            Self::Lateral { args, .. } => (&[], args),
+            Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::System { .. } => (&[], &[]),
+        };
+        calls.iter().flat_map(|(_, args)| args).chain(args)
+    }
+}
+
 /// How relations are joined.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum From {
     /// By place in `Select::relations`.
     Relation(usize),
@@ -170,6 +193,19 @@ pub(crate) enum From {
         right: Box<From>,
         on: Vec<Expr>,
     },
+}
+
+impl From {
+    /// Calls something for each relation, by its place in `Select::relations`.
+    pub(crate) fn for_each_relation(&self, visit: &mut dyn FnMut(usize)) {
+        match self {
+            Self::Relation(index) => visit(*index),
+            Self::Join { left, right, .. } => {
+                left.for_each_relation(visit);
+                right.for_each_relation(visit);
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,6 +38,7 @@ use crate::types::Type;
 pub(crate) use expr::Bound;
 pub(crate) use logical::Query;
 pub(crate) use query::sort_key_options;
+pub(crate) use series::ROWS_FROM;
 pub(crate) use types::bind_type;
 pub(crate) use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
 
@@ -80,6 +81,8 @@ pub(crate) struct Binder<'a> {
     pub(crate) needs: Vec<Need>,
     /// What names mean, while something is bound that is to be stored.
     meanings: Option<Box<stored::Meanings>>,
+    /// Views whose queries are being bound, from the outermost inwards.
+    views: Vec<u32>,
     /// Whose privileges count instead of the user's: a view's owner's, while its query is bound.
     by: Option<RoleId>,
     /// Whether a session function that changes something, or a volatile one, is called.
@@ -159,6 +162,8 @@ struct Scope {
     calls: Option<Vec<logical::Call>>,
     /// What was found of functions that give rows, and of window functions; `None` where there may be none.
     extras: Option<Vec<logical::Extra>>,
+    /// How many calls of functions that give rows were met.
+    rows_calls: usize,
     /// Why there may be no aggregates here.
     no_calls: &'static str,
     /// Inside an aggregate's arguments.
@@ -175,8 +180,6 @@ struct ScopeTable {
     hidden: Vec<bool>,
     /// An alias of a join hides the names inside.
     visible: bool,
-    /// What its columns are computed by from those before it: of a LATERAL query without FROM.
-    exprs: Option<Vec<Expr>>,
     /// Its number in the catalogue, which is its `tableoid`.
     oid: Option<u32>,
 }
@@ -370,6 +373,7 @@ impl<'a> Binder<'a> {
             used: Vec::new(),
             needs: Vec::new(),
             meanings: None,
+            views: Vec::new(),
             by: None,
             has_side_effects: false,
             is_personal: false,

@@ -3,6 +3,8 @@
 mod names;
 mod select;
 
+pub(super) use names::name_of;
+
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -377,6 +379,7 @@ pub(super) fn enclose(inner: Query) -> Query {
         from: Some(super::logical::From::Relation(0)),
         filter: Vec::new(),
         group: None,
+        grouped_rows: Vec::new(),
         extras: Vec::new(),
         output: (0..width).map(Expr::Column).collect(),
         distinct: Distinct::No,

@@ -123,6 +123,15 @@ pub(crate) fn substitute(expr: &mut Expr, with: &dyn Fn(usize) -> Expr) {
     for_each_child_mut(expr, &mut |child| substitute(child, with));
 }
 
+/// Puts expressions in the place of slots.
+pub(crate) fn substitute_slots(expr: &mut Expr, with: &dyn Fn(usize) -> Expr) {
+    if let Expr::Arg(slot) = expr {
+        *expr = with(*slot);
+        return;
+    }
+    for_each_child_mut(expr, &mut |child| substitute_slots(child, with));
+}
+
 /// The conditions that all have to be true.
 pub(crate) fn conjuncts(expr: Expr) -> Vec<Expr> {
     match expr {
@@ -215,12 +224,43 @@ pub(crate) fn same(a: &Expr, b: &Expr) -> bool {
             Expr::InList { input: a, list: a_list, negated: a_not },
             Expr::InList { input: b, list: b_list, negated: b_not },
         ) => a_not == b_not && same(a, b) && all(a_list, b_list),
+        (Expr::Subquery(a), Expr::Subquery(b)) => {
+            a.id == b.id || (a.text == b.text && all(&a.args, &b.args) && same_kind(&a.kind, &b.kind))
+        }
         (
             Expr::Session { function: SessionFunction::Named(a), args: a_args },
             Expr::Session { function: SessionFunction::Named(b), args: b_args },
         ) => a == b && a_args.is_empty() && b_args.is_empty(),
         _ => false,
     }
+}
+
+fn same_kind(a: &SubqueryKind, b: &SubqueryKind) -> bool {
+    match (a, b) {
+        (SubqueryKind::Exists, SubqueryKind::Exists) | (SubqueryKind::Scalar, SubqueryKind::Scalar) => true,
+        (SubqueryKind::Array(a), SubqueryKind::Array(b)) => a == b,
+        (
+            SubqueryKind::Quantified { left: a_left, op: a, all: a_all },
+            SubqueryKind::Quantified { left: b_left, op: b, all: b_all },
+        ) => {
+            a == b && a_all == b_all && a_left.len() == b_left.len() && a_left.iter().zip(b_left).all(|(a, b)| same(a, b))
+        }
+        _ => false,
+    }
+}
+
+/// Whether two calls that give rows are the same.
+pub(super) fn same_extra(a: &super::logical::Extra, b: &super::logical::Extra) -> bool {
+    use super::logical::Extra::Rows;
+    let (Rows(a, a_args), Rows(b, b_args)) = (a, b) else { return false };
+    a == b && a_args.len() == b_args.len() && a_args.iter().zip(b_args).all(|(a, b)| same(a, b))
+}
+
+/// The places of what a SELECT list gives rows of, or computes of several, in an expression.
+pub(crate) fn extras_in(expr: &Expr) -> Vec<usize> {
+    let mut places = Vec::new();
+    for_each_column(expr, &mut |column| places.extend(column.checked_sub(EXTRAS)));
+    places
 }
 
 fn same_order(a: &[SortKey], b: &[SortKey]) -> bool {
@@ -309,16 +349,67 @@ pub(crate) fn query_uses_args(query: &Query) -> bool {
             group
                 || select.filter.iter().chain(&select.output).any(uses)
                 || select.extras.iter().any(|extra| extra.exprs().into_iter().any(uses))
+                || select.grouped_rows.iter().any(|(_, extra)| extra.exprs().into_iter().any(uses))
                 || select.from.iter().any(|from| from_uses(from, &uses))
                 || select.relations.iter().any(|relation| match &relation.source {
                     Source::Query(query) => query_uses_args(query),
                     Source::Shared { query, .. } => query_uses_args(query),
-                    Source::Series(_, args, _) => args.iter().any(uses),
+                    source @ (Source::Functions { .. } | Source::Lateral { .. }) => source.taken().any(uses),
                     Source::Table(_) | Source::System { .. } => false,
                 })
         }
     };
     order || body
+}
+
+/// Puts expressions in the place of the slots of a query that are filled from outside. What is inside its own queries in
+/// expressions, and inside LATERAL queries, has slots of its own, and arguments for them, which are looked at.
+pub(crate) fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
+    let fill = substitute_slots;
+    fn fill_from(from: &mut super::logical::From, with: &dyn Fn(usize) -> Expr) {
+        if let super::logical::From::Join { left, right, on, .. } = from {
+            on.iter_mut().for_each(|condition| substitute_slots(condition, with));
+            fill_from(left, with);
+            fill_from(right, with);
+        }
+    }
+    query.order.iter_mut().for_each(|key| fill(&mut key.expr, with));
+    query.limit.iter_mut().chain(&mut query.offset).for_each(|expr| fill(expr, with));
+    let select = match &mut query.body {
+        Body::Values(rows) => return rows.iter_mut().flatten().for_each(|expr| fill(expr, with)),
+        Body::Set { left, right, .. } => {
+            fill_slots(left, with);
+            return fill_slots(right, with);
+        }
+        Body::Select(select) => select,
+    };
+    for group in &mut select.group {
+        group.keys.iter_mut().chain(&mut group.having).for_each(|expr| fill(expr, with));
+        for call in &mut group.calls {
+            call.args.iter_mut().chain(&mut call.filter).for_each(|expr| fill(expr, with));
+            call.order.iter_mut().for_each(|key| fill(&mut key.expr, with));
+        }
+    }
+    select.filter.iter_mut().chain(&mut select.output).for_each(|expr| fill(expr, with));
+    let grouped = select.grouped_rows.iter_mut().map(|(_, extra)| extra);
+    let extras = select.extras.iter_mut().chain(grouped);
+    extras.flat_map(super::logical::Extra::exprs_mut).for_each(|expr| fill(expr, with));
+    select.from.iter_mut().for_each(|from| fill_from(from, with));
+    for relation in &mut select.relations {
+        match &mut relation.source {
+            Source::Query(query) => fill_slots(query, with),
+            Source::Shared { query, .. } if query_uses_args(query) => {
+                let mut own = Query::clone(query);
+                fill_slots(&mut own, with);
+                relation.source = Source::Query(Box::new(own));
+            }
+            Source::Functions { calls, .. } => {
+                calls.iter_mut().flat_map(|(_, args)| args).for_each(|expr| fill(expr, with));
+            }
+            Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| fill(expr, with)),
+            Source::Shared { .. } | Source::Table(_) | Source::System { .. } => {}
+        }
+    }
 }
 
 fn from_uses(from: &super::logical::From, uses: &dyn Fn(&Expr) -> bool) -> bool {

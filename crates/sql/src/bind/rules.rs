@@ -87,7 +87,7 @@ impl Binder<'_> {
 
     fn reference_rule(&mut self, source: &Arc<Table>, key: &ForeignKey) -> Result<ReferenceRule> {
         self.used.push(source.id);
-        let (lookup, filter) = planner::reference_access(source, &key.columns, self.sizes);
+        let (lookup, filter) = planner::reference_access(source, &key.columns, self.sizes, self.env);
         let sets_default = [key.on_delete, key.on_update].contains(&ReferenceAction::SetDefault);
         let mut defaults = Vec::new();
         if sets_default {

@@ -52,8 +52,7 @@ impl Binder<'_> {
             Source::System { table, .. } => Some(table.oid),
             _ => None,
         };
-        let exprs = None;
-        scope.tables.push(ScopeTable { name: name.clone(), schema, base, columns, hidden, visible: true, exprs, oid });
+        scope.tables.push(ScopeTable { name: name.clone(), schema, base, columns, hidden, visible: true, oid });
         relations.push(Relation { base, width, source, name });
         Ok(From::Relation(relations.len() - 1))
     }
@@ -90,7 +89,6 @@ impl Binder<'_> {
                 columns: vec![Column { name: name.clone(), ..column }],
                 hidden: vec![false],
                 visible: true,
-                exprs: None,
                 oid: None,
             });
             if !matches!(expr, Expr::Column(column) if column == place) {
@@ -114,14 +112,7 @@ impl Binder<'_> {
                 if table.is_none() {
                     self.note_column(ident.span, depth, &name, &bound.expr);
                 }
-                for frame in &mut self.frames[depth + 1..] {
-                    let same = frame.args.iter().position(|arg| super::rewrite::same(arg, &bound.expr));
-                    let slot = same.unwrap_or_else(|| {
-                        frame.args.push(bound.expr.clone());
-                        frame.args.len() - 1
-                    });
-                    bound.expr = Expr::Arg(slot);
-                }
+                bound.expr = self.handed_down(bound.expr, depth);
                 return Ok(bound);
             }
         }
@@ -228,10 +219,7 @@ impl Scope {
 impl ScopeTable {
     /// What a column is.
     pub(super) fn column(&self, index: usize) -> Expr {
-        match &self.exprs {
-            Some(exprs) => exprs[index].clone(),
-            None => Expr::Column(self.base + index),
-        }
+        Expr::Column(self.base + index)
     }
 }
 

@@ -1,20 +1,30 @@
-//! Functions in FROM: calls that give rows.
+//! Functions in FROM, and calls that give rows.
 
+use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 
 use super::expr::Bound;
 use super::logical::{Column, From, Relation, Source};
-use super::{Binder, Scope, fold, name_span, qualified};
-use crate::cast::CastContext;
+use super::{Binder, fold, name_span, qualified};
+use crate::cast::{CastContext, cast_context};
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::Series;
 use crate::system;
 use crate::types::{ColumnType, Type};
 
+/// What a function gives: how it is run, with what, and the type of its values.
+struct Call {
+    name: CompactString,
+    series: Series,
+    args: Vec<Expr>,
+    ty: ColumnType,
+}
+
 impl Binder<'_> {
-    pub(super) fn series(
+    /// Functions in FROM: one; `unnest` of several arrays; those that ROWS FROM lists.
+    pub(super) fn functions(
         &mut self,
         name: &ast::ObjectName,
         args: &[ast::FunctionArg],
@@ -24,31 +34,95 @@ impl Binder<'_> {
     ) -> Result<From> {
         let (_, function) = qualified(name)?;
         let span = name_span(name);
-        if let Some(table) = system::function(&function).filter(|_| args.is_empty()) {
+        if let Some(table) = system::function(&function).filter(|_| args.is_empty() && !numbered) {
             return self.system(table, name, alias, relations);
         }
-        if !gives_rows(&function) {
-            return Err(self.place(span, Error::unsupported(format_args!("{function} in FROM"))));
+        if let Some(typed) = alias.and_then(|alias| alias.columns.iter().find(|column| column.data_type.is_some())) {
+            let message = "a column definition list is only allowed for functions returning \"record\"";
+            return Err(self.place(typed.name.span, Error::new(SqlState::SYNTAX_ERROR, message)));
         }
-        let mut bounds = Vec::with_capacity(args.len());
-        for arg in args {
-            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg else {
-                return Err(self.place(span, Error::unsupported("named arguments")));
-            };
-            // It does not see the names beside it.
-            let beside = std::mem::take(&mut self.frame().scopes);
-            self.frame().scopes.push(Scope { no_calls: "functions in FROM", ..Scope::default() });
-            let bound = self.expr(expr);
-            self.frame().scopes = beside;
-            bounds.push((bound?, expr.span()));
+        // The names before it are in sight, aggregates are not allowed.
+        let no_calls = std::mem::replace(&mut self.scope().no_calls, "functions in FROM");
+        let calls = self.calls_in_from(name, &function, args);
+        self.scope().no_calls = no_calls;
+        let calls = calls?;
+        let visible_as = match alias {
+            Some(alias) => fold(&alias.name),
+            None if calls.len() == 1 => calls[0].name.clone(),
+            // PostgreSQL calls `ROWS FROM` by its first function.
+            None => calls.first().map_or(function, |call| call.name.clone()),
+        };
+        let mut columns = Vec::with_capacity(calls.len() + 1);
+        let mut list = Vec::with_capacity(calls.len());
+        let is_only = calls.len() == 1;
+        for call in calls {
+            let name = if is_only { visible_as.clone() } else { call.name };
+            columns.push(Column { name, ty: call.ty, origin: None });
+            list.push((call.series, call.args));
         }
-        let (series, exprs, ty) = self.rows_of(&function, bounds, span)?;
-        let visible_as = alias.map_or(function, |alias| fold(&alias.name));
-        let mut columns = vec![Column { name: visible_as.clone(), ty: ColumnType::from(ty), origin: None }];
         if numbered {
             columns.push(Column { name: "ordinality".into(), ty: Type::Int8.into(), origin: None });
         }
-        self.add(visible_as, None, columns, &[], Source::Series(series, exprs, numbered), alias, relations)
+        if columns.is_empty() {
+            return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "ROWS FROM needs a function")));
+        }
+        self.add(visible_as, None, columns, &[], Source::Functions { calls: list, numbered }, alias, relations)
+    }
+
+    fn calls_in_from(
+        &mut self,
+        name: &ast::ObjectName,
+        function: &CompactString,
+        args: &[ast::FunctionArg],
+    ) -> Result<Vec<Call>> {
+        let span = name_span(name);
+        let mut calls = Vec::new();
+        if function == ROWS_FROM {
+            for arg in args {
+                let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg else {
+                    return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "ROWS FROM lists functions")));
+                };
+                calls.push(self.call_in_from(expr)?);
+            }
+        } else if function == "unnest" && args.len() > 1 {
+            for arg in args {
+                calls.push(self.call_in_from(&call_of(name, vec![arg.clone()]))?);
+            }
+        } else {
+            calls.push(self.call_in_from(&call_of(name, args.to_vec()))?);
+        }
+        Ok(calls)
+    }
+
+    fn call_in_from(&mut self, expr: &ast::Expr) -> Result<Call> {
+        let span = expr.span();
+        let (name, args) = match expr {
+            ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) => {
+                (qualified(name)?.1, &list.args[..])
+            }
+            ast::Expr::Function(ast::Function { name, .. }) => (qualified(name)?.1, &[][..]),
+            // What has a syntax of its own, such as EXTRACT, is called by the function that it is.
+            other => (super::query::name_of(other), &[][..]),
+        };
+        if gives_rows(&name) {
+            let mut bounds = Vec::with_capacity(args.len());
+            for arg in args {
+                let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = arg else {
+                    return Err(self.place(span, Error::unsupported("named arguments")));
+                };
+                bounds.push((self.expr(expr)?, expr.span()));
+            }
+            let (series, args, ty) = self.rows_of(&name, bounds, span)?;
+            return Ok(Call { name, series, args, ty: ty.into() });
+        }
+        // Without arguments this is a table of the system where it stands alone.
+        if system::function(&name).is_some() {
+            return Err(self.place(span, Error::unsupported(format_args!("{name} among other functions in FROM"))));
+        }
+        let bound = self.expr(expr)?;
+        let ty = ColumnType { ty: super::expr::known(bound.ty.ty), ..bound.ty };
+        let value = self.coerce(bound, ty, CastContext::Implicit, span)?;
+        Ok(Call { name, series: Series::One, args: vec![value], ty })
     }
 
     /// A call of a function that gives rows: its arguments in the types that it takes, and the type of what it gives.
@@ -65,8 +139,37 @@ impl Binder<'_> {
                 let arg = self.coerce(bound, Type::RegClass.into(), CastContext::Implicit, at)?;
                 Ok((Series::Nothing, vec![arg], Type::RegClass))
             }
+            "regexp_matches" | "regexp_split_to_table" | "string_to_table" => self.rows_of_text(function, bounds, span),
             _ => self.rows_of_array(function, bounds, span),
         }
+    }
+
+    fn rows_of_text(
+        &mut self,
+        function: &str,
+        bounds: Vec<(Bound, Span)>,
+        span: Span,
+    ) -> Result<(Series, Vec<Expr>, Type)> {
+        let types: Vec<&str> = bounds.iter().map(|(bound, _)| bound.ty.ty.sql_name()).collect();
+        let message = format!("function {function}({}) does not exist", types.join(", "));
+        let no_such = self.place(span, Error::new(SqlState::NO_SUCH_FUNCTION, message));
+        let implicit = |(bound, _): &(Bound, Span)| {
+            bound.ty.ty == Type::Unknown
+                || bound.ty.ty == Type::Text
+                || cast_context(bound.ty.ty, Type::Text) == Some(CastContext::Implicit)
+        };
+        if !(2..=3).contains(&bounds.len()) || !bounds.iter().all(implicit) {
+            return Err(no_such);
+        }
+        let mut args = Vec::with_capacity(bounds.len());
+        for (bound, at) in bounds {
+            args.push(self.coerce(bound, Type::Text.into(), CastContext::Implicit, at)?);
+        }
+        Ok(match function {
+            "regexp_matches" => (Series::Matches, args, Type::Text.array().unwrap_or(Type::Text)),
+            "regexp_split_to_table" => (Series::Split, args, Type::Text),
+            _ => (Series::Pieces, args, Type::Text),
+        })
     }
 
     fn rows_of_array(
@@ -134,9 +237,47 @@ impl Binder<'_> {
     }
 }
 
+/// What ROWS FROM is spelled as behind the parser.
+pub(crate) const ROWS_FROM: &str = "rows from";
+
 /// Whether a function gives rows.
 pub(super) fn gives_rows(name: &str) -> bool {
-    matches!(name, "generate_series" | "unnest" | "generate_subscripts" | "_pg_expandarray" | "pg_partition_ancestors")
+    matches!(
+        name,
+        "generate_series"
+            | "unnest"
+            | "generate_subscripts"
+            | "regexp_matches"
+            | "regexp_split_to_table"
+            | "string_to_table"
+            | "_pg_expandarray"
+            | "pg_partition_ancestors"
+    )
+}
+
+/// A call as an expression.
+fn call_of(name: &ast::ObjectName, args: Vec<ast::FunctionArg>) -> ast::Expr {
+    let is_value = matches!(&name.0[..], [ast::ObjectNamePart::Identifier(ident)]
+        if ident.quote_style.is_none() && super::functions::is_value(&ident.value.to_ascii_lowercase()));
+    let args = if is_value && args.is_empty() {
+        ast::FunctionArguments::None
+    } else {
+        ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        })
+    };
+    ast::Expr::Function(ast::Function {
+        name: name.clone(),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args,
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
 
 fn wrong_call(function: &str) -> Error {

@@ -162,7 +162,6 @@ impl Binder<'_> {
             columns,
             hidden,
             visible: !hidden_name,
-            exprs: None,
             oid: Some(table.id),
         });
     }
@@ -448,7 +447,6 @@ impl Binder<'_> {
             hidden: hidden[..columns.len()].to_vec(),
             columns,
             visible: true,
-            exprs: None,
             oid: None,
         });
         scope.width = base * 2;

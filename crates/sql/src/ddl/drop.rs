@@ -1,5 +1,6 @@
 //! DROP and TRUNCATE.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use colibri_txn::{SpaceId, Transaction};
@@ -176,21 +177,38 @@ impl Session {
         self.drop_view_with(view, cascade, &[])
     }
 
+    /// Drops a view with those that read it, however many lie on top of each other.
+    ///
+    /// Bug: each view was dropped by dropping those that read it first. Consequence: views that read each other in a circle,
+    /// or thousands one on top of the other, took all of the stack, and the server with it. Fix: they are found one after
+    /// the other, each once, and dropped together.
     fn drop_view_with(&mut self, view: &View, cascade: bool, together: &[u32]) -> Result<()> {
-        let dependent: Vec<Arc<View>> =
-            self.catalog().views().filter(|other| other.reads.contains(&view.id)).cloned().collect();
-        let details: Vec<String> = dependent
-            .iter()
-            .filter(|other| !together.contains(&other.id))
-            .map(|other| format!("view {} depends on view {}", other.name, view.name))
-            .collect();
+        let mut readers: HashMap<u32, Vec<(u32, CompactString)>> = HashMap::new();
+        for other in self.catalog().views() {
+            for &read in &other.reads {
+                readers.entry(read).or_default().push((other.id, other.name.clone()));
+            }
+        }
+        let mut found = vec![(view.id, view.name.clone())];
+        let mut known = HashSet::from([view.id]);
+        let mut next = 0;
+        let mut details = Vec::new();
+        while let Some((id, name)) = found.get(next).cloned() {
+            next += 1;
+            for other in readers.get(&id).into_iter().flatten() {
+                if !known.insert(other.0) {
+                    continue;
+                }
+                if !together.contains(&other.0) {
+                    details.push(format!("view {} depends on view {name}", other.1));
+                }
+                found.push(other.clone());
+            }
+        }
         if !cascade && !details.is_empty() {
             return Err(depended_on(&format!("view {}", view.name), &details));
         }
-        for other in dependent {
-            self.drop_view_with(&other, true, together)?;
-        }
-        self.change(vec![Change::DropView(view.id)])
+        self.change(found.iter().rev().map(|&(id, _)| Change::DropView(id)).collect())
     }
 
     fn drop_sequence(&mut self, id: u32, cascade: bool) -> Result<()> {

@@ -185,7 +185,7 @@ impl HashJoinRun {
 
     /// Back to the start, with the table as it is; `false` if it has to be built anew.
     pub(super) fn rewind(&mut self, node: &Node, ex: &mut Exec<'_, '_>) -> bool {
-        let Node::HashJoin { left, right, right_keys, .. } = node else { return false };
+        let Node::HashJoin { kind, left, right, right_keys, .. } = node else { return false };
         if matches!(self.phase, Phase::Start | Phase::Build | Phase::Link) {
             return false;
         }
@@ -202,7 +202,9 @@ impl HashJoinRun {
         }
         if keeps {
             self.left.rewind(left, ex);
-            self.phase = Phase::Probe;
+            // Bug: a join whose right side was empty, and so was done before its table was linked, went on to look keys up
+            // in it when it was run again. Consequence: a panic, and the end of the session. Fix: it is done again.
+            self.phase = if self.gives_nothing(*kind) { Phase::Done } else { Phase::Probe };
             self.matched_right.fill(false);
             self.left_rows.reset(0);
             self.left_at = 0;
@@ -229,9 +231,7 @@ impl HashJoinRun {
                     if self.build(&parts, ex)? == Step::Yield {
                         return Ok(Step::Yield);
                     }
-                    let never = self.table.is_empty()
-                        && matches!(parts.kind, JoinKind::Inner | JoinKind::Right | JoinKind::Semi);
-                    self.phase = if never { Phase::Done } else { Phase::Link };
+                    self.phase = if self.gives_nothing(parts.kind) { Phase::Done } else { Phase::Link };
                 }
                 Phase::Link => {
                     if ex.is_used_up() {
@@ -291,6 +291,11 @@ impl HashJoinRun {
                 Phase::Done => return Ok(Step::Done),
             }
         }
+    }
+
+    /// Whether there is no row to give, whatever the left side has: nothing to join with is there.
+    fn gives_nothing(&self, kind: JoinKind) -> bool {
+        self.table.is_empty() && matches!(kind, JoinKind::Inner | JoinKind::Right | JoinKind::Semi)
     }
 
     /// A large table is let go of in steps, since that takes a while; but not if the join has been run again before.

@@ -475,6 +475,9 @@ impl Execution {
         cx: &mut Context<'_>,
         out: &mut Batch,
     ) -> Result<Step> {
+        if let Some(error) = &fragment.fails {
+            return Err(error.clone());
+        }
         match self {
             Self::Point { done } => {
                 out.reset(0);

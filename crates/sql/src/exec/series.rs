@@ -9,7 +9,7 @@ use crate::array::Array;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
-use crate::functions::Function;
+use crate::functions::{self, Function};
 use crate::numeric::Numeric;
 use crate::operators;
 use crate::plan::{Node, Series};
@@ -75,6 +75,8 @@ enum State {
         array: Arc<Array>,
         next: usize,
     },
+    /// Values that are there already.
+    Listed(std::vec::IntoIter<Datum>),
     /// An array's values with their places.
     Expanded {
         array: Arc<Array>,
@@ -92,8 +94,19 @@ fn arguments(args: &[Expr], scope: &mut Scope<'_>, row: &[Datum]) -> Result<Vec<
     args.iter().map(|arg| arg.eval_owned(scope, row)).collect()
 }
 
+/// What a function of the registry makes of texts.
+fn called(name: &str, values: &[Datum], env: &Env) -> Result<Datum> {
+    let function = resolve::resolve_function(name, &vec![Type::Text; values.len()])?;
+    function.call(&values.iter().collect::<Vec<_>>(), env)
+}
+
 impl State {
-    fn new(series: Series, values: Vec<Datum>) -> Result<Self> {
+    fn new(series: Series, values: Vec<Datum>, env: &Env) -> Result<Self> {
+        match series {
+            Series::One => return Ok(Self::Listed(values.into_iter())),
+            Series::Pieces => return Self::of_array(Series::Unnest, &called("string_to_array", &values, env)?, &[]),
+            _ => {}
+        }
         if values.iter().any(Datum::is_null) {
             return Ok(Self::Empty);
         }
@@ -101,6 +114,16 @@ impl State {
             (series, &values[..])
         {
             return Self::of_array(series, first, rest);
+        }
+        if let (Series::Matches | Series::Split, [Datum::Text(text), Datum::Text(pattern), rest @ ..]) =
+            (series, &values[..])
+        {
+            let flags = if let Some(Datum::Text(flags)) = rest.first() { flags } else { "" };
+            let listed = match series {
+                Series::Matches => functions::regexp_matches(text, pattern, flags)?,
+                _ => functions::regexp_split(text, pattern, flags)?,
+            };
+            return Ok(Self::Listed(listed.into_iter()));
         }
         let mut values = values.into_iter();
         let (Some(start), Some(stop)) = (values.next(), values.next()) else {
@@ -176,6 +199,7 @@ impl State {
                 *next = (add.eval)(&[&value, step], env).ok();
                 Some(value)
             }
+            Self::Listed(values) => values.next(),
             Self::Values { array, next } => {
                 let value = array.values().get(*next)?.clone();
                 *next += 1;
@@ -207,7 +231,7 @@ impl SeriesRun {
             Some(state) => state,
             none => {
                 let values = arguments(args, &mut ex.scope(), &[])?;
-                none.insert(State::new(series, values)?)
+                none.insert(State::new(series, values, ex.cx.env)?)
             }
         };
         out.reset(1 + usize::from(numbered));
@@ -286,7 +310,7 @@ impl ExpandRun {
                     let mut scope = ex.scope();
                     for (series, args) in calls {
                         let values = arguments(args, &mut scope, self.rows.row(self.at))?;
-                        self.states.push(State::new(*series, values)?);
+                        self.states.push(State::new(*series, values, scope.env)?);
                     }
                 }
                 let mut any = false;

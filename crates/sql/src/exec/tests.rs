@@ -165,7 +165,7 @@ fn set_operations_on_sets_and_bags() {
 fn quantified(left: i64, op: CompareOp, all: bool, rows: &[&[i64]]) -> i64 {
     let left = if left == NULL { Expr::Const(Datum::Null) } else { int(left) };
     let kind = SubqueryKind::Quantified { left: vec![left], op, all };
-    let subquery = Subquery { id: 0, fragment: fragment(values(rows), 1, 0), args: Vec::new(), kind };
+    let subquery = Subquery { id: 0, fragment: fragment(values(rows), 1, 0), args: Vec::new(), kind, text: Box::default() };
     let expr = Expr::Subquery(Box::new(subquery));
     rows_of(Node::Values { rows: vec![vec![expr]] }, 1)[0][0]
 }
@@ -200,7 +200,7 @@ fn in_and_not_in_know_three_truths() {
 fn a_scalar_query_of_two_rows_is_an_error() {
     let scalar = |rows: &[&[i64]]| {
         let fragment = fragment(values(rows), 1, 0);
-        let subquery = Subquery { id: 3, fragment, args: Vec::new(), kind: SubqueryKind::Scalar };
+        let subquery = Subquery { id: 3, fragment, args: Vec::new(), kind: SubqueryKind::Scalar, text: Box::default() };
         Node::Values { rows: vec![vec![Expr::Subquery(Box::new(subquery))]] }
     };
     assert_eq!(rows_of(scalar(&[]), 1), [[NULL]]);

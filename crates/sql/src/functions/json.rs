@@ -2,7 +2,7 @@
 
 use super::{Function, check_length, f, text};
 use crate::env::Env;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SqlState};
 use crate::types::Type::{Json, Text};
 use crate::value::Datum;
 
@@ -17,6 +17,10 @@ fn object(args: &[&Datum], _: &Env) -> Result<Datum> {
         let [key, value] = pair else { return Err(Error::internal("a key without a value")) };
         if index > 0 {
             out.push_str(", ");
+        }
+        if key.is_null() {
+            let message = format!("argument {} cannot be null", 2 * index + 1);
+            return Err(Error::new(SqlState::BAD_PARAMETER, message).hint("Object keys should be text."));
         }
         out.push_str(&quoted(text(key)?)?);
         out.push_str(" : ");

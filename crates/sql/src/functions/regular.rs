@@ -252,6 +252,44 @@ fn replace(value: &str, from: usize, pattern: &str, new: &str, nth: usize, optio
     })
 }
 
+/// `regexp_matches`: for each match, or the first one without the option `g`, its groups, or all of it.
+pub(crate) fn regexp_matches(value: &str, pattern: &str, flags: &str) -> Result<Vec<Datum>> {
+    let options = Options::parse(flags)?;
+    with_regex(pattern, options, |regex| {
+        let skipped = usize::from(regex.captures_len() > 1);
+        let part = |part: Option<regex::Match<'_>>| part.map_or(Datum::Null, |part| Datum::text(part.as_str()));
+        let limit = if options.global { usize::MAX } else { 1 };
+        let groups = |found: regex::Captures<'_>| {
+            let parts = found.iter().skip(skipped).map(part).collect();
+            Datum::Array(Arc::new(Array::new(Text, parts)))
+        };
+        Ok(regex.captures_iter(value).take(limit).map(groups).collect())
+    })
+}
+
+/// `regexp_split_to_table`: what stands between the matches. An empty match at the start or the end, or right behind
+/// another match, splits nothing.
+pub(crate) fn regexp_split(value: &str, pattern: &str, flags: &str) -> Result<Vec<Datum>> {
+    let options = Options::parse(flags)?;
+    if options.global {
+        let message = "regexp_split_to_table() does not support the \"global\" option";
+        return Err(Error::new(SqlState::BAD_PARAMETER, message));
+    }
+    with_regex(pattern, options, |regex| {
+        let mut parts = Vec::new();
+        let mut from = 0;
+        for found in regex.find_iter(value) {
+            if found.is_empty() && (found.start() == from || found.start() == value.len()) {
+                continue;
+            }
+            parts.push(Datum::text(&value[from..found.start()]));
+            from = found.end();
+        }
+        parts.push(Datum::text(&value[from..]));
+        Ok(parts)
+    })
+}
+
 fn next_char_bytes(text: &str, at: usize) -> usize {
     text[at..].chars().next().map_or(1, char::len_utf8)
 }

@@ -421,7 +421,7 @@ impl Planner<'_> {
             columns,
             access,
             direction,
-            filter: rewrite::conjunction(pure),
+            filter: super::cost::ordered(pure),
             depends,
             rows,
             reader: OnceLock::new(),

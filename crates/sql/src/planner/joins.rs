@@ -8,12 +8,14 @@ use std::sync::Arc;
 use colibri_txn::Direction;
 
 use super::access::{SEEK_COST, Wanted};
+use super::constants::forget_unused;
+use super::cost::ordered;
 use super::{Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::logical::{From, Join, Relation, Source};
 use crate::bind::rewrite;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
-use crate::plan::{JoinKind, Node};
+use crate::plan::{JoinKind, Node, Series};
 
 /// What putting a row into a hash table costs, in rows looked at.
 const HASH_COST: f64 = 1.5;
@@ -126,14 +128,24 @@ fn strict_in(expr: &Expr, columns: &Columns) -> bool {
     }
 }
 
-/// Whether a condition is the same for all rows, and takes no query to know.
+/// Whether a condition is the same for all rows.
 fn is_constant(condition: &Expr) -> bool {
-    rewrite::depends_on_no_row(condition) && rewrite::is_pure(condition)
+    rewrite::depends_on_no_row(condition)
 }
 
 /// Rows under conditions that are the same for all of them: looked at once, before the first one is touched.
 fn gated(planned: Planned, conditions: Vec<Expr>) -> Planned {
-    let Some(condition) = rewrite::conjunction(conditions) else { return planned };
+    // What takes a query to know is asked behind what does not.
+    let (pure, asking): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(rewrite::is_pure);
+    let planned = gated_by_pure(planned, pure);
+    match ordered(asking) {
+        Some(condition) => Planned { node: Node::Filter { input: Box::new(planned.node), condition }, ..planned },
+        None => planned,
+    }
+}
+
+fn gated_by_pure(planned: Planned, conditions: Vec<Expr>) -> Planned {
+    let Some(condition) = ordered(conditions) else { return planned };
     let node = match planned.node {
         // A look at one row costs less than another operator does.
         Node::Scan(mut scan) if planned.rows <= 1.0 => {
@@ -151,6 +163,9 @@ const SYSTEM_ROWS: f64 = 500.0;
 impl Planner<'_> {
     /// Plans FROM with the conditions of WHERE.
     pub(super) fn from(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+        // What functions and LATERAL queries look at is needed from whatever stands before them.
+        let needed = needed_with(tables, tables.relations.iter().flat_map(|relation| relation.source.taken()));
+        let tables = &Tables { needed: &needed, ..*tables };
         let mut parts = Vec::new();
         let mut conditions: Vec<Expr> = conditions;
         take_apart(from, &mut parts, &mut conditions);
@@ -199,8 +214,13 @@ impl Planner<'_> {
             estimates.push(self.estimate(item, tables));
         }
         let mut left: Vec<usize> = (0..items.len()).collect();
-        let first =
-            *left.iter().min_by(|&&a, &&b| estimates[a].total_cmp(&estimates[b])).expect("there is more than one part");
+        let taken: Vec<Vec<usize>> = items.iter().map(|item| self.taken(item.from, tables.relations)).collect();
+        let first = left
+            .iter()
+            .copied()
+            .filter(|&item| taken[item].is_empty())
+            .min_by(|&a, &b| estimates[a].total_cmp(&estimates[b]))
+            .ok_or_else(|| Error::internal("every part of FROM depends on another"))?;
         left.retain(|&item| item != first);
         // Only the first one's order can last to the end.
         let mut planned = self.item(items[first].from, items[first].conditions.clone(), tables)?;
@@ -213,11 +233,14 @@ impl Planner<'_> {
                         && columns.with(&items[item].columns).has_all(condition)
                 })
             };
-            let candidates: Vec<usize> = match left.iter().copied().filter(|&item| connected(item)).collect::<Vec<_>>()
-            {
-                connected if !connected.is_empty() => connected,
-                _ => left.clone(),
-            };
+            // What is LATERAL comes behind all that it looks at.
+            let ready: Vec<usize> =
+                left.iter().copied().filter(|&item| taken[item].iter().all(|&column| columns.has(column))).collect();
+            let candidates: Vec<usize> =
+                match ready.iter().copied().filter(|&item| connected(item)).collect::<Vec<_>>() {
+                    connected if !connected.is_empty() => connected,
+                    _ => ready,
+                };
             let mut best: Option<(f64, usize, Method)> = None;
             for &candidate in &candidates {
                 let item = &items[candidate];
@@ -226,7 +249,8 @@ impl Planner<'_> {
                     best = Some((cost, candidate, method));
                 }
             }
-            let (_, next, method) = best.expect("there is a candidate");
+            let (_, next, method) =
+                best.ok_or_else(|| Error::internal("parts of FROM depend on each other in a circle"))?;
             left.retain(|&item| item != next);
             let joined = columns.with(&items[next].columns);
             let (ready, rest): (Vec<Expr>, Vec<Expr>) =
@@ -255,11 +279,47 @@ impl Planner<'_> {
                 let left = item.conditions.len().saturating_sub(path.taken.len());
                 (path.rows * 0.3f64.powi(left.min(3) as i32)).max(1.0)
             }
-            Source::Series(..) => 100.0,
+            Source::Functions { calls, .. } => rows_of_calls(calls),
             Source::System { .. } => SYSTEM_ROWS,
             Source::Query(query) if matches!(query.body, crate::bind::logical::Body::Values(_)) => 10.0,
+            Source::Lateral { .. } => 10.0,
             Source::Query(_) | Source::Shared { .. } => 1_000.0,
         }
+    }
+
+    /// Columns that functions and LATERAL queries in a part of FROM take from outside of it, and nothing further up gives.
+    fn taken(&self, from: &From, relations: &[Relation]) -> Vec<usize> {
+        let own = columns_of(from, relations);
+        let mut taken = Vec::new();
+        from.for_each_relation(&mut |index| {
+            for expr in relations[index].source.taken() {
+                rewrite::for_each_column(expr, &mut |column| {
+                    let known = own.has(column) || self.slot_of(column).is_some() || taken.contains(&column);
+                    if !known {
+                        taken.push(column);
+                    }
+                });
+            }
+        });
+        taken
+    }
+
+    fn slot_of(&self, column: usize) -> Option<usize> {
+        self.provided.iter().find(|(provided, _)| *provided == column).map(|(_, slot)| *slot)
+    }
+
+    /// What a LATERAL source takes, as slots.
+    fn from_slots(&self, expr: &Expr) -> Result<Expr> {
+        let mut expr = expr.clone();
+        let missing = std::cell::Cell::new(false);
+        rewrite::substitute(&mut expr, &|column| match self.slot_of(column) {
+            Some(slot) => Expr::Arg(slot),
+            None => {
+                missing.set(true);
+                Expr::Column(column)
+            }
+        });
+        if missing.get() { Err(Error::internal("a LATERAL source looks at what is not there")) } else { Ok(expr) }
     }
 
     /// How a part is best joined to what there is, and what that costs.
@@ -273,6 +333,9 @@ impl Planner<'_> {
         tables: &Tables<'_>,
     ) -> (f64, Method) {
         let usable = |condition: &&Expr| columns.with(&item.columns).has_all(condition);
+        if !self.taken(item.from, tables.relations).is_empty() {
+            return (planned.rows * (SEEK_COST + estimate), Method::Lateral);
+        }
         let equalities = across
             .iter()
             .filter(usable)
@@ -353,6 +416,9 @@ impl Planner<'_> {
         {
             return self.index_join(kind, outer, columns, *index, inner_conditions, on, tables);
         }
+        if method == Method::Lateral {
+            return self.lateral_join(kind, outer, inner, inner_conditions, on, tables);
+        }
         let mut right = self.item(inner, inner_conditions, tables)?;
         let (mut outer, mut columns, mut inner_columns) = (outer, columns, inner_columns);
         if kind == JoinKind::Inner && matches!(method, Method::Hash) && right.rows > outer.rows * KEPT_RATIO {
@@ -399,7 +465,7 @@ impl Planner<'_> {
             right: right_node,
             left_keys,
             right_keys,
-            on: rewrite::conjunction(rest),
+            on: ordered(rest),
             left_width,
             right_width,
         };
@@ -477,9 +543,46 @@ impl Planner<'_> {
             inner: Box::new(scanned.node),
             first_slot,
             args,
-            on: rewrite::conjunction(on),
+            on: ordered(on),
         };
         Ok(Planned { node, layout, rows, order: outer.order })
+    }
+
+    /// A nested loop whose inner side takes values of the outer row.
+    fn lateral_join(
+        &mut self,
+        kind: JoinKind,
+        outer: Planned,
+        inner: &From,
+        inner_conditions: Vec<Expr>,
+        on: Vec<Expr>,
+        tables: &Tables<'_>,
+    ) -> Result<Planned> {
+        let taken = self.taken(inner, tables.relations);
+        let first_slot = self.slots;
+        self.slots += taken.len();
+        let mut args = Vec::with_capacity(taken.len());
+        for &column in &taken {
+            let place = outer.layout.place(column);
+            args.push(Expr::Column(place.ok_or_else(|| Error::internal("a LATERAL source comes before its row"))?));
+        }
+        let provided = self.provided.len();
+        self.provided.extend(taken.iter().copied().zip(first_slot..));
+        let planned = self.item(inner, inner_conditions, tables);
+        self.provided.truncate(provided);
+        let inner = planned?;
+        let layout = outer.layout.joined(&inner.layout);
+        let on = on.into_iter().map(|condition| layout.bind(condition)).collect();
+        let node = Node::NestedLoop {
+            kind,
+            outer: Box::new(outer.node),
+            inner_width: inner.layout.0.len(),
+            inner: Box::new(inner.node),
+            first_slot,
+            args,
+            on: ordered(on),
+        };
+        Ok(Planned { node, layout, rows: (outer.rows * inner.rows).max(1.0), order: outer.order })
     }
 
     /// A part that is not an inner join: a relation, or an outer join.
@@ -573,7 +676,18 @@ impl Planner<'_> {
                 let (path, direction) = self.cheapest(&wanted, &order, tables.limit);
                 return Ok(gated(self.scan(&wanted, path, direction, &|expr| expr), constant));
             }
-            Source::Query(query) => (self.query(query)?, 1_000.0),
+            Source::Query(query) => {
+                let mut query = (**query).clone();
+                let is_used = |column: usize| {
+                    let mut used = tables.needed[index].contains(&column);
+                    for condition in &conditions {
+                        rewrite::for_each_column(condition, &mut |place| used |= place == base + column);
+                    }
+                    used
+                };
+                forget_unused(&mut query, &is_used);
+                (self.query(&query)?, 1_000.0)
+            }
             Source::Shared { id, query } => {
                 let node = self.query(query)?;
                 if rewrite::query_uses_args(query) {
@@ -582,9 +696,13 @@ impl Planner<'_> {
                     (Node::Shared { id: *id, input: Arc::new(node) }, 1_000.0)
                 }
             }
-            Source::Series(series, args, numbered) => {
-                (Node::Series { series: *series, args: args.clone(), numbered: *numbered }, 100.0)
+            Source::Lateral { query, args } => {
+                let args = args.iter().map(|arg| self.from_slots(arg)).collect::<Result<Vec<_>>>()?;
+                let mut query = (**query).clone();
+                rewrite::fill_slots(&mut query, &|slot| args[slot].clone());
+                (self.query(&query)?, 10.0)
             }
+            Source::Functions { calls, numbered } => (self.functions(calls, *numbered)?, rows_of_calls(calls)),
             // Made once for the statement, however often it is read.
             Source::System { id, table } => {
                 (Node::Shared { id: *id, input: Arc::new(Node::System { table }) }, SYSTEM_ROWS)
@@ -597,11 +715,29 @@ impl Planner<'_> {
         Ok(gated(Planned { node: filtered(node, bound), layout, rows, order: Vec::new() }, constant))
     }
 
+    /// Functions in FROM: one alone, or several side by side, of which the shorter ones give NULLs in the end.
+    fn functions(&self, calls: &[(Series, Vec<Expr>)], numbered: bool) -> Result<Node> {
+        let mut over_slots = Vec::with_capacity(calls.len());
+        for (series, args) in calls {
+            let args = args.iter().map(|arg| self.from_slots(arg)).collect::<Result<Vec<_>>>()?;
+            over_slots.push((*series, args));
+        }
+        if let [_] = &over_slots[..]
+            && let Some((series, args)) = over_slots.pop()
+        {
+            return Ok(Node::Series { series, args, numbered });
+        }
+        let one = Node::Values { rows: vec![Vec::new()] };
+        let node = Node::Expand { input: Box::new(one), calls: over_slots };
+        Ok(if numbered { Node::RowNumber { input: Box::new(node), partition: Vec::new() } } else { node })
+    }
+
     /// Takes off columns that a query carried only for its own order.
     fn cut(&self, node: Node, width: usize, source: &Source) -> Node {
         let carried = match source {
             Source::Query(query) => super::query::width(query),
             Source::Shared { query, .. } => super::query::width(query),
+            Source::Lateral { query, .. } => super::query::width(query),
             _ => width,
         };
         if carried == width {
@@ -616,6 +752,13 @@ enum Method {
     Hash,
     Index,
     Loop,
+    /// The part looks at the outer row.
+    Lateral,
+}
+
+/// About how many rows functions in FROM give.
+fn rows_of_calls(calls: &[(Series, Vec<Expr>)]) -> f64 {
+    if calls.iter().all(|(series, _)| *series == Series::One) { 1.0 } else { 100.0 }
 }
 
 /// What each relation has to give, with the columns that conditions look at.

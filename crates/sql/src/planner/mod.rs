@@ -7,6 +7,8 @@
 //! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its columns is.
 
 mod access;
+mod constants;
+mod cost;
 mod joins;
 mod query;
 mod write;
@@ -14,7 +16,8 @@ mod write;
 use crate::bind::logical::Query;
 use crate::bind::rewrite;
 use crate::catalog::{Index, Table};
-use crate::error::Result;
+use crate::env::Env;
+use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::plan::{Fragment, Node, OutputColumn};
 
@@ -31,10 +34,10 @@ pub(crate) trait Sizes {
 }
 
 /// Plans a query whose first `args` slots are filled from outside.
-pub(crate) fn plan_query(query: &Query, args: usize, sizes: &dyn Sizes) -> Result<Fragment> {
-    let mut planner = Planner { sizes, slots: args };
+pub(crate) fn plan_query(query: &Query, args: usize, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+    let mut planner = Planner::new(sizes, env, args);
     let node = planner.query(query)?;
-    Ok(Fragment::new(node, planner.slots, output_columns(&query.columns)))
+    Ok(planner.fragment(node, output_columns(&query.columns)))
 }
 
 pub(crate) fn output_columns(columns: &[crate::bind::logical::Column]) -> Vec<OutputColumn> {
@@ -46,8 +49,29 @@ pub(crate) fn output_columns(columns: &[crate::bind::logical::Column]) -> Vec<Ou
 
 struct Planner<'a> {
     sizes: &'a dyn Sizes,
+    /// What constants are computed in.
+    env: &'a Env,
+    /// The first of the errors that computing constants led to.
+    fails: Option<Error>,
+    /// Whether functions were called on constants.
+    computes: bool,
     /// Slots given out so far.
     slots: usize,
+    /// Columns of the wide row at hand that nested loops further up put into slots, for what is LATERAL.
+    provided: Vec<(usize, usize)>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(sizes: &'a dyn Sizes, env: &'a Env, slots: usize) -> Self {
+        Self { sizes, env, fails: None, computes: false, slots, provided: Vec::new() }
+    }
+
+    /// The plan with all that is known of it.
+    fn fragment(self, root: Node, columns: Vec<OutputColumn>) -> Fragment {
+        let mut fragment = Fragment::new(root, self.slots, columns);
+        (fragment.fails, fragment.computes) = (self.fails, self.computes);
+        fragment
+    }
 }
 
 /// A part of FROM with its operators.
@@ -95,7 +119,7 @@ impl Layout {
 
 /// A node with a condition over its row, if there is one.
 fn filtered(node: Node, conditions: Vec<Expr>) -> Node {
-    match rewrite::conjunction(conditions) {
+    match cost::ordered(conditions) {
         None => node,
         Some(condition) => Node::Filter { input: Box::new(node), condition },
     }

@@ -54,9 +54,21 @@ fn constant_limit(query: &Query) -> Option<f64> {
 impl Planner<'_> {
     pub(super) fn query(&mut self, query: &Query) -> Result<Node> {
         let (node, sorted) = match &query.body {
-            Body::Values(rows) => (Node::Values { rows: rows.clone() }, false),
+            Body::Values(rows) => {
+                let mut rows = rows.clone();
+                rows.iter_mut().flatten().for_each(|value| self.simplify(value));
+                (Node::Values { rows }, false)
+            }
             Body::Set { op, all, left, right } => (self.set(*op, *all, left, right)?, false),
-            Body::Select(select) => self.select(query, select)?,
+            Body::Select(select) => {
+                // Its wide row is another one.
+                let provided = std::mem::take(&mut self.provided);
+                let mut select = select.clone();
+                self.simplify_select(&mut select);
+                let planned = self.select(query, &select);
+                self.provided = provided;
+                planned?
+            }
         };
         let mut node = node;
         if !query.order.is_empty() && !sorted {
@@ -78,7 +90,9 @@ impl Planner<'_> {
             node = self.locks(query, select, node);
         }
         if query.limit.is_some() || query.offset.is_some() {
-            node = Node::Limit { input: Box::new(node), limit: query.limit.clone(), offset: query.offset.clone() };
+            let (mut limit, mut offset) = (query.limit.clone(), query.offset.clone());
+            limit.iter_mut().chain(&mut offset).for_each(|count| self.simplify(count));
+            node = Node::Limit { input: Box::new(node), limit, offset };
         }
         Ok(node)
     }
@@ -138,7 +152,8 @@ impl Planner<'_> {
             let one = filtered(Node::Values { rows: vec![Vec::new()] }, select.filter.clone());
             let node = match &select.group {
                 Some(group) => {
-                    self.group(group, Planned { node: one, layout: Layout::default(), rows: 1.0, order: Vec::new() })
+                    let one = Planned { node: one, layout: Layout::default(), rows: 1.0, order: Vec::new() };
+                    self.group(group, with_grouped_rows(one, select))
                 }
                 None => one,
             };
@@ -162,6 +177,7 @@ impl Planner<'_> {
         match &select.group {
             None => select.output.iter().chain(select.extras.iter().flat_map(Extra::exprs)).for_each(&mut need),
             Some(group) => {
+                select.grouped_rows.iter().flat_map(|(_, extra)| extra.exprs()).for_each(&mut need);
                 group.keys.iter().for_each(&mut need);
                 for call in &group.calls {
                     call.args.iter().chain(&call.filter).for_each(&mut need);
@@ -181,7 +197,7 @@ impl Planner<'_> {
         let planned = self.from(from, select.filter.clone(), &tables)?;
         let sorted = wanted.is_some_and(|wanted| self.is_ordered(&planned, &wanted, select));
         if let Some(group) = &select.group {
-            let node = self.group(group, planned);
+            let node = self.group(group, with_grouped_rows(planned, select));
             let (node, exprs) = with_extras(node, select, None);
             let node = Node::Project { input: Box::new(node), exprs };
             return Ok((distinct(node, &select.distinct), false));
@@ -316,49 +332,69 @@ impl Planner<'_> {
 /// What the SELECT list has of several rows, as columns behind a node's: the node, and the list's expressions over its row.
 /// Without a layout they are over the node's row already.
 fn with_extras(node: Node, select: &Select, layout: Option<&Layout>) -> (Node, Vec<Expr>) {
-    let width = match (layout, &select.group) {
-        (Some(layout), _) => layout.0.len(),
-        (None, Some(group)) => group.keys.len() + group.calls.len(),
-        (None, None) => 0,
-    };
-    // Windows are computed first, and so come first.
-    let is_window = |extra: &Extra| matches!(extra, Extra::RowNumber { .. });
-    let windows = (0..select.extras.len()).filter(|&at| is_window(&select.extras[at]));
-    let rows = (0..select.extras.len()).filter(|&at| !is_window(&select.extras[at]));
-    let places: Vec<usize> = windows.chain(rows).collect();
-    let bind = |expr: &Expr| {
-        let mut expr = expr.clone();
-        rewrite::map_columns(&mut expr, &|column| match column.checked_sub(EXTRAS) {
-            Some(extra) => width + places.iter().position(|&at| at == extra).expect("every extra has a place"),
-            None => match layout {
-                Some(layout) => layout.place(column).expect("the planner asks for every column that is needed above"),
-                None => column,
-            },
-        });
-        expr
-    };
-    let mut node = node;
-    let mut calls = Vec::new();
-    for &at in &places {
-        match &select.extras[at] {
-            Extra::RowNumber { partition, order } => {
-                let partition: Vec<Expr> = partition.iter().map(bind).collect();
-                let together = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
-                let mut keys: Vec<SortKey> = partition.iter().map(together).collect();
-                keys.extend(order.iter().map(|key| SortKey { expr: bind(&key.expr), ..key.clone() }));
-                if !keys.is_empty() {
-                    node = Node::Sort { input: Box::new(node), keys, top: None };
-                }
-                node = Node::RowNumber { input: Box::new(node), partition };
-            }
-            Extra::Rows(series, args) => calls.push((*series, args.iter().map(bind).collect())),
+    let width = select.group.as_ref().map_or(0, |group| group.keys.len() + group.calls.len());
+    let mut layout = layout.cloned().unwrap_or_else(|| Layout((0..width).collect()));
+    // Those that the list asks for, and those that these are called on.
+    let mut used: Vec<usize> = Vec::new();
+    let mut asked: Vec<usize> = select.output.iter().flat_map(rewrite::extras_in).collect();
+    while let Some(at) = asked.pop() {
+        if !used.contains(&at) {
+            used.push(at);
+            asked.extend(select.extras[at].exprs().into_iter().flat_map(rewrite::extras_in));
         }
     }
-    if !calls.is_empty() {
-        node = Node::Expand { input: Box::new(node), calls };
+    used.sort_unstable();
+    let mut node = node;
+    // Windows are computed first.
+    for &at in &used {
+        let Extra::RowNumber { partition, order } = &select.extras[at] else { continue };
+        let partition: Vec<Expr> = partition.iter().map(|expr| layout.bind(expr.clone())).collect();
+        let together = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
+        let mut keys: Vec<SortKey> = partition.iter().map(together).collect();
+        keys.extend(order.iter().map(|key| SortKey { expr: layout.bind(key.expr.clone()), ..key.clone() }));
+        if !keys.is_empty() {
+            node = Node::Sort { input: Box::new(node), keys, top: None };
+        }
+        node = Node::RowNumber { input: Box::new(node), partition };
+        layout.0.push(EXTRAS + at);
     }
-    let exprs = select.output.iter().map(bind).collect();
+    let rows = used.iter().map(|&at| (at, &select.extras[at])).filter(|(_, extra)| matches!(extra, Extra::Rows(..)));
+    let node = expanded(node, &mut layout, rows.collect());
+    let exprs = select.output.iter().map(|expr| layout.bind(expr.clone())).collect();
     (node, exprs)
+}
+
+/// Rows with what functions give behind them. A function that is called on what another one gives comes behind that one.
+fn expanded(node: Node, layout: &mut Layout, mut calls: Vec<(usize, &Extra)>) -> Node {
+    let mut node = node;
+    while !calls.is_empty() {
+        let waits = |extra: &Extra| {
+            let inside = extra.exprs().into_iter().flat_map(rewrite::extras_in);
+            inside.into_iter().any(|at| calls.iter().any(|(other, _)| *other == at))
+        };
+        let (later, now): (Vec<_>, Vec<_>) = calls.iter().copied().partition(|(_, extra)| waits(extra));
+        let mut ready = Vec::with_capacity(now.len());
+        for (_, extra) in &now {
+            if let Extra::Rows(series, args) = extra {
+                ready.push((*series, args.iter().map(|arg| layout.bind(arg.clone())).collect()));
+            }
+        }
+        layout.0.extend(now.iter().map(|(at, _)| EXTRAS + at));
+        node = Node::Expand { input: Box::new(node), calls: ready };
+        calls = later;
+    }
+    node
+}
+
+/// The rows that are grouped, where functions among the keys multiply them.
+fn with_grouped_rows(planned: Planned, select: &Select) -> Planned {
+    if select.grouped_rows.is_empty() {
+        return planned;
+    }
+    let mut layout = planned.layout;
+    let calls = select.grouped_rows.iter().map(|(at, extra)| (*at, extra)).collect();
+    let node = expanded(planned.node, &mut layout, calls);
+    Planned { node, layout, order: Vec::new(), ..planned }
 }
 
 fn distinct(node: Node, distinct: &Distinct) -> Node {

@@ -8,19 +8,39 @@ use super::{Planner, Sizes};
 use crate::bind::logical::{self, Relation};
 use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
 use crate::catalog::Table;
+use crate::env::Env;
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::{Access, AssignedValue, Assignment, Delete, Fragment, Insert, Node, TableRules, Update};
 use crate::types::{Category, Type};
 use crate::value::Datum;
 
-fn fragment(root: Node, slots: usize, returning: Option<Vec<logical::Column>>) -> Fragment {
-    Fragment::new(root, slots, super::output_columns(&returning.unwrap_or_default()))
+/// The plan of a statement that writes.
+fn fragment(planner: Planner<'_>, root: Node, returning: Option<Vec<logical::Column>>) -> Fragment {
+    planner.fragment(root, super::output_columns(&returning.unwrap_or_default()))
+}
+
+impl Planner<'_> {
+    /// Simplifies what a statement that writes is about, but for the query that gives its rows.
+    fn simplify_changes<'e>(
+        &mut self,
+        filter: &mut Vec<Expr>,
+        from: &mut logical::From,
+        exprs: impl Iterator<Item = &'e mut Expr>,
+    ) {
+        self.simplify_conditions(filter);
+        self.simplify_from(from);
+        exprs.for_each(|expr| self.simplify(expr));
+    }
 }
 
 /// Plans INSERT.
-pub(crate) fn plan_insert(bound: BoundInsert, rules: Arc<TableRules>, sizes: &dyn Sizes) -> Result<Fragment> {
-    let mut planner = Planner { sizes, slots: 0 };
+pub(crate) fn plan_insert(mut bound: BoundInsert, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+    let mut planner = Planner::new(sizes, env, 0);
+    bound.values.iter_mut().for_each(|value| planner.simplify(value));
+    if let Some((returning, _)) = &mut bound.returning {
+        returning.iter_mut().for_each(|expr| planner.simplify(expr));
+    }
     let input = match &bound.source {
         Some(query) => planner.query(query)?,
         None => Node::Values { rows: vec![Vec::new()] },
@@ -28,7 +48,7 @@ pub(crate) fn plan_insert(bound: BoundInsert, rules: Arc<TableRules>, sizes: &dy
     let source = Node::Project { input: Box::new(input), exprs: bound.values };
     let (returning, columns) = bound.returning.unzip();
     let insert = Insert { table: bound.table, source, on_conflict: bound.on_conflict, returning, rules };
-    Ok(fragment(Node::Insert(Box::new(insert)), planner.slots, columns))
+    Ok(fragment(planner, Node::Insert(Box::new(insert)), columns))
 }
 
 /// Columns of a table that the checks, indexes and foreign keys touched by changes of some columns look at.
@@ -84,7 +104,11 @@ fn addition(table: &Table, column: usize, expr: &Expr) -> Option<(Expr, &'static
 }
 
 /// Plans UPDATE.
-pub(crate) fn plan_update(bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn Sizes) -> Result<Fragment> {
+pub(crate) fn plan_update(mut bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+    let mut planner = Planner::new(sizes, env, 0);
+    let values = bound.assignments.iter_mut().map(|(_, value)| &mut value.expr);
+    let exprs = values.chain(bound.returning.iter_mut().flat_map(|(exprs, _)| exprs));
+    planner.simplify_changes(&mut bound.filter, &mut bound.from, exprs);
     let table = bound.table;
     let (mut returning, columns) = bound.returning.unzip();
     let changed: Vec<usize> = bound.assignments.iter().map(|(column, _)| *column).collect();
@@ -110,7 +134,6 @@ pub(crate) fn plan_update(bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dy
         };
         assignments.push(Assignment { column: *column, value });
     }
-    let mut planner = Planner { sizes, slots: 0 };
     let mut needed = vec![Vec::new(); bound.relations.len()];
     {
         let mut need = |expr: &Expr| {
@@ -130,7 +153,7 @@ pub(crate) fn plan_update(bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dy
     let source = source(&mut planner, &bound.relations, &bound.from, bound.filter, &needed)?;
     let source = ahead_of_update(source, width(&bound.relations), &mut assignments, returning.as_mut());
     let update = Update { table, source, assignments, returning, rules, way: OnceLock::new() };
-    Ok(fragment(Node::Update(Box::new(update)), planner.slots, columns))
+    Ok(fragment(planner, Node::Update(Box::new(update)), columns))
 }
 
 fn width(relations: &[Relation]) -> usize {
@@ -216,10 +239,12 @@ fn source(
 }
 
 /// Plans DELETE.
-pub(crate) fn plan_delete(bound: BoundDelete, rules: Arc<TableRules>, sizes: &dyn Sizes) -> Result<Fragment> {
+pub(crate) fn plan_delete(mut bound: BoundDelete, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+    let mut planner = Planner::new(sizes, env, 0);
+    let exprs = bound.returning.iter_mut().flat_map(|(exprs, _)| exprs);
+    planner.simplify_changes(&mut bound.filter, &mut bound.from, exprs);
     let table = bound.table;
     let (mut returning, columns) = bound.returning.unzip();
-    let mut planner = Planner { sizes, slots: 0 };
     let mut needed = vec![Vec::new(); bound.relations.len()];
     {
         let mut need = |expr: &Expr| {
@@ -243,11 +268,16 @@ pub(crate) fn plan_delete(bound: BoundDelete, rules: Arc<TableRules>, sizes: &dy
         None => source,
     };
     let delete = Delete { table, source, returning, rules };
-    Ok(fragment(Node::Delete(Box::new(delete)), planner.slots, columns))
+    Ok(fragment(planner, Node::Delete(Box::new(delete)), columns))
 }
 
 /// The best way to rows whose columns equal slots 0, 1, …, and a condition for what it leaves open.
-pub(crate) fn reference_access(table: &Arc<Table>, columns: &[usize], sizes: &dyn Sizes) -> (Access, Option<Expr>) {
+pub(crate) fn reference_access(
+    table: &Arc<Table>,
+    columns: &[usize],
+    sizes: &dyn Sizes,
+    env: &Env,
+) -> (Access, Option<Expr>) {
     let conditions: Vec<Expr> = columns
         .iter()
         .enumerate()
@@ -259,7 +289,7 @@ pub(crate) fn reference_access(table: &Arc<Table>, columns: &[usize], sizes: &dy
         .collect();
     let all: Vec<usize> = (0..table.columns.len()).collect();
     let wanted = Wanted { table, base: 0, columns: &all, conditions: &conditions, known: &|_| false };
-    let planner = Planner { sizes, slots: columns.len() };
+    let planner = Planner::new(sizes, env, columns.len());
     let (path, _) = planner.cheapest(&wanted, &[], None);
     let left = conditions.iter().enumerate().filter(|(index, _)| !path.taken.contains(index));
     let filter = rewrite::conjunction(left.map(|(_, condition)| condition.clone()).collect());

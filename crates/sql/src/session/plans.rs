@@ -380,8 +380,13 @@ impl Session {
         }
         // What is wrong with the text says nothing of its shape.
         let plain = self.prepare_in_txn(text, &[])?;
+        // What is computed of literals, or fails for them, before anything runs is not known of parameters.
+        let computes = |prepared: &Prepared| {
+            matches!(&prepared.command, Command::Plan { fragment, .. } if fragment.computes || fragment.fails.is_some())
+        };
         let lifted = self.prepare_in_txn(shape, types).ok().filter(|lifted| {
-            lifted.columns == plain.columns
+            !computes(&plain)
+                && lifted.columns == plain.columns
                 && lifted.params.len() == types.len()
                 && matches!(lifted.command, Command::Plan { .. })
                 && types.iter().zip(&lifted.params).all(|(hint, ty)| hint.is_none_or(|hint| hint == *ty))
@@ -655,22 +660,22 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment
         ast::Statement::Query(query) => {
             let mut bound = binder.query(query)?;
             binder.settle(&mut bound)?;
-            Ok((planner::plan_query(&bound, 0, binder.sizes)?, Kind::Select, None))
+            Ok((planner::plan_query(&bound, 0, binder.sizes, binder.env)?, Kind::Select, None))
         }
         ast::Statement::Insert(insert) => {
             let bound = binder.insert(insert)?;
             let (rules, id) = (binder.rules(&bound.table)?, bound.table.id);
-            Ok((planner::plan_insert(bound, rules, binder.sizes)?, Kind::Insert, Some(id)))
+            Ok((planner::plan_insert(bound, rules, binder.sizes, binder.env)?, Kind::Insert, Some(id)))
         }
         ast::Statement::Update(update) => {
             let bound = binder.update(update)?;
             let (rules, id) = (binder.rules(&bound.table)?, bound.table.id);
-            Ok((planner::plan_update(bound, rules, binder.sizes)?, Kind::Update, Some(id)))
+            Ok((planner::plan_update(bound, rules, binder.sizes, binder.env)?, Kind::Update, Some(id)))
         }
         ast::Statement::Delete(delete) => {
             let bound = binder.delete(delete)?;
             let (rules, id) = (binder.rules(&bound.table)?, bound.table.id);
-            Ok((planner::plan_delete(bound, rules, binder.sizes)?, Kind::Delete, Some(id)))
+            Ok((planner::plan_delete(bound, rules, binder.sizes, binder.env)?, Kind::Delete, Some(id)))
         }
         other => Err(Error::unsupported(format_args!("the statement {}", first_words(&other.to_string())))),
     }

@@ -247,6 +247,16 @@ impl Mender<'_> {
                 self.edit(nth, Edit::Replace(word(Keyword::SELECT, "SELECT")));
                 self.edit(nth + 1, Edit::InsertBefore(vec![Token::Mul, word(Keyword::FROM, "FROM")]));
             }
+            // `ROWS FROM (f(), g())` is a function of functions to the parser.
+            Keyword::ROWS if self.is(nth + 1, "FROM") && *self.token(nth + 2) == Token::LParen => {
+                let name = Word {
+                    value: crate::bind::ROWS_FROM.to_owned(),
+                    quote_style: Some('"'),
+                    keyword: Keyword::NoKeyword,
+                };
+                self.edit(nth, Edit::Replace(Token::Word(name)));
+                self.edit(nth + 1, Edit::Remove);
+            }
             Keyword::NOTNULL => self.null_test(nth, start, true),
             Keyword::NoKeyword if self.is(nth, "ISNULL") => self.null_test(nth, start, false),
             Keyword::AS

@@ -228,6 +228,7 @@ impl Binder<'_> {
             from: Some(logical::From::Relation(0)),
             filter: Vec::new(),
             group: None,
+            grouped_rows: Vec::new(),
             extras: Vec::new(),
             output,
             distinct: logical::Distinct::No,

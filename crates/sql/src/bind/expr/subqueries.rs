@@ -184,7 +184,7 @@ impl Binder<'_> {
         }
         let all = all || (used == SubqueryUse::Row && op == CompareOp::Ne);
         let kind = SubqueryKind::Quantified { left, op, all };
-        Ok(Bound::bool(self.finish_subquery(query_bound, kind)?))
+        Ok(Bound::bool(self.finish_subquery(query, query_bound, kind)?))
     }
 
     /// A query inside an expression, as a fragment of its own.
@@ -202,20 +202,25 @@ impl Binder<'_> {
             }
             kind => kind,
         };
-        Ok((self.finish_subquery(bound, kind)?, columns))
+        Ok((self.finish_subquery(query, bound, kind)?, columns))
     }
 
-    pub(super) fn subquery_query(&mut self, query: &ast::Query) -> Result<(logical::Query, Vec<Expr>)> {
+    pub(in crate::bind) fn subquery_query(&mut self, query: &ast::Query) -> Result<(logical::Query, Vec<Expr>)> {
         self.frames.push(Frame::default());
         let bound = self.deeper(|binder| binder.query(query));
         let frame = self.frames.pop().expect("the frame was pushed above");
         Ok((bound?, frame.args))
     }
 
-    fn finish_subquery(&mut self, bound: (logical::Query, Vec<Expr>), kind: SubqueryKind) -> Result<Expr> {
+    fn finish_subquery(
+        &mut self,
+        written: &ast::Query,
+        bound: (logical::Query, Vec<Expr>),
+        kind: SubqueryKind,
+    ) -> Result<Expr> {
         let (query, args) = bound;
-        let fragment: Fragment = crate::planner::plan_query(&query, args.len(), self.sizes)?;
-        let id = self.new_id();
-        Ok(Expr::Subquery(Box::new(Subquery { id, fragment: std::sync::Arc::new(fragment), args, kind })))
+        let fragment: Fragment = crate::planner::plan_query(&query, args.len(), self.sizes, self.env)?;
+        let (id, text) = (self.new_id(), written.to_string().into_boxed_str());
+        Ok(Expr::Subquery(Box::new(Subquery { id, fragment: std::sync::Arc::new(fragment), args, kind, text })))
     }
 }

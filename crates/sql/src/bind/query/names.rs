@@ -7,7 +7,7 @@ use crate::bind::{bind_type, fold, qualified};
 use crate::types::Type;
 
 /// The name of an unnamed expression, as PostgreSQL chooses it.
-pub(super) fn name_of(expr: &ast::Expr) -> CompactString {
+pub(in crate::bind) fn name_of(expr: &ast::Expr) -> CompactString {
     name_if_any(expr).map_or_else(|| "?column?".into(), |(name, _)| name)
 }
 

@@ -11,7 +11,7 @@ use super::names::name_of;
 use super::{OUTPUT_MAX, at_ordinal, ordinal, plain, sort_key_options, too_many_columns};
 use crate::bind::expr::{Bound, as_tuple, known};
 use crate::bind::logical::{Body, Column, Distinct, Extra, Group, Query, Relation, Select, Source};
-use crate::bind::{AGGREGATES, Binder, Scope, fold, qualified, rewrite};
+use crate::bind::{AGGREGATES, Binder, EXTRAS, Scope, fold, qualified, rewrite};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
@@ -86,9 +86,16 @@ impl Binder<'_> {
             }
         }
         let having = match &select.having {
-            Some(condition) => Some(self.condition(condition, "HAVING")?),
+            Some(condition) => {
+                let extras = self.scope().extras.take();
+                let no_calls = std::mem::replace(&mut self.scope().no_calls, "HAVING");
+                let bound = self.condition(condition, "HAVING");
+                (self.scope().extras, self.scope().no_calls) = (extras, no_calls);
+                Some(bound?)
+            }
             None => None,
         };
+        let is_ordered = !order.is_empty();
         let all_distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
         let mut order = self.order(order, &mut items, width, all_distinct)?;
         let keys = self.group_keys(&select.group_by, &items[..width])?;
@@ -113,8 +120,10 @@ impl Binder<'_> {
             output.push(item.bound.expr);
         }
         let grouped = !calls.is_empty() || having.is_some() || keys.is_some();
+        let mut grouped_rows = Vec::new();
         let group = if grouped {
             let mut keys = keys.unwrap_or_default();
+            grouped_rows = take_grouped_rows(&mut extras, &mut output, &keys);
             if !keys.is_empty() {
                 let of_extras = extras.iter().flat_map(Extra::exprs);
                 let exprs: Vec<&Expr> = output.iter().chain(&having).chain(of_extras).collect();
@@ -137,10 +146,10 @@ impl Binder<'_> {
             Some(ast::Distinct::On(_)) => Distinct::On(on),
             _ => Distinct::No,
         };
-        let select = Select { relations, from, filter, group, extras, output, distinct };
+        let select = Select { relations, from, filter, group, grouped_rows, extras, output, distinct };
         let mut query = plain(Body::Select(Box::new(select)), columns);
         query.order = order;
-        Ok(query)
+        Ok(if is_ordered { rows_behind_distinct_on(query) } else { query })
     }
 
     /// A list of expressions, with their names and places.
@@ -219,7 +228,11 @@ impl Binder<'_> {
         if exprs.is_empty() {
             return Ok(None);
         }
-        let keys = self.without_calls("GROUP BY", |binder| binder.group_keys_inner(exprs, items));
+        // Functions that give rows may stand here: their rows are grouped.
+        let calls = self.scope().calls.take();
+        self.scope().no_calls = "GROUP BY";
+        let keys = self.group_keys_inner(exprs, items);
+        self.scope().calls = calls;
         keys.map(Some)
     }
 
@@ -257,6 +270,7 @@ impl Binder<'_> {
                 }
                 None => self.expr(expr)?,
             };
+            self.check_extras_of_key(&key.expr, span)?;
             let ty = known(key.ty.ty);
             let key = self.coerce(key, ty.into(), CastContext::Implicit, span)?;
             if !keys.iter().any(|other| rewrite::same(other, &key)) {
@@ -264,6 +278,25 @@ impl Binder<'_> {
             }
         }
         Ok(keys)
+    }
+
+    /// Rows are grouped before there are windows and aggregates.
+    fn check_extras_of_key(&mut self, key: &Expr, span: Span) -> Result<()> {
+        let mut inside = rewrite::extras_in(key);
+        while let Some(at) = inside.pop() {
+            let extras = self.scope().extras.as_deref().unwrap_or_default();
+            let Some(extra) = extras.get(at) else { continue };
+            if matches!(extra, Extra::RowNumber { .. }) {
+                let error = Error::new(SqlState("42P20"), "window functions are not allowed in GROUP BY");
+                return Err(self.place(span, error));
+            }
+            if extra.exprs().into_iter().any(rewrite::has_aggregates) {
+                let error = Error::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY");
+                return Err(self.place(span, error));
+            }
+            inside.extend(extra.exprs().into_iter().flat_map(rewrite::extras_in));
+        }
+        Ok(())
     }
 
     fn distinct_on(&mut self, exprs: &[ast::Expr], items: &mut Vec<Item>, width: usize) -> Result<Vec<usize>> {
@@ -376,6 +409,128 @@ fn order_for_distinct_on(order: Vec<SortKey>, on: &[usize]) -> Result<Vec<SortKe
         }
     }
     Ok(keys)
+}
+
+/// The functions whose rows are grouped, since keys hold them: these are run before, the others behind. A key's call that
+/// stands in the list outside of the key as well is run there once more.
+fn take_grouped_rows(extras: &mut Vec<Extra>, output: &mut [Expr], keys: &[Expr]) -> Vec<(usize, Extra)> {
+    let mut grouped: Vec<usize> = keys.iter().flat_map(rewrite::extras_in).collect();
+    // With what they are called on.
+    let mut next = 0;
+    while let Some(&at) = grouped.get(next) {
+        next += 1;
+        grouped.extend(extras[at].exprs().into_iter().flat_map(rewrite::extras_in));
+    }
+    grouped.sort_unstable();
+    grouped.dedup();
+    if grouped.is_empty() {
+        return Vec::new();
+    }
+    fn move_behind(expr: &mut Expr, keys: &[Expr], moved: &dyn Fn(usize) -> Option<usize>) {
+        if keys.iter().any(|key| rewrite::same(key, expr)) {
+            return;
+        }
+        if let Expr::Column(column) = expr
+            && let Some(place) = column.checked_sub(EXTRAS).and_then(moved)
+        {
+            *column = EXTRAS + place;
+        }
+        rewrite::for_each_child_mut(expr, &mut |child| move_behind(child, keys, moved));
+    }
+    let taken: Vec<(usize, Extra)> = grouped.iter().map(|&at| (at, extras[at].clone())).collect();
+    let first = extras.len();
+    let moved = |at: usize| grouped.iter().position(|&other| other == at).map(|place| first + place);
+    extras.extend(taken.iter().map(|(_, extra)| extra.clone()));
+    for expr in output.iter_mut().chain(extras.iter_mut().flat_map(Extra::exprs_mut)) {
+        move_behind(expr, keys, &moved);
+    }
+    // Those that nothing asks for behind are not run there.
+    let mut used: Vec<usize> = output.iter().flat_map(rewrite::extras_in).collect();
+    let mut next = 0;
+    while let Some(&at) = used.get(next) {
+        next += 1;
+        let inside: Vec<usize> = extras[at].exprs().into_iter().flat_map(rewrite::extras_in).collect();
+        used.extend(inside.into_iter().filter(|at| !used.contains(at)).collect::<Vec<_>>());
+    }
+    for (at, extra) in extras.iter_mut().enumerate() {
+        let is_key = grouped.contains(&at);
+        if is_key || !used.contains(&at) {
+            *extra = Extra::Rows(crate::plan::Series::Nothing, Vec::new());
+        }
+    }
+    taken
+}
+
+/// DISTINCT ON with ORDER BY chooses among the rows that there are before functions of the list multiply them.
+fn rows_behind_distinct_on(query: Query) -> Query {
+    let Body::Select(select) = &query.body else { return query };
+    let Distinct::On(on) = &select.distinct else { return query };
+    let gives_rows = |expr: &Expr| {
+        rewrite::extras_in(expr).iter().any(|&at| matches!(select.extras[at], Extra::Rows(..)))
+    };
+    let keys = query.order.iter().filter_map(|key| if let Expr::Column(at) = key.expr { Some(at) } else { None });
+    let has_windows = select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. }));
+    if has_windows
+        || !select.output.iter().any(gives_rows)
+        || on.iter().copied().chain(keys).any(|at| gives_rows(&select.output[at]))
+    {
+        return query;
+    }
+    let Query { body, columns, order, limit, offset, locks } = query;
+    let Body::Select(mut inner) = body else { return Query { body, columns, order, limit, offset, locks } };
+    let width = inner.output.len();
+    let mut extras = std::mem::take(&mut inner.extras);
+    // Behind its own columns the inner query gives those that the functions and what is around them look at.
+    let mut looked_at = Vec::new();
+    let mut output: Vec<Expr> = Vec::with_capacity(columns.len());
+    for (at, expr) in inner.output.iter_mut().enumerate() {
+        let is_shown = at < columns.len();
+        if rewrite::extras_in(expr).is_empty() {
+            if is_shown {
+                output.push(Expr::Column(at));
+            }
+            continue;
+        }
+        let mut outer = std::mem::replace(expr, Expr::Const(crate::Datum::Null));
+        look_behind(&mut outer, width, &mut looked_at);
+        output.push(outer);
+    }
+    for expr in extras.iter_mut().flat_map(Extra::exprs_mut) {
+        look_behind(expr, width, &mut looked_at);
+    }
+    inner.output.extend(looked_at.into_iter().map(Expr::Column));
+    let inner_width = inner.output.len();
+    let mut inner = plain(Body::Select(inner), columns.clone());
+    inner.order = order;
+    let relation = Relation { base: 0, width: inner_width, source: Source::Query(Box::new(inner)), name: "rows".into() };
+    let outer = Select {
+        relations: vec![relation],
+        from: Some(crate::bind::logical::From::Relation(0)),
+        filter: Vec::new(),
+        group: None,
+        grouped_rows: Vec::new(),
+        extras,
+        output,
+        distinct: Distinct::No,
+    };
+    Query { body: Body::Select(Box::new(outer)), columns, order: Vec::new(), limit, offset, locks }
+}
+
+/// Puts columns behind the first `width` ones in the place of those that an expression looks at.
+fn look_behind(expr: &mut Expr, width: usize, looked_at: &mut Vec<usize>) {
+    let seen = std::cell::RefCell::new(std::mem::take(looked_at));
+    rewrite::map_columns(expr, &|column| {
+        if column >= EXTRAS {
+            return column;
+        }
+        let mut seen = seen.borrow_mut();
+        let place = seen.iter().position(|&other| other == column).unwrap_or_else(|| {
+            seen.push(column);
+            seen.len() - 1
+        });
+        width + place
+    });
+    *looked_at = seen.into_inner();
 }
 
 /// Whether a key of ORDER BY or GROUP BY is a constant that is no number of a column.

@@ -1,0 +1,375 @@
+//! What is known of expressions before anything runs.
+//!
+//! As PostgreSQL does when it plans, expressions of constants are computed once; a strict function with a NULL is NULL,
+//! whatever its other arguments are; AND, OR, CASE and COALESCE lose what cannot matter. So what is never evaluated there is
+//! not evaluated here, and fails as little.
+//!
+//! What fails while it is computed makes the plan fail when it is run, before its first row is looked at: the statement can
+//! be prepared, as there. Parameters are not known here. What depends on them alone is looked at before what depends on the
+//! row as well, which comes to the same.
+//!
+//! Functions whose results may be long, or take long, are left to the run, which can be stopped.
+
+use super::Planner;
+use crate::bind::logical::{Body, Distinct, From, Query, Select};
+use crate::bind::rewrite;
+use crate::cast::CastContext;
+use crate::exec::Scope;
+use crate::expr::Expr;
+use crate::functions::{Function, Volatility};
+use crate::types::{Category, Type};
+use crate::value::Datum;
+
+/// Bytes of a text that is computed with, or kept in a plan.
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// Whether a function is quick with whatever short arguments.
+fn is_quick(function: &Function) -> bool {
+    let slow = ["repeat", "lpad", "rpad", "^", "power", "exp", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~", "!~~*"];
+    !slow.contains(&function.name) && !function.name.starts_with("regexp_") && !function.name.starts_with("substring")
+}
+
+/// Functions that fail for no arguments at all.
+fn never_fails(function: &Function) -> bool {
+    matches!(
+        function.name,
+        "lower" | "upper" | "length" | "char_length" | "octet_length" | "btrim" | "ltrim" | "rtrim" | "||" | "concat" | "md5"
+    )
+}
+
+/// Whether a cast gives the same whatever the session's settings are.
+fn is_immutable(from: Type, to: Type) -> bool {
+    let is_number = |ty: Type| ty.is_integer() || matches!(ty, Type::Float4 | Type::Float8 | Type::Numeric | Type::Oid);
+    let is_exact = |ty: Type| ty.is_integer() || matches!(ty, Type::Numeric | Type::Bool | Type::Oid);
+    let is_text = |ty: Type| ty.is_text() || ty == Type::Unknown;
+    match (from, to) {
+        (from, to) if is_number(from) && is_number(to) => true,
+        (Type::Bool, to) => to.is_integer() || is_text(to) || to == Type::Bool,
+        (from, Type::Bool) => from.is_integer() || is_text(from),
+        (from, to) if is_text(from) => is_text(to) || is_number(to) || to == Type::Uuid,
+        (from, to) if is_text(to) => is_exact(from) || from == Type::Uuid,
+        (Type::Date | Type::Timestamp, Type::Date | Type::Timestamp | Type::Time) => true,
+        (from, to) => from == to && matches!(to.category(), Category::DateTime) && to != Type::TimestampTz,
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Const(Datum::Null))
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr, Expr::Const(_))
+}
+
+fn null() -> Expr {
+    Expr::Const(Datum::Null)
+}
+
+fn truth(value: bool) -> Expr {
+    Expr::Const(Datum::Bool(value))
+}
+
+/// Whether the statement's parameters decide it, before any row is looked at.
+fn is_of_params(expr: &Expr) -> bool {
+    let outside = |part: &Expr| {
+        matches!(part, Expr::Column(_) | Expr::Arg(_) | Expr::Subquery(_) | Expr::Session { .. })
+            || matches!(part, Expr::Call { function, .. } if function.volatility == Volatility::Volatile)
+    };
+    rewrite::any(expr, &|part| matches!(part, Expr::Param(_))) && !rewrite::any(expr, &outside)
+}
+
+/// Whether evaluating it may fail.
+fn may_fail(expr: &Expr) -> bool {
+    rewrite::any(expr, &|part| match part {
+        Expr::Call { function, .. } => !never_fails(function),
+        Expr::Cast { from, to, .. } => !(from.is_text() && to.ty.is_text() || from.is_integer() && to.ty.is_integer()),
+        Expr::Subquery(_) | Expr::Session { .. } => true,
+        _ => false,
+    })
+}
+
+/// Which constant decides a list of conditions, and which one says nothing in it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Junction {
+    And,
+    Or,
+}
+
+impl Planner<'_> {
+    /// Simplifies a query's expressions, those of queries in its FROM apart, whose turn comes when they are planned.
+    pub(super) fn simplify_select(&mut self, select: &mut Select) {
+        self.simplify_conditions(&mut select.filter);
+        for group in &mut select.group {
+            group.keys.iter_mut().for_each(|key| self.simplify(key));
+            for call in &mut group.calls {
+                call.args.iter_mut().chain(&mut call.filter).for_each(|expr| self.simplify(expr));
+                call.order.iter_mut().for_each(|key| self.simplify(&mut key.expr));
+            }
+            if let Some(having) = group.having.take() {
+                let mut conditions = vec![having];
+                self.simplify_conditions(&mut conditions);
+                group.having = rewrite::conjunction(conditions);
+            }
+        }
+        select.output.iter_mut().for_each(|expr| self.simplify(expr));
+        let grouped = select.grouped_rows.iter_mut().map(|(_, extra)| extra);
+        let extras = select.extras.iter_mut().chain(grouped);
+        extras.flat_map(|extra| extra.exprs_mut()).for_each(|expr| self.simplify(expr));
+        if let Some(from) = &mut select.from {
+            self.simplify_from(from);
+        }
+    }
+
+    pub(super) fn simplify_from(&mut self, from: &mut From) {
+        if let From::Join { left, right, on, .. } = from {
+            self.simplify_conditions(on);
+            self.simplify_from(left);
+            self.simplify_from(right);
+        }
+    }
+
+    /// Simplifies conditions that all have to be true: of WHERE, ON and HAVING, where NULL does what false does.
+    pub(super) fn simplify_conditions(&mut self, conditions: &mut Vec<Expr>) {
+        let all = std::mem::take(conditions).into_iter().flat_map(rewrite::conjuncts);
+        for mut condition in all {
+            self.simplify(&mut condition);
+            forget_null(&mut condition);
+            match condition {
+                Expr::Const(Datum::Bool(true)) => {}
+                Expr::Const(_) => {
+                    *conditions = vec![truth(false)];
+                    return;
+                }
+                condition => conditions.extend(rewrite::conjuncts(condition)),
+            }
+        }
+    }
+
+    /// Simplifies an expression.
+    pub(super) fn simplify(&mut self, expr: &mut Expr) {
+        match expr {
+            Expr::Const(_) | Expr::Column(_) | Expr::Param(_) | Expr::Arg(_) => {}
+            Expr::And(all) => {
+                let all = std::mem::take(all);
+                *expr = self.junction(all, Junction::And);
+            }
+            Expr::Or(any) => {
+                let any = std::mem::take(any);
+                *expr = self.junction(any, Junction::Or);
+            }
+            Expr::Case { .. } => self.simplify_case(expr),
+            Expr::Coalesce(_) => self.simplify_coalesce(expr),
+            _ => {
+                rewrite::for_each_child_mut(expr, &mut |child| self.simplify(child));
+                self.simplify_itself(expr);
+            }
+        }
+    }
+
+    /// Simplifies an expression whose parts are simple.
+    fn simplify_itself(&mut self, expr: &mut Expr) {
+        match expr {
+            Expr::Call { function, args } => {
+                if function.strict && args.iter().any(is_null) {
+                    *expr = null();
+                } else if args.iter().all(is_constant) {
+                    if function.volatility == Volatility::Immutable && is_quick(function) && args.iter().all(is_short) {
+                        self.computes = true;
+                        self.compute(expr);
+                    }
+                } else if function.strict {
+                    ask_params_first(expr);
+                }
+            }
+            Expr::Compare { left, right, .. } => {
+                if is_null(left) || is_null(right) {
+                    *expr = null();
+                } else if is_constant(left) && is_constant(right) {
+                    self.compute(expr);
+                } else {
+                    ask_params_first(expr);
+                }
+            }
+            Expr::InList { input, list, .. } => {
+                if is_null(input) && !list.is_empty() {
+                    *expr = null();
+                } else if is_constant(input) && list.iter().all(is_constant) {
+                    self.compute(expr);
+                }
+            }
+            Expr::Cast { input, from, to, context } => {
+                if is_null(input) {
+                    *expr = null();
+                } else if is_constant(input) && is_immutable(*from, to.ty) && is_short(input) {
+                    // A literal in the type that it stands beside is what it was before.
+                    self.computes |= *context == CastContext::Explicit;
+                    self.compute(expr);
+                }
+            }
+            Expr::Subquery(subquery) => {
+                self.computes |= subquery.fragment.computes;
+                if let (None, Some(error)) = (&self.fails, &subquery.fragment.fails) {
+                    self.fails = Some(error.clone());
+                }
+            }
+            Expr::Session { .. } | Expr::CompareRows { .. } => {}
+            _ => {
+                let mut constant = true;
+                rewrite::for_each_child(expr, &mut |child| constant &= is_constant(child));
+                if constant {
+                    self.compute(expr);
+                }
+            }
+        }
+    }
+
+    /// Puts the value of an expression of constants in its place; or notes why it has none.
+    fn compute(&mut self, expr: &mut Expr) {
+        match expr.eval_owned(&mut Scope::pure(self.env, &[], &[]), &[]) {
+            Ok(value) => *expr = Expr::Const(value),
+            Err(error) => {
+                self.fails.get_or_insert(error);
+            }
+        }
+    }
+
+    fn junction(&mut self, parts: Vec<Expr>, junction: Junction) -> Expr {
+        let deciding = junction == Junction::Or;
+        let mut kept = Vec::with_capacity(parts.len());
+        let mut unknown = false;
+        for mut part in parts {
+            self.simplify(&mut part);
+            match (part, junction) {
+                (Expr::Const(Datum::Bool(value)), _) if value == deciding => return truth(deciding),
+                (Expr::Const(Datum::Bool(_)), _) => {}
+                (Expr::Const(Datum::Null), _) => unknown = true,
+                (Expr::And(inner), Junction::And) | (Expr::Or(inner), Junction::Or) => kept.extend(inner),
+                (part, _) => kept.push(part),
+            }
+        }
+        if kept.is_empty() {
+            return if unknown { null() } else { truth(!deciding) };
+        }
+        if kept.len() > 1 && kept.iter().any(is_of_params) {
+            let (first, rest): (Vec<Expr>, Vec<Expr>) = kept.into_iter().partition(is_of_params);
+            kept = first.into_iter().chain(rest).collect();
+        }
+        if unknown {
+            kept.push(null());
+        }
+        match (kept.len(), junction) {
+            (1, _) => kept.swap_remove(0),
+            (_, Junction::And) => Expr::And(kept),
+            (_, Junction::Or) => Expr::Or(kept),
+        }
+    }
+
+    fn simplify_case(&mut self, expr: &mut Expr) {
+        let Expr::Case { arms, otherwise } = expr else { return };
+        let mut kept = Vec::with_capacity(arms.len());
+        let mut last = std::mem::replace(&mut **otherwise, null());
+        for (mut condition, result) in std::mem::take(arms) {
+            self.simplify(&mut condition);
+            match condition {
+                Expr::Const(Datum::Bool(true)) => {
+                    last = result;
+                    break;
+                }
+                // Never chosen, and never evaluated.
+                Expr::Const(_) => {}
+                condition => {
+                    let mut result = result;
+                    self.simplify(&mut result);
+                    kept.push((condition, result));
+                }
+            }
+        }
+        self.simplify(&mut last);
+        *expr = if kept.is_empty() { last } else { Expr::Case { arms: kept, otherwise: Box::new(last) } };
+    }
+
+    fn simplify_coalesce(&mut self, expr: &mut Expr) {
+        let Expr::Coalesce(args) = expr else { return };
+        let mut kept = Vec::with_capacity(args.len());
+        for mut arg in std::mem::take(args) {
+            self.simplify(&mut arg);
+            if is_null(&arg) {
+                continue;
+            }
+            let is_last = is_constant(&arg);
+            kept.push(arg);
+            if is_last {
+                break;
+            }
+        }
+        *expr = match kept.len() {
+            0 => null(),
+            1 => kept.swap_remove(0),
+            _ => Expr::Coalesce(kept),
+        };
+    }
+}
+
+/// Whether a constant may be computed with beforehand.
+fn is_short(expr: &Expr) -> bool {
+    match expr {
+        Expr::Const(Datum::Text(text)) => text.len() <= TEXT_BYTES_MAX,
+        Expr::Const(Datum::Bytes(bytes)) => bytes.len() <= TEXT_BYTES_MAX,
+        Expr::Const(Datum::Array(array)) => array.values().len() <= TEXT_BYTES_MAX,
+        _ => true,
+    }
+}
+
+/// Where NULL does what false does, it is false.
+fn forget_null(condition: &mut Expr) {
+    match condition {
+        Expr::Const(Datum::Null) => *condition = truth(false),
+        Expr::And(all) if all.iter().any(is_null) => *condition = truth(false),
+        Expr::Or(any) => {
+            any.retain(|part| !is_null(part));
+            if let [_] = &any[..]
+                && let Some(one) = any.pop()
+            {
+                *condition = one;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A strict operation with a parameter that is NULL is NULL, whatever its other arguments are: PostgreSQL knows a
+/// parameter's value when it plans.
+fn ask_params_first(expr: &mut Expr) {
+    let mut params = Vec::new();
+    let mut fails = false;
+    rewrite::for_each_child(expr, &mut |child| match child {
+        child if is_of_params(child) => params.push(child.clone()),
+        child => fails |= may_fail(child),
+    });
+    if params.is_empty() || !fails {
+        return;
+    }
+    let is_null = |input: Expr| Expr::IsNull { input: Box::new(input), negated: false };
+    let arms = params.into_iter().map(|param| (is_null(param), null())).collect();
+    let itself = std::mem::replace(expr, null());
+    *expr = Expr::Case { arms, otherwise: Box::new(itself) };
+}
+
+/// Puts NULL in the place of what a query in FROM gives that nobody looks at, so that it is not computed.
+pub(super) fn forget_unused(query: &mut Query, is_used: &dyn Fn(usize) -> bool) {
+    let ordered: Vec<usize> = query
+        .order
+        .iter()
+        .filter_map(|key| if let Expr::Column(column) = key.expr { Some(column) } else { None })
+        .collect();
+    let Body::Select(select) = &mut query.body else { return };
+    if select.distinct != Distinct::No || !select.extras.is_empty() {
+        return;
+    }
+    for (place, expr) in select.output.iter_mut().enumerate() {
+        let is_plain = matches!(expr, Expr::Column(_) | Expr::Const(_));
+        if !is_plain && !is_used(place) && !ordered.contains(&place) && !rewrite::is_volatile(expr) {
+            *expr = null();
+        }
+    }
+}
