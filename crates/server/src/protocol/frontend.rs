@@ -45,12 +45,10 @@ impl Formats {
         }
     }
 
-    /// Checks that there is one for each of `count` values.
-    pub(crate) fn check(&self, count: usize, what: &str) -> Result<(), Error> {
+    /// Checks that there is one for each of `count` values; `complain` is told how many of them there are, and `count`.
+    pub(crate) fn check(&self, count: usize, complain: impl FnOnce(usize, usize) -> String) -> Result<(), Error> {
         match self {
-            Self::Each(formats) if formats.len() != count => {
-                Err(violation(format!("bind message has {} {what} formats but {count} {what}s", formats.len())))
-            }
+            Self::Each(formats) if formats.len() != count => Err(violation(complain(formats.len(), count))),
             _ => Ok(()),
         }
     }
@@ -242,7 +240,7 @@ mod tests {
         assert_eq!(bind.value().unwrap(), Some(&b""[..]));
         let results = bind.results().unwrap();
         assert_eq!((results.of(0), results.of(1)), (Format::Text, Format::Binary));
-        assert!(results.check(2, "result column").is_ok() && results.check(3, "result column").is_err());
+        assert!(results.check(2, |_, _| String::new()).is_ok() && results.check(3, |_, _| String::new()).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `simple` | queries as text, of one statement or several |
 //! | `extended` | prepared statements, portals, Sync |
+//! | `named` | names that come by the protocol |
 //! | `copy` | COPY from and to the client |
 //! | `drive` | running a statement: steps, waiting, limits, pools |
 //! | `repeat` | running a transaction again that conflicts, unseen |
@@ -20,10 +21,13 @@
 //! - A client that waits for its next message costs its task, its session and little else; a client that does not read
 //!   stops its statement at [`OUT_BYTES`].
 //! - After an error of an extended message all others up to the next Sync are left out.
+//! - An error and a notice leave as soon as nothing more of what the client has sent is at hand, whether it asks for that
+//!   (Flush) or not: many clients send a Sync only when they have read an error.
 
 mod copy;
 mod drive;
 mod extended;
+mod named;
 mod repeat;
 mod simple;
 
@@ -321,6 +325,7 @@ impl Client {
     fn tell(&mut self, error: &Error) {
         self.tell_notices();
         backend::error(&mut self.link.out, "ERROR", error);
+        self.is_flush_due = true;
         self.shared.counts.error(error.state());
     }
 
@@ -329,6 +334,7 @@ impl Client {
         for notice in self.session().take_notices() {
             if from.is_none_or(|from| notice.severity >= from) {
                 backend::notice(&mut self.link.out, &notice);
+                self.is_flush_due = true;
             }
         }
     }
@@ -496,7 +502,12 @@ impl Client {
         loop {
             match self.link.inbox.unread().first() {
                 Some(&kind) => return Ok(kind),
-                None => self.more(None, false).await?,
+                None => {
+                    if self.is_flush_due {
+                        self.flush().await?;
+                    }
+                    self.more(None, false).await?;
+                }
             }
         }
     }

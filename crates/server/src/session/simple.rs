@@ -15,13 +15,15 @@ use crate::registry::{Query, shown};
 impl Client {
     /// Carries out a message Query.
     pub(super) async fn query(&mut self, text: String) -> Result<(), End> {
-        // Whatever the extended protocol has left.
-        self.portals.clear();
-        self.unit = None;
         let began = self.begins(Query::Text(shown(&text).to_owned()));
-        let done = match self.run_text(&text, began).await {
+        let ran = match self.before_query() {
+            Ok(()) => self.run_text(&text, began).await,
+            Err(error) => Err(error.into()),
+        };
+        let done = match ran {
             Err(Failure::Error(error)) => {
                 self.tell(&error);
+                self.portals.fail();
                 // The block that the text itself was is taken back.
                 match self.end_implicit_block().await {
                     Ok(()) => Ok(()),
@@ -34,6 +36,7 @@ impl Client {
         };
         self.ends(began, &text);
         done?;
+        self.after_transaction();
         self.ready().await
     }
 
@@ -43,6 +46,7 @@ impl Client {
         }
         let parts = Session::split(text)?;
         if parts.is_empty() {
+            self.end_implicit_block().await?;
             backend::empty_query(&mut self.link.out);
             return Ok(());
         }

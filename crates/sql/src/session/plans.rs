@@ -286,6 +286,7 @@ impl Prepared {
     }
 
     /// The command tag for so many rows.
+    #[must_use]
     pub(super) fn completed(&self, rows: u64) -> CompactString {
         match &self.command {
             Command::Plan { kind: Kind::Insert, .. } => numbered("INSERT 0 ", rows),
