@@ -79,13 +79,15 @@ impl Array {
         Self { element, dimensions, values }
     }
 
-    /// Arrays of equal dimensions as one with a dimension more; values that are no arrays as one of one dimension.
+    /// Arrays of equal dimensions as one with a dimension more; values that are no arrays, or are the catalogue's vectors, as
+    /// one of one dimension.
     ///
     /// # Errors
     /// 2202E if the dimensions differ, 54000 if they are too many.
     pub fn of_values(element: Type, values: Vec<Datum>) -> Result<Self> {
-        let Some(Datum::Array(first)) = values.first() else {
-            return Ok(Self::new(element, values));
+        let first = match values.first() {
+            Some(Datum::Array(first)) if !matches!(element, Type::Int2Vector | Type::OidVector) => first,
+            _ => return Ok(Self::new(element, values)),
         };
         let (inner, count) = (first.dimensions.clone(), values.len());
         let mut all = Vec::with_capacity(count * first.values.len());

@@ -53,9 +53,14 @@ pub struct Catalog {
     views: HashMap<ObjectId, Arc<View>>,
     /// For each table, those that refer to it.
     referenced_by: HashMap<ObjectId, Vec<ObjectId>>,
-    /// By object, and number of its column; 0 for the object itself.
+    /// By object, and number of its column; 0 for the object itself, [`CONSTRAINT_COMMENT`] for the constraint that has an
+    /// index's number.
     comments: BTreeMap<(ObjectId, i32), String>,
 }
+
+/// In place of a column's number: a comment is on the constraint, not on the index that has the same number.
+// ON DISK: never renumber.
+pub(crate) const CONSTRAINT_COMMENT: i32 = -1;
 
 /// The number of the schema `public`.
 pub(crate) const PUBLIC_SCHEMA: ObjectId = 2200;
@@ -247,19 +252,43 @@ impl Catalog {
                 }
                 Change::Comment(id, column, None) => txn.delete(&space, &comment_key(*id, *column))?,
             }
-            if let Change::DropTable(id) | Change::DropSequence(id) | Change::DropView(id) = change {
-                let columns: Vec<i32> =
-                    self.comments.range((id, 0)..=(id, i32::MAX)).map(|((_, column), _)| *column).collect();
-                for column in columns {
-                    txn.delete(&space, &comment_key(id, column))?;
-                    self.comments.remove(&(id, column));
-                }
+            for key in self.comments_outlived(&change) {
+                txn.delete(&space, &comment_key(key.0, key.1))?;
+                self.comments.remove(&key);
             }
             self.add(change);
         }
         self.version = Self::version_seen_by(txn)? + 1;
         txn.put(&space, VERSION, &self.version.to_le_bytes())?;
         Ok(())
+    }
+
+    /// The comments on what a change takes away: an object, or a column, an index or a constraint of a table.
+    fn comments_outlived(&self, change: &Change) -> Vec<(ObjectId, i32)> {
+        let of = |id: ObjectId| self.comments.range((id, i32::MIN)..=(id, i32::MAX)).map(|(key, _)| *key);
+        match change {
+            Change::DropSchema(name) => self.schemas.get(name).into_iter().flat_map(|schema| of(schema.id)).collect(),
+            Change::DropSequence(id) | Change::DropView(id) => of(*id).collect(),
+            Change::DropTable(id) => {
+                let parts = self.tables.get(id).map(|table| table.part_numbers()).unwrap_or_default();
+                parts.into_iter().chain([*id]).flat_map(of).collect()
+            }
+            Change::PutTable(table) => {
+                let Some(old) = self.tables.get(&table.id) else { return Vec::new() };
+                let remain = table.part_numbers();
+                let gone = old.part_numbers().into_iter().filter(|id| !remain.contains(id)).flat_map(of);
+                let dropped = |column: i32| {
+                    let column = usize::try_from(column - 1).ok().and_then(|at| table.columns.get(at));
+                    column.is_some_and(|column| column.dropped)
+                };
+                gone.chain(of(table.id).filter(|(_, column)| dropped(*column))).collect()
+            }
+            Change::PutView(view) => {
+                let columns = view.columns.len() as i32;
+                of(view.id).filter(|(_, column)| *column > columns).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn name(&mut self, schema: &CompactString, name: CompactString, relation: Relation) {
@@ -456,11 +485,13 @@ impl Catalog {
     }
 }
 
-/// The parts of a name that is written as text: `public."My sequence"`.
+/// The parts of a name that is written as text: `public."My sequence"`. Blanks, and the small letters of capitals, are those
+/// of ASCII: what else a name holds is the name.
 #[must_use]
 pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
+    let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0c');
     let mut parts = Vec::new();
-    let mut rest = text.trim();
+    let mut rest = text.trim_start_matches(is_blank);
     loop {
         let mut part = CompactString::default();
         if let Some(quoted) = rest.strip_prefix('"') {
@@ -478,17 +509,20 @@ pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
                 }
             }
         } else {
-            let end = rest.find('.').unwrap_or(rest.len());
-            part.push_str(&rest[..end].trim().to_lowercase());
+            let end = rest.find(|c| c == '.' || is_blank(c)).unwrap_or(rest.len());
+            if end == 0 {
+                return None;
+            }
+            part.push_str(&rest[..end].to_ascii_lowercase());
             rest = &rest[end..];
         }
-        if part.is_empty() {
-            return None;
+        while part.len() > NAME_BYTES_MAX {
+            part.pop();
         }
         parts.push(part);
-        rest = rest.trim_start();
+        rest = rest.trim_start_matches(is_blank);
         match rest.strip_prefix('.') {
-            Some(more) => rest = more.trim_start(),
+            Some(more) => rest = more.trim_start_matches(is_blank),
             None => return rest.is_empty().then_some(parts),
         }
     }

@@ -14,7 +14,8 @@ mod roles;
 #[cfg(test)]
 mod tests;
 
-pub use privileges::{Acl, Authority, Grant, ObjectKind, Privileges};
+pub use privileges::{Acl, Authority, Dependents, Grant, ObjectKind, Parties, Privileges};
+pub(crate) use roles::quoted_role;
 pub use roles::{Membership, Role, Roles};
 
 use std::net::SocketAddr;
@@ -88,11 +89,12 @@ pub trait Cluster: Send + Sync {
     /// What `change` gives, and then nothing is changed; of the disk.
     fn change_roles(&self, change: &mut dyn FnMut(&mut Roles) -> Result<()>) -> Result<()>;
 
-    /// The SCRAM-SHA-256 verifier of a password, as PostgreSQL keeps it (`SCRAM-SHA-256$4096:…`).
+    /// The SCRAM-SHA-256 verifier of a password, as PostgreSQL keeps it (`SCRAM-SHA-256$4096:…`). What is a whole one
+    /// already stays as it is. `None` for an empty password, or the verifier of one: nobody may log in with that.
     ///
     /// # Errors
     /// If the system gives no randomness.
-    fn verifier(&self, password: &str) -> Result<String>;
+    fn verifier(&self, password: &str) -> Result<Option<String>>;
 
     /// Everybody who is connected, to whichever database.
     fn sessions(&self) -> Vec<SessionInfo>;
@@ -128,6 +130,9 @@ pub struct DatabaseInfo {
     /// Who may do what; `None` is what PostgreSQL gives by default: everybody may connect.
     #[serde(default)]
     pub acl: Option<Acl>,
+    /// What is said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// A session, as `pg_stat_activity` shows it.

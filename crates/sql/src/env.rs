@@ -99,6 +99,7 @@ impl Surroundings {
                 allow_connections: true,
                 connection_limit: -1,
                 acl: None,
+                comment: None,
             }],
             (None, None) => Vec::new(),
         }

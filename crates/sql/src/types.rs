@@ -232,6 +232,16 @@ impl Type {
         }
     }
 
+    /// What an array of values of this type is of: the values themselves, but of arrays what is in them, as they become one
+    /// with a dimension more. The vectors of the catalogue are values in this respect.
+    #[must_use]
+    pub fn item(self) -> Self {
+        match self {
+            Self::Array(element) => element.ty(),
+            other => other,
+        }
+    }
+
     /// Whether values are [`crate::Datum::Array`].
     #[must_use]
     pub fn is_array(self) -> bool {

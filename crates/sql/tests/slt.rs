@@ -74,7 +74,8 @@ fn is_skipped(record: &Record<DefaultColumnType>) -> bool {
 fn run_file(path: &std::path::Path, lifting: Lifting) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::new().durability(Durability::NoSync);
-    let engine = Engine::open(Database::open(dir.path(), &options).unwrap()).unwrap();
+    // The database's name is its directory's.
+    let engine = Engine::open(Database::open(dir.path().join("slt"), &options).unwrap()).unwrap();
     let connect = Arc::clone(&engine);
     let mut runner = Runner::new(move || {
         let engine = Arc::clone(&connect);

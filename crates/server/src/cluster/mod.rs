@@ -294,7 +294,9 @@ impl Directory {
         if self.roles.read().named(FIRST_NAME).is_none_or(|role| role.verifier.is_some()) {
             return Ok(false);
         }
-        let verifier = self.verifier(password)?;
+        let Some(verifier) = self.verifier(password)? else {
+            return Err(Error::new(SqlState::BAD_PARAMETER, "an empty string is not a valid password"));
+        };
         self.change_roles(&mut |roles| {
             roles.expect_mut(FIRST_NAME)?.verifier = Some(verifier.clone());
             Ok(())
@@ -433,11 +435,13 @@ impl Cluster for Directory {
         Ok(())
     }
 
-    fn verifier(&self, password: &str) -> Result<String> {
-        // One that was made elsewhere, as dumps have it, is kept as it is.
+    fn verifier(&self, password: &str) -> Result<Option<String>> {
+        // One that was made elsewhere, as dumps have it, is kept as it is. What only begins like one is a password.
         match Verifier::parse(password) {
-            Some(_) => Ok(password.to_owned()),
-            None => Ok(Verifier::new(password)?.to_text()),
+            _ if password.is_empty() => Ok(None),
+            Some(known) if known.is_of_nothing() => Ok(None),
+            Some(_) => Ok(Some(password.to_owned())),
+            None => Ok(Some(Verifier::new(password)?.to_text())),
         }
     }
 

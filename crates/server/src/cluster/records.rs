@@ -68,6 +68,7 @@ impl Databases {
             allow_connections: true,
             connection_limit: -1,
             acl: None,
+            comment: None,
         };
         self.next_oid += 1;
         self.all.push(DatabaseRecord { info, moves_from: None });

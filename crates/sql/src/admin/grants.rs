@@ -1,14 +1,21 @@
 //! Privileges and owners of what is in a database.
+//!
+//! Invariants: nobody passes on what they may not pass on; only what a grantor gave is taken back from them; whoever loses
+//! the right to grant something keeps no grants of it.
 
 use std::sync::Arc;
 
 use compact_str::CompactString;
 
-use super::{Actor, Kind, Object, On, may_become, no_such_schema};
+use super::{Actor, Granting, Kind, Object, On, may_become, no_such_schema};
 use crate::catalog::{Catalog, Change, Relation, Schema, Sequence, Table, View};
-use crate::cluster::{Acl, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::cluster::{Acl, Authority, BOOTSTRAP_ROLE, Dependents, Grant, ObjectKind, PUBLIC_ROLE, Parties};
+use crate::cluster::{Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
-use crate::session::Session;
+use crate::session::{Session, Severity};
+
+const NOT_GRANTED: SqlState = SqlState("01007");
+const NOT_REVOKED: SqlState = SqlState("01006");
 
 /// Something that has an owner and grants.
 #[derive(Clone)]
@@ -64,6 +71,30 @@ impl Owned {
         }
     }
 
+    /// Whether both are the same object.
+    fn is(&self, other: &Self) -> bool {
+        self.kind() == other.kind() && self.id() == other.id()
+    }
+
+    fn id(&self) -> u32 {
+        match self {
+            Self::Table(table) => table.id,
+            Self::View(view) => view.id,
+            Self::Sequence(sequence) => sequence.id,
+            Self::Schema(schema) => schema.id,
+        }
+    }
+
+    /// The name of the schema that it is in.
+    fn schema(&self) -> Option<&str> {
+        match self {
+            Self::Table(table) => Some(&table.schema),
+            Self::View(view) => Some(&view.schema),
+            Self::Sequence(sequence) => Some(&sequence.schema),
+            Self::Schema(_) => None,
+        }
+    }
+
     /// With another owner and other grants.
     fn changed(&self, owner: RoleId, acl: Option<Acl>) -> Change {
         match self {
@@ -75,28 +106,117 @@ impl Owned {
     }
 }
 
-/// The privileges of a list; `None` is all that there are.
-fn privileges(names: Option<&[CompactString]>, kind: ObjectKind, word: &str) -> Result<Privileges> {
-    let Some(names) = names else { return Ok(kind.all()) };
+/// The privileges that words of a statement name, on whatever.
+fn named(names: &[CompactString]) -> Result<Privileges> {
     names.iter().try_fold(Privileges::NONE, |sum, name| {
-        let Some(privilege) = Privileges::named(name) else {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{name}\"")));
-        };
-        if !privilege.without(kind.all()).is_empty() {
-            let message = format!("invalid privilege type {} for {word}", name.to_uppercase());
-            return Err(Error::new(SqlState("0LP01"), message));
-        }
-        Ok(sum.with(privilege))
+        Privileges::named(name).map(|privilege| sum.with(privilege)).ok_or_else(|| {
+            Error::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{}\"", name.to_lowercase()))
+        })
     })
+}
+
+fn invalid(privileges: Privileges, word: &str) -> Error {
+    let name = privileges.names().next().unwrap_or_default();
+    Error::new(SqlState::INVALID_GRANT_OPERATION, format!("invalid privilege type {name} for {word}"))
+}
+
+/// What of the wanted privileges there is for an object; `None` wants all. A warning, where some are left out.
+fn privileges_on(object: &Owned, wanted: Option<Privileges>) -> Result<(Privileges, Option<Error>)> {
+    let all = object.kind().all();
+    let Some(wanted) = wanted else { return Ok((all, None)) };
+    let others = wanted.without(all);
+    if others.is_empty() {
+        return Ok((wanted, None));
+    }
+    // Tables and sequences are named alike, and what only tables have is left out for sequences.
+    if object.kind() == ObjectKind::Sequence && others.without(ObjectKind::Table.all()).is_empty() {
+        let message = format!("sequence \"{}\" only supports USAGE, SELECT, and UPDATE privileges", object.name());
+        return Ok((wanted.common(all), Some(Error::new(SqlState::INVALID_GRANT_OPERATION, message))));
+    }
+    Err(invalid(others, object.word()))
+}
+
+/// What a statement does to one object's list.
+struct ListChange<'a> {
+    granting: &'a Granting,
+    grantees: &'a [RoleId],
+    parties: Parties<'a>,
+    /// Who asks for it.
+    role: RoleId,
+    kind: ObjectKind,
+    word: &'static str,
+    name: &'a str,
+}
+
+impl ListChange<'_> {
+    /// Changes the list; gives the warning that goes with it, if one does.
+    ///
+    /// # Errors
+    /// 42501 for whoever has no privilege on the object at all, 0LP01, 2BP01.
+    fn make(&self, acl: &mut Acl, wanted: Privileges) -> Result<Option<Error>> {
+        let (grantor, grantable) = acl.best_grantor(&self.parties, self.role, wanted);
+        if grantable.is_empty() && !wanted.is_empty() {
+            // Whoever may do anything with it at all may ask, and is told that nothing came of it.
+            let authority = Authority::of(self.parties.roles, grantor, self.parties.database_owner);
+            if authority.privileges(self.kind, self.parties.owner, Some(acl)).is_empty() {
+                return Err(Error::denied(self.word, self.name));
+            }
+        }
+        let (revoke, option) = (self.granting.revoke, self.granting.option);
+        for &grantee in self.grantees {
+            if option && !revoke && grantee == PUBLIC_ROLE {
+                let message = "grant options can only be granted to roles";
+                return Err(Error::new(SqlState::INVALID_GRANT_OPERATION, message));
+            }
+            // A plain REVOKE takes both; GRANT OPTION FOR takes the right to grant alone.
+            let privileges = if revoke && option { Privileges::NONE } else { grantable };
+            let options = if revoke || option { grantable } else { Privileges::NONE };
+            let grant = Grant { grantee, grantor, privileges, grantable: options };
+            if revoke {
+                acl.revoke(&self.parties, grant, self.granting.dependents)?;
+            } else if !grantable.is_empty() {
+                acl.grant(&self.parties, grant)?;
+            }
+        }
+        Ok(self.warning(wanted, grantable))
+    }
+
+    fn warning(&self, wanted: Privileges, grantable: Privileges) -> Option<Error> {
+        let not_all = if wanted == grantable {
+            return None;
+        } else if grantable.is_empty() {
+            "no"
+        } else if self.granting.privileges.is_some() {
+            "not all"
+        } else {
+            return None;
+        };
+        let (state, done) =
+            if self.granting.revoke { (NOT_REVOKED, "could be revoked") } else { (NOT_GRANTED, "were granted") };
+        Some(Error::new(state, format!("{not_all} privileges {done} for \"{}\"", self.name)))
+    }
 }
 
 impl Session {
     fn owned(&self, object: &Object) -> Result<Owned> {
         if object.kind == Kind::Schema {
             let name = object.name.last().cloned().unwrap_or_default();
+            if crate::system::is_system_schema(&name) {
+                return Err(Error::unsupported("a change of who may use the system's own schemas"));
+            }
             return self.catalog().schema(&name).cloned().map(Owned::Schema).ok_or_else(|| no_such_schema(&name));
         }
-        match self.expect_relation(&object.name)? {
+        let found = match self.expect_relation(&object.name) {
+            Err(_) if self.is_system_relation(&object.name) => {
+                return Err(Error::unsupported("a change of who may use the system's own tables"));
+            }
+            found => found?,
+        };
+        if object.kind == Kind::Sequence && !matches!(found, Relation::Sequence(_)) {
+            let message = format!("\"{}\" is not a sequence", object.name.last().cloned().unwrap_or_default());
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        match found {
             Relation::Table(table) => Ok(Owned::Table(table)),
             Relation::View(view) => Ok(Owned::View(view)),
             Relation::Sequence(sequence) => Ok(Owned::Sequence(sequence)),
@@ -116,7 +236,9 @@ impl Session {
                 let mut all = Vec::new();
                 for schema in schemas {
                     self.catalog().schema(schema).ok_or_else(|| no_such_schema(schema))?;
-                    for (_, relation) in self.catalog().relations(schema) {
+                    let mut relations: Vec<_> = self.catalog().relations(schema).collect();
+                    relations.sort_by_key(|(name, _)| *name);
+                    for (_, relation) in relations {
                         match relation {
                             Relation::Table(table) if !sequences => all.push(Owned::Table(Arc::clone(table))),
                             Relation::View(view) if !sequences => all.push(Owned::View(Arc::clone(view))),
@@ -132,81 +254,119 @@ impl Session {
         }
     }
 
-    pub(super) fn grant(
-        &mut self,
-        names: Option<&[CompactString]>,
-        on: &On,
-        to: &[Option<Actor>],
-        option: bool,
-        revoke: bool,
-    ) -> Result<()> {
-        let public = |actor: &Option<Actor>| actor.as_ref().map_or(Ok(PUBLIC_ROLE), |actor| self.actor(actor));
-        let grantees = to.iter().map(public).collect::<Result<Vec<RoleId>>>()?;
-        if option && !revoke && grantees.contains(&PUBLIC_ROLE) {
-            let message = "grant options can only be granted to roles";
-            return Err(Error::new(SqlState("0LP01"), message));
+    fn is_system_relation(&self, name: &[CompactString]) -> bool {
+        match name {
+            [name] => crate::system::table("pg_catalog", name).is_some(),
+            [schema, name] => crate::system::table(schema, name).is_some(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn grant(&mut self, granting: &Granting, on: &On, to: &[Option<Actor>]) -> Result<()> {
+        if let Some(by) = &granting.by
+            && self.actor(by)? != self.role()
+        {
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "grantor must be current user"));
         }
         if let On::Objects(objects) = on
             && objects.iter().any(|object| object.kind == Kind::Database)
         {
-            return self.grant_on_databases(names, objects, &grantees, option, revoke);
+            return self.grant_on_databases(granting, objects, to);
         }
         Catalog::lock(self.catalog_and_txn()?.1)?;
-        let mut changes = Vec::new();
-        for object in self.all_of(on)? {
-            let wanted = privileges(names, object.kind(), object.word())?;
-            let given = self.may_grant(&object, wanted, names.is_none())?;
-            let (kind, owner) = (object.kind(), object.owner());
-            let mut acl = object.acl().cloned().unwrap_or_else(|| Acl::default_of(kind, owner));
-            change_acl(&mut acl, &grantees, self.grantor(owner), given, option, revoke);
-            changes.push(object.changed(owner, Some(acl)));
-        }
-        if changes.is_empty() { Ok(()) } else { self.change(changes) }
+        let objects = self.all_of(on)?;
+        let grantees = self.grantees(to)?;
+        let wanted = granting.privileges.as_deref().map(named).transpose()?;
+        self.change_lists(granting, &objects, &grantees, wanted)
     }
 
-    /// As whom privileges on something are granted: whoever has its owner's role grants as the owner.
-    fn grantor(&self, owner: RoleId) -> RoleId {
-        let authority = self.authority();
-        if authority.has_role(owner) { owner } else { authority.role }
+    fn grantees(&self, to: &[Option<Actor>]) -> Result<Vec<RoleId>> {
+        let number = |actor: &Option<Actor>| actor.as_ref().map_or(Ok(PUBLIC_ROLE), |actor| self.actor(actor));
+        to.iter().map(number).collect()
     }
 
-    /// What of the privileges somebody may grant; nothing is an error.
-    fn may_grant(&self, object: &Owned, wanted: Privileges, all: bool) -> Result<Privileges> {
-        let grantable = self.authority().grantable(object.kind(), object.owner(), object.acl());
-        let given = wanted.common(grantable);
-        if given.is_empty() || (!all && given != wanted) {
-            return Err(Error::denied(object.word(), object.name()));
-        }
-        Ok(given)
-    }
-
-    fn grant_on_databases(
+    /// Changes the lists of some objects; `None` wants all that there is for each.
+    fn change_lists(
         &mut self,
-        names: Option<&[CompactString]>,
-        objects: &[Object],
+        granting: &Granting,
+        objects: &[Owned],
         grantees: &[RoleId],
-        option: bool,
-        revoke: bool,
+        wanted: Option<Privileges>,
     ) -> Result<()> {
+        let (roles, database_owner, role) = (self.all_roles(), self.own_database_info().owner, self.role());
+        let mut changes: Vec<(Owned, Option<Acl>)> = Vec::new();
+        for object in objects {
+            let (wanted, warning) = privileges_on(object, wanted)?;
+            if let Some(warning) = warning {
+                self.notice_error(warning);
+            }
+            let (kind, owner) = (object.kind(), object.owner());
+            let parties = Parties { roles: &roles, database_owner, owner };
+            let change =
+                ListChange { granting, grantees, parties, role, kind, word: object.word(), name: object.name() };
+            // The same object may be named twice.
+            let place = changes.iter().position(|(known, _)| known.is(object)).unwrap_or_else(|| {
+                changes.push((object.clone(), object.acl().cloned()));
+                changes.len() - 1
+            });
+            let acl = changes[place].1.get_or_insert_with(|| Acl::default_of(kind, owner));
+            if let Some(warning) = change.make(acl, wanted)? {
+                self.notice_error(warning);
+            }
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.change(changes.into_iter().map(|(object, acl)| object.changed(object.owner(), acl)).collect())
+    }
+
+    fn notice_error(&mut self, warning: Error) {
+        self.notice(Severity::Warning, warning.state(), warning.to_string());
+    }
+
+    fn grant_on_databases(&mut self, granting: &Granting, objects: &[Object], to: &[Option<Actor>]) -> Result<()> {
         let cluster = self.server("privileges on a database")?;
-        let wanted = privileges(names, ObjectKind::Database, "database")?;
         for object in objects {
             let name = object.name.last().cloned().unwrap_or_default();
-            let Some(database) = cluster.databases().into_iter().find(|database| database.name == name) else {
+            if !cluster.databases().iter().any(|database| database.name == name) {
                 return Err(Error::new(SqlState::NO_SUCH_DATABASE, format!("database \"{name}\" does not exist")));
-            };
-            let grantable = self.authority().grantable(ObjectKind::Database, database.owner, database.acl.as_ref());
-            let given = wanted.common(grantable);
-            if given.is_empty() {
-                return Err(Error::denied("database", &name));
             }
-            let grantor = self.grantor(database.owner);
-            cluster.change_database(&name, &mut |database| {
-                let owner = database.owner;
-                let acl = database.acl.get_or_insert_with(|| Acl::default_of(ObjectKind::Database, owner));
-                change_acl(acl, grantees, grantor, given, option, revoke);
-                Ok(())
-            })?;
+        }
+        let grantees = self.grantees(to)?;
+        let wanted = granting.privileges.as_deref().map_or(Ok(ObjectKind::Database.all()), named)?;
+        let invalid_ones = wanted.without(ObjectKind::Database.all());
+        if !invalid_ones.is_empty() {
+            return Err(invalid(invalid_ones, "database"));
+        }
+        for object in objects {
+            let name = object.name.last().cloned().unwrap_or_default();
+            self.change_database_list(granting, &name, &grantees, wanted)?;
+        }
+        Ok(())
+    }
+
+    fn change_database_list(
+        &mut self,
+        granting: &Granting,
+        name: &str,
+        grantees: &[RoleId],
+        wanted: Privileges,
+    ) -> Result<()> {
+        let cluster = self.server("privileges on a database")?;
+        let (roles, role, database_owner) = (self.all_roles(), self.role(), self.own_database_info().owner);
+        let mut warning = None;
+        cluster.change_database(name, &mut |database| {
+            let owner = database.owner;
+            let mut acl = database.acl.clone().unwrap_or_else(|| Acl::default_of(ObjectKind::Database, owner));
+            let parties = Parties { roles: &roles, database_owner, owner };
+            let kind = ObjectKind::Database;
+            let change = ListChange { granting, grantees, parties, role, kind, word: "database", name };
+            warning = change.make(&mut acl, wanted)?;
+            database.acl = Some(acl);
+            Ok(())
+        })?;
+        if let Some(warning) = warning {
+            self.notice_error(warning);
         }
         Ok(())
     }
@@ -219,24 +379,85 @@ impl Session {
             let name = object.name.last().cloned().unwrap_or_default();
             return self.change_database_owner(&name, to);
         }
-        let found = match self.owned(object) {
-            Err(error) if if_exists && error.state() == SqlState::NO_SUCH_TABLE => return Ok(()),
-            found => found?,
+        let name = object.name.last().cloned().unwrap_or_default();
+        let relation = if object.kind == Kind::Schema { None } else { Some(self.expect_relation(&object.name)) };
+        match relation {
+            Some(Err(error)) if if_exists && error.state() == SqlState::NO_SUCH_TABLE => {
+                let message = format!("relation \"{name}\" does not exist, skipping");
+                self.notice(Severity::Notice, SqlState("00000"), message);
+                return Ok(());
+            }
+            Some(Ok(Relation::Index(..) | Relation::PrimaryKey(_)))
+                if matches!(object.kind, Kind::Relation | Kind::Index) =>
+            {
+                let message = format!("cannot change owner of index \"{name}\"");
+                self.notice(Severity::Warning, SqlState::WRONG_OBJECT_TYPE, message);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let found = self.owned(object)?;
+        let is_meant = match object.kind {
+            Kind::View => matches!(found, Owned::View(_)),
+            Kind::Index => false,
+            _ => true,
         };
+        if !is_meant {
+            let wanted = if object.kind == Kind::View { "a view" } else { "an index" };
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {wanted}")));
+        }
         self.expect_owner(found.owner(), found.word(), found.name())?;
+        if let Owned::Sequence(sequence) = &found
+            && let Some(table) = sequence.owned_by.and_then(|(table, _)| self.catalog().table(table))
+        {
+            let message = format!("cannot change owner of sequence \"{}\"", sequence.name);
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .detail(format!("Sequence \"{}\" is linked to table \"{}\".", sequence.name, table.name)));
+        }
+        self.expect_may_receive(&found, to)?;
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let all = self.with_own_sequences(vec![found]);
+        self.give(&all, to)
+    }
+
+    /// Refuses an owner whom whoever asks could not become, and one who may make nothing where the object is.
+    fn expect_may_receive(&self, object: &Owned, to: RoleId) -> Result<()> {
         let (authority, roles) = (self.authority(), self.all_roles());
+        if authority.is_superuser() || object.owner() == to {
+            return Ok(());
+        }
         if !may_become(&authority, &roles, to) {
             let message = format!("must be member of role \"{}\"", roles.name_of(to));
             return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
         }
-        Catalog::lock(self.catalog_and_txn()?.1)?;
-        let mut all = vec![found.clone()];
-        // What a table's columns own goes with it.
-        if let Owned::Table(table) = &found {
-            let own = |sequence: &&Arc<Sequence>| sequence.owned_by.is_some_and(|(owner, _)| owner == table.id);
-            all.extend(self.catalog().sequences().filter(own).cloned().map(Owned::Sequence));
+        let database = self.own_database_info();
+        let receiver = Authority::of(&roles, to, database.owner);
+        match object.schema() {
+            Some(schema) => {
+                let may = self.catalog().schema(schema).is_none_or(|found| {
+                    receiver.may(Privileges::CREATE, ObjectKind::Schema, found.owner, found.acl.as_ref())
+                });
+                if may { Ok(()) } else { Err(Error::denied("schema", schema)) }
+            }
+            None => {
+                let may =
+                    authority.may(Privileges::CREATE, ObjectKind::Database, database.owner, database.acl.as_ref());
+                if may { Ok(()) } else { Err(Error::denied("database", &database.name)) }
+            }
         }
-        self.give(&all, to)
+    }
+
+    /// What the columns of tables own goes with them.
+    fn with_own_sequences(&self, mut all: Vec<Owned>) -> Vec<Owned> {
+        let tables: Vec<u32> = all.iter().filter(|found| matches!(found, Owned::Table(_))).map(Owned::id).collect();
+        for sequence in self.catalog().sequences() {
+            let is_own = sequence.owned_by.is_some_and(|(table, _)| tables.contains(&table));
+            let found = Owned::Sequence(Arc::clone(sequence));
+            if is_own && !all.iter().any(|known| known.is(&found)) {
+                all.push(found);
+            }
+        }
+        all
     }
 
     fn give(&mut self, objects: &[Owned], to: RoleId) -> Result<()> {
@@ -280,45 +501,85 @@ impl Session {
         found
     }
 
-    fn expect_has(&self, roles: &[RoleId]) -> Result<()> {
+    /// The roles that a statement about what they own names, if whoever asks has all of them. `act`: `drop objects`.
+    fn owners(&self, actors: &[Actor], act: &str) -> Result<Vec<RoleId>> {
+        let roles = actors.iter().map(|actor| self.actor(actor)).collect::<Result<Vec<_>>>()?;
+        self.expect_has(&roles, act)?;
+        if roles.contains(&BOOTSTRAP_ROLE) {
+            let what = if act == "drop objects" { act } else { "reassign ownership of objects" };
+            let name = self.all_roles().name_of(BOOTSTRAP_ROLE);
+            let message =
+                format!("cannot {what} owned by role {name} because they are required by the database system");
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message));
+        }
+        Ok(roles)
+    }
+
+    fn expect_has(&self, roles: &[RoleId], act: &str) -> Result<()> {
         let authority = self.authority();
         if roles.iter().all(|&role| authority.has_role(role)) {
             return Ok(());
         }
-        Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, "permission denied to reassign objects"))
+        Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied to {act}")))
     }
 
     pub(super) fn reassign_owned(&mut self, from: &[Actor], to: &Actor) -> Result<()> {
-        let from = from.iter().map(|actor| self.actor(actor)).collect::<Result<Vec<_>>>()?;
+        let from = self.owners(from, "reassign objects")?;
         let to = self.actor(to)?;
-        self.expect_has(&from)?;
-        self.expect_has(&[to])?;
+        self.expect_has(&[to], "reassign objects")?;
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let mut all = self.everything();
         all.retain(|object| from.contains(&object.owner()));
-        self.give(&all, to)
+        let all = self.with_own_sequences(all);
+        self.give(&all, to)?;
+        // Databases are owned too, whichever of them this is.
+        let Some(cluster) = self.cluster() else { return Ok(()) };
+        for database in cluster.databases().iter().filter(|database| from.contains(&database.owner)) {
+            self.give_database(&database.name, to)?;
+        }
+        Ok(())
     }
 
     pub(super) fn drop_owned(&mut self, roles: &[Actor], cascade: bool) -> Result<()> {
-        let roles = roles.iter().map(|actor| self.actor(actor)).collect::<Result<Vec<_>>>()?;
-        self.expect_has(&roles)?;
+        let roles = self.owners(roles, "drop objects")?;
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let everything = self.everything();
-        let mut changes = Vec::new();
-        for object in everything.iter().filter(|object| !roles.contains(&object.owner())) {
-            let Some(mut acl) = object.acl().cloned() else { continue };
-            if roles.iter().any(|&role| acl.mentions(role)) {
-                acl.0.retain(|grant| !roles.contains(&grant.grantee) && !roles.contains(&grant.grantor));
-                changes.push(object.changed(object.owner(), Some(acl)));
+        let all = Granting {
+            privileges: None,
+            option: false,
+            revoke: true,
+            by: None,
+            dependents: Dependents::TakeBack,
+        };
+        let is_grantee = |acl: Option<&Acl>, role| acl.is_some_and(|acl| acl.0.iter().any(|g| g.grantee == role));
+        for &role in &roles {
+            let others = everything.iter().filter(|object| !roles.contains(&object.owner()));
+            let granted: Vec<Owned> = others.filter(|object| is_grantee(object.acl(), role)).cloned().collect();
+            // What another role has had meanwhile is seen anew.
+            let granted: Vec<Owned> = granted.iter().filter_map(|object| self.as_it_is(object)).collect();
+            self.change_lists(&all, &granted, &[role], None)?;
+            let databases = self.cluster().map(|cluster| cluster.databases()).unwrap_or_default();
+            for database in databases {
+                if database.owner != role && is_grantee(database.acl.as_ref(), role) {
+                    self.change_database_list(&all, &database.name, &[role], ObjectKind::Database.all())?;
+                }
             }
-        }
-        if !changes.is_empty() {
-            self.change(changes)?;
         }
         for object in everything.iter().filter(|object| roles.contains(&object.owner())) {
             self.drop_one(object, cascade)?;
         }
         Ok(())
+    }
+
+    /// An object as the catalogue has it now.
+    fn as_it_is(&self, object: &Owned) -> Option<Owned> {
+        let catalog = self.catalog();
+        match object {
+            Owned::Table(table) => catalog.table(table.id).cloned().map(Owned::Table),
+            Owned::View(view) => catalog.view(view.id).cloned().map(Owned::View),
+            Owned::Sequence(sequence) => catalog.sequence(sequence.id).cloned().map(Owned::Sequence),
+            Owned::Schema(schema) => catalog.schema(&schema.name).cloned().map(Owned::Schema),
+        }
     }
 
     fn drop_one(&mut self, object: &Owned, cascade: bool) -> Result<()> {
@@ -336,16 +597,6 @@ impl Session {
         match crate::statement::parse(&text)?.pop() {
             Some(statement) => self.ddl(&statement).map(|_| ()),
             None => Err(Error::internal("a DROP was not read back")),
-        }
-    }
-}
-
-fn change_acl(acl: &mut Acl, grantees: &[RoleId], grantor: RoleId, given: Privileges, option: bool, revoke: bool) {
-    for &grantee in grantees {
-        if revoke {
-            acl.revoke(grantee, given, option);
-        } else {
-            acl.grant(grantee, grantor, given, option);
         }
     }
 }

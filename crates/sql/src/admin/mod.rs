@@ -6,6 +6,7 @@
 //! Invariants: nothing changes before it is known that whoever asks may do so; what is refused says no more than the name
 //! that was given.
 
+mod comments;
 mod grants;
 mod parse;
 mod roles;
@@ -16,8 +17,8 @@ use std::sync::Arc;
 use colibri_txn::{IfLocked, LockMode, Transaction};
 use compact_str::CompactString;
 
-use crate::catalog::{Catalog, Change, Relation, catalog_space, table_key};
-use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
+use crate::catalog::{Relation, catalog_space, table_key};
+use crate::cluster::{Authority, Cluster, Dependents, ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, TransactionState};
 
@@ -39,7 +40,7 @@ pub(crate) enum Statement {
         to: CompactString,
     },
     DropRoles {
-        names: Vec<CompactString>,
+        names: Vec<Actor>,
         if_exists: bool,
     },
     GrantRoles {
@@ -47,6 +48,8 @@ pub(crate) enum Statement {
         to: Vec<Actor>,
         admin: bool,
         revoke: bool,
+        /// Who is said to do it, if not the user.
+        by: Option<Actor>,
     },
     CreateDatabase {
         name: CompactString,
@@ -66,13 +69,11 @@ pub(crate) enum Statement {
         limit: Option<i32>,
         allow: Option<bool>,
     },
-    /// `privileges` by name, `None` for all; `to` is `None` for PUBLIC.
+    /// `to` is `None` for PUBLIC.
     Grant {
-        privileges: Option<Vec<CompactString>>,
+        granting: Granting,
         on: On,
         to: Vec<Option<Actor>>,
-        option: bool,
-        revoke: bool,
     },
     Owner {
         object: Object,
@@ -170,14 +171,32 @@ pub(crate) enum RoleOption {
     Unknown(&'static str, bool),
 }
 
+/// How privileges are granted, or taken back.
+#[derive(Debug, Clone)]
+pub(crate) struct Granting {
+    /// By name; `None` for all.
+    pub(crate) privileges: Option<Vec<CompactString>>,
+    /// WITH GRANT OPTION; or only the right to grant is taken back.
+    pub(crate) option: bool,
+    pub(crate) revoke: bool,
+    /// Who is said to do it.
+    pub(crate) by: Option<Actor>,
+    pub(crate) dependents: Dependents,
+}
+
 /// Kinds of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A table, view, sequence or index.
     Relation,
+    View,
+    Index,
     Sequence,
     Schema,
     Database,
+    Role,
+    /// A table, said to be one.
+    Table,
     /// The last part of the name is the column's.
     Column,
     /// The last part of the name is the constraint's.
@@ -219,11 +238,13 @@ impl Statement {
             Self::CreateDatabase { .. } => "CREATE DATABASE",
             Self::DropDatabase { .. } => "DROP DATABASE",
             Self::RenameDatabase { .. } | Self::AlterDatabase { .. } => "ALTER DATABASE",
-            Self::Grant { revoke: false, .. } => "GRANT",
-            Self::Grant { revoke: true, .. } => "REVOKE",
+            Self::Grant { granting, .. } => if granting.revoke { "REVOKE" } else { "GRANT" },
             Self::Owner { object, .. } => match object.kind {
                 Kind::Database => "ALTER DATABASE",
                 Kind::Schema => "ALTER SCHEMA",
+                Kind::Sequence => "ALTER SEQUENCE",
+                Kind::View => "ALTER VIEW",
+                Kind::Index => "ALTER INDEX",
                 _ => "ALTER TABLE",
             },
             Self::ReassignOwned { .. } => "REASSIGN OWNED",
@@ -281,14 +302,14 @@ impl Session {
             Statement::AlterRole { role, options } => self.alter_role(role, options),
             Statement::RenameRole { name, to } => self.rename_role(name, to),
             Statement::DropRoles { names, if_exists } => self.drop_roles(names, *if_exists),
-            Statement::GrantRoles { roles, to, admin, revoke } => self.grant_roles(roles, to, *admin, *revoke),
+            Statement::GrantRoles { roles, to, admin, revoke, by } => {
+                self.grant_roles(roles, to, *admin, *revoke, by.as_ref())
+            }
             Statement::CreateDatabase { name, owner } => self.create_database(name, owner.as_ref()),
             Statement::DropDatabase { name, if_exists, force } => self.drop_database(name, *if_exists, *force),
             Statement::RenameDatabase { name, to } => self.rename_database(name, to),
             Statement::AlterDatabase { name, limit, allow } => self.alter_database(name, *limit, *allow),
-            Statement::Grant { privileges, on, to, option, revoke } => {
-                self.grant(privileges.as_deref(), on, to, *option, *revoke)
-            }
+            Statement::Grant { granting, on, to } => self.grant(granting, on, to),
             Statement::Owner { object, if_exists, to } => self.change_owner(object, *if_exists, to),
             Statement::ReassignOwned { from, to } => self.reassign_owned(from, to),
             Statement::DropOwned { roles, cascade } => self.drop_owned(roles, *cascade),
@@ -374,58 +395,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    fn comment_on(&mut self, object: &Object, text: Option<String>) -> Result<()> {
-        let text = text.filter(|text| !text.is_empty());
-        let (id, column) = match object.kind {
-            // Nothing is kept of these.
-            Kind::Database => return Ok(()),
-            Kind::Schema => {
-                let name = object.name.last().cloned().unwrap_or_default();
-                let schema = self.catalog().schema(&name).cloned().ok_or_else(|| no_such_schema(&name))?;
-                self.expect_owner(schema.owner, "schema", &name)?;
-                (schema.id, 0)
-            }
-            Kind::Relation | Kind::Sequence => {
-                let relation = self.expect_relation(&object.name)?;
-                self.expect_owner_of(&relation)?;
-                let id =
-                    self.catalog().number_of(&relation).ok_or_else(|| Error::internal("a relation has no number"))?;
-                (id, 0)
-            }
-            Kind::Column | Kind::Constraint => {
-                let (part, relation) =
-                    object.name.split_last().ok_or_else(|| Error::internal("a name has no parts"))?;
-                let found = self.expect_relation(relation)?;
-                self.expect_owner_of(&found)?;
-                self.part_of(&found, part, object.kind)?
-            }
-        };
-        Catalog::lock(self.catalog_and_txn()?.1)?;
-        self.change(vec![Change::Comment(id, column, text)])
-    }
-
-    /// The numbers that a comment on a column or a constraint goes by.
-    fn part_of(&self, relation: &Relation, part: &str, kind: Kind) -> Result<(u32, i32)> {
-        let found = match (relation, kind) {
-            (Relation::Table(table), Kind::Column) => table.column(part).map(|at| (table.id, at as i32 + 1)),
-            (Relation::View(view), Kind::Column) => {
-                view.columns.iter().position(|name| name == part).map(|at| (view.id, at as i32 + 1))
-            }
-            (Relation::Table(table), _) => {
-                let key = table.primary_key.iter().find(|key| key.name == part).map(|key| key.id);
-                let index = table.indexes.iter().find(|index| index.name == part).map(|index| index.id);
-                let check = table.checks.iter().find(|check| check.name == part).map(|check| check.id);
-                let foreign = table.foreign_keys.iter().find(|key| key.name == part).map(|key| key.id);
-                key.or(index).or(check).or(foreign).map(|id| (id, 0))
-            }
-            _ => None,
-        };
-        found.ok_or_else(|| match kind {
-            Kind::Column => Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{part}\" does not exist")),
-            _ => Error::new(SqlState::NO_SUCH_OBJECT, format!("constraint \"{part}\" does not exist")),
-        })
     }
 
     // ---- who may ----

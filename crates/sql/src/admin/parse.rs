@@ -16,9 +16,9 @@ mod tests;
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 
-use super::{Actor, Kind, LockTable, Object, On, RoleOption, SequenceOption, Statement};
-use crate::cluster::Privileges;
-use crate::error::{Error, Result};
+use super::{Actor, Granting, Kind, LockTable, Object, On, RoleOption, SequenceOption, Statement};
+use crate::cluster::{Dependents, Privileges};
+use crate::error::{Error, Result, SqlState};
 use crate::statement::reader::{Reader, may_begin_with};
 
 /// With what they begin.
@@ -97,6 +97,9 @@ impl Reader {
             if self.eat(&["DATABASE"]) {
                 return self.alter_database().map(Some);
             }
+            if self.eat(&["DEFAULT", "PRIVILEGES"]) {
+                return Err(Error::unsupported("ALTER DEFAULT PRIVILEGES"));
+            }
             let start = self.at;
             if let Some(owner) = self.owner_to()? {
                 return Ok(Some(owner));
@@ -107,7 +110,7 @@ impl Reader {
         if self.eat(&["DROP"]) {
             if self.eat_any(ROLES).is_some() {
                 let if_exists = self.if_exists();
-                let names = self.list(Self::name)?;
+                let names = self.list(Self::actor)?;
                 return Ok(Some(Statement::DropRoles { names, if_exists }));
             }
             if self.eat(&["DATABASE"]) {
@@ -115,8 +118,7 @@ impl Reader {
             }
             if self.eat(&["OWNED", "BY"]) {
                 let roles = self.list(Self::actor)?;
-                let cascade = self.eat(&["CASCADE"]);
-                self.eat(&["RESTRICT"]);
+                let cascade = self.cascade();
                 return Ok(Some(Statement::DropOwned { roles, cascade }));
             }
             return Ok(None);
@@ -127,11 +129,12 @@ impl Reader {
             return Ok(Some(Statement::ReassignOwned { from, to: self.actor()? }));
         }
         if self.eat(&["GRANT"]) {
-            return self.grant(false, false).map(Some);
+            return self.grant(false, None).map(Some);
         }
         if self.eat(&["REVOKE"]) {
-            let only_option = self.eat(&["GRANT", "OPTION", "FOR"]) || self.eat(&["ADMIN", "OPTION", "FOR"]);
-            return self.grant(true, only_option).map(Some);
+            let options = [["GRANT", "OPTION", "FOR"], ["ADMIN", "OPTION", "FOR"]];
+            let only = options.iter().find(|words| self.eat(&words[..])).map(|words| words[0]);
+            return self.grant(true, only).map(Some);
         }
         if self.eat(&["COMMENT", "ON"]) {
             return self.comment().map(Some);
@@ -178,9 +181,16 @@ impl Reader {
                 members(self, RoleOption::Admins)?
             } else if self.eat(&["ROLE"]) || self.eat(&["USER"]) {
                 members(self, RoleOption::Members)?
+            } else if self.eat(&["UNENCRYPTED", "PASSWORD"]) {
+                return Err(Error::unsupported("a password that is kept unencrypted"));
             } else {
                 return Ok(options);
             };
+            if options.iter().any(|known| std::mem::discriminant(known) == std::mem::discriminant(&option))
+                && !matches!(option, RoleOption::Unknown(..))
+            {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options"));
+            }
             options.push(option);
         }
     }
@@ -298,11 +308,9 @@ impl Reader {
 
     /// `ALTER kind name OWNER TO role`; other changes are not read here.
     fn owner_to(&mut self) -> Result<Option<Statement>> {
-        let kind = match self.eat_any(&["TABLE", "VIEW", "SEQUENCE", "SCHEMA"]) {
-            Some(0..=2) => Kind::Relation,
-            Some(_) => Kind::Schema,
-            None => return Ok(None),
-        };
+        const KINDS: [Kind; 5] = [Kind::Relation, Kind::View, Kind::Sequence, Kind::Schema, Kind::Index];
+        let Some(kind) = self.eat_any(&["TABLE", "VIEW", "SEQUENCE", "SCHEMA", "INDEX"]) else { return Ok(None) };
+        let kind = KINDS[kind];
         let if_exists = self.if_exists();
         self.eat(&["ONLY"]);
         let Ok(name) = self.qualified() else { return Ok(None) };
@@ -378,24 +386,41 @@ impl Reader {
 
     // ---- grants ----
 
-    fn grant(&mut self, revoke: bool, only_option: bool) -> Result<Statement> {
+    /// `only_option`: of what REVOKE takes the option alone, GRANT or ADMIN.
+    fn grant(&mut self, revoke: bool, only_option: Option<&str>) -> Result<Statement> {
         let start = self.at;
+        if only_option == Some("ADMIN") {
+            return self.grant_roles(revoke, true);
+        }
         let privileges = self.privileges()?;
         if !self.eat(&["ON"]) {
+            if only_option.is_some() {
+                return Err(self.syntax());
+            }
             // These were names of roles.
             self.at = start;
-            return self.grant_roles(revoke, only_option);
+            return self.grant_roles(revoke, false);
         }
         let on = self.objects()?;
         self.expect(&[if revoke { "FROM" } else { "TO" }])?;
         let to = self.list(Self::grantee)?;
-        let option = if revoke { only_option } else { self.eat(&["WITH", "GRANT", "OPTION"]) };
-        if self.eat(&["GRANTED", "BY"]) {
-            self.actor()?;
+        let option = if revoke { only_option.is_some() } else { self.eat(&["WITH", "GRANT", "OPTION"]) };
+        let by = self.granted_by()?;
+        let take_back = revoke && self.cascade();
+        let dependents = if take_back { Dependents::TakeBack } else { Dependents::Refuse };
+        Ok(Statement::Grant { granting: Granting { privileges, option, revoke, by, dependents }, on, to })
+    }
+
+    fn granted_by(&mut self) -> Result<Option<Actor>> {
+        if self.eat(&["GRANTED", "BY"]) { self.actor().map(Some) } else { Ok(None) }
+    }
+
+    /// CASCADE or RESTRICT, which is meant where neither is said.
+    fn cascade(&mut self) -> bool {
+        self.eat(&["CASCADE"]) || {
+            self.eat(&["RESTRICT"]);
+            false
         }
-        self.eat(&["CASCADE"]);
-        self.eat(&["RESTRICT"]);
-        Ok(Statement::Grant { privileges, on, to, option, revoke })
     }
 
     /// Privileges by name; `None` is ALL. What is none of them is the name of a role.
@@ -465,38 +490,53 @@ impl Reader {
             reader.actor()
         })?;
         let admin = if revoke { only_admin } else { self.eat(&["WITH", "ADMIN", "OPTION"]) };
-        if self.eat(&["GRANTED", "BY"]) {
-            self.actor()?;
+        let by = self.granted_by()?;
+        if revoke {
+            // Nothing depends on a membership, so that both mean the same.
+            self.cascade();
         }
-        self.eat(&["CASCADE"]);
-        self.eat(&["RESTRICT"]);
-        Ok(Statement::GrantRoles { roles, to, admin, revoke })
+        Ok(Statement::GrantRoles { roles, to, admin, revoke, by })
     }
 
     // ---- the rest ----
 
     fn comment(&mut self) -> Result<Statement> {
-        let kinds =
-            ["TABLE", "VIEW", "SEQUENCE", "INDEX", "COLUMN", "SCHEMA", "DATABASE", "ROLE", "CONSTRAINT", "EXTENSION"];
-        let Some(kind) = self.eat_any(&kinds) else {
+        const KINDS: [(&str, Kind); 9] = [
+            ("TABLE", Kind::Table),
+            ("VIEW", Kind::View),
+            ("SEQUENCE", Kind::Sequence),
+            ("INDEX", Kind::Index),
+            ("COLUMN", Kind::Column),
+            ("SCHEMA", Kind::Schema),
+            ("DATABASE", Kind::Database),
+            ("ROLE", Kind::Role),
+            ("CONSTRAINT", Kind::Constraint),
+        ];
+        let Some(kind) = self.eat_any(&KINDS.map(|(word, _)| word)) else {
             return Err(Error::unsupported(format_args!("a comment on {}", self.peek())));
         };
-        let name = self.qualified()?;
-        let object = match kind {
-            0..=3 => Object { kind: Kind::Relation, name },
-            4 => Object { kind: Kind::Column, name },
-            5 => Object { kind: Kind::Schema, name },
-            8 => {
+        let kind = KINDS[kind].1;
+        let mut name = self.qualified()?;
+        match kind {
+            Kind::Constraint => {
                 self.expect(&["ON"])?;
+                if self.eat(&["DOMAIN"]) {
+                    return Err(Error::unsupported("a comment on a domain's constraint"));
+                }
                 let mut table = self.qualified()?;
-                table.extend(name);
-                Object { kind: Kind::Constraint, name: table }
+                table.append(&mut name);
+                name = table;
             }
-            _ => Object { kind: Kind::Database, name },
-        };
+            Kind::Schema | Kind::Database | Kind::Role if name.len() != 1 => return Err(self.syntax()),
+            Kind::Column if name.len() < 2 => {
+                let message = "column name must be qualified";
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            }
+            _ => {}
+        }
         self.expect(&["IS"])?;
         let text = if self.eat(&["NULL"]) { None } else { Some(self.string()?) };
-        Ok(Statement::Comment { object, text })
+        Ok(Statement::Comment { object: Object { kind, name }, text })
     }
 
     /// SET and RESET of roles; other settings are not read here.

@@ -1,9 +1,9 @@
 //! Roles and databases: what belongs to the cluster.
 
 use super::{Actor, RoleOption, may_become};
-use crate::cluster::{Authority, DatabaseInfo, Role, Roles};
+use crate::cluster::{Authority, DATABASE_OWNER_ROLE, DatabaseInfo, Role, Roles};
 use crate::error::{Error, Result, SqlState};
-use crate::session::Session;
+use crate::session::{Session, Severity};
 
 /// A role's options, looked up and ready to be set.
 struct Wanted {
@@ -67,9 +67,56 @@ impl Wanted {
     }
 }
 
+/// Whether a password is a sum that stands for one, as PostgreSQL before 14 kept them.
+fn is_md5(password: &str) -> bool {
+    let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    password.strip_prefix("md5").is_some_and(|sum| sum.len() == 32 && sum.bytes().all(digit))
+}
+
 /// Whether somebody may make and change roles that are not superusers.
 fn may_create_roles(authority: &Authority, roles: &Roles) -> bool {
     authority.is_superuser() || roles.get(authority.role).is_some_and(|role| role.createrole)
+}
+
+/// Refuses whoever may not change who is a member of a group.
+fn expect_may_admit(authority: &Authority, roles: &Roles, group: &Role) -> Result<()> {
+    if authority.is_superuser() {
+        return Ok(());
+    }
+    if group.superuser {
+        return Err(denied("must be superuser to alter superusers"));
+    }
+    if may_create_roles(authority, roles) || roles.is_admin_of(authority.role, group.oid) {
+        return Ok(());
+    }
+    Err(denied(&format!("must have admin option on role \"{}\"", group.name)))
+}
+
+/// Refuses members of a group, and a group among members, whose only member is whoever owns the database.
+fn expect_takes_members(group: &Role, members: &[u32], may_be_by: bool) -> Result<()> {
+    const OWNER: &str = "pg_database_owner";
+    if group.oid == DATABASE_OWNER_ROLE {
+        return Err(Error::new(SqlState::INTERNAL, format!("role \"{OWNER}\" cannot have explicit members")));
+    }
+    if !may_be_by {
+        return Err(denied("must be superuser to set grantor"));
+    }
+    if members.contains(&DATABASE_OWNER_ROLE) {
+        let message = format!("role \"{OWNER}\" cannot be a member of any role");
+        return Err(Error::new(SqlState::INTERNAL, message));
+    }
+    Ok(())
+}
+
+/// Refuses members of superusers' roles to whoever is no superuser.
+fn expect_may_join(authority: &Authority, roles: &Roles, memberships: &[(String, String, bool)]) -> Result<()> {
+    for (group, _, _) in memberships {
+        if let Some(group) = roles.named(group) {
+            expect_may_admit(authority, roles, group)?;
+            expect_takes_members(group, &[], true)?;
+        }
+    }
+    Ok(())
 }
 
 fn add_members(roles: &mut Roles, memberships: &[(String, String, bool)], grantor: u32) -> Result<()> {
@@ -81,19 +128,21 @@ fn add_members(roles: &mut Roles, memberships: &[(String, String, bool)], granto
 }
 
 impl Session {
-    fn wanted(&self, options: &[RoleOption]) -> Result<Wanted> {
+    fn wanted(&mut self, options: &[RoleOption]) -> Result<Wanted> {
         let (mut verifier, mut valid_until_us) = (None, None);
         for option in options {
             match option {
                 RoleOption::Password(None) => verifier = Some(None),
                 RoleOption::Password(Some(password)) => {
-                    // What is a verifier already stays as it is: dumps have them.
-                    let made = if password.starts_with("SCRAM-SHA-256$") {
-                        password.clone()
-                    } else {
-                        self.server("a password")?.verifier(password)?
-                    };
-                    verifier = Some(Some(made));
+                    if is_md5(password) {
+                        return Err(Error::unsupported("a password that is kept as its MD5 sum"));
+                    }
+                    let made = self.server("a password")?.verifier(password)?;
+                    if made.is_none() {
+                        let message = "empty string is not a valid password, clearing password";
+                        self.notice(Severity::Notice, SqlState("00000"), message);
+                    }
+                    verifier = Some(made);
                 }
                 RoleOption::ValidUntil(text) => {
                     valid_until_us = Some(crate::datetime::parse_timestamptz(text, self.env())?);
@@ -116,6 +165,7 @@ impl Session {
             return Err(denied("must be superuser to create superusers"));
         }
         let memberships = wanted.memberships(name);
+        expect_may_join(&authority, &cluster.roles(), &memberships)?;
         cluster.change_roles(&mut |roles| {
             let mut role = Role::new(0, name);
             wanted.apply(&mut role);
@@ -143,6 +193,7 @@ impl Session {
             return Err(denied("permission denied"));
         }
         let (name, memberships) = (role.name.clone(), wanted.memberships(&role.name));
+        expect_may_join(&authority, &roles, &memberships)?;
         cluster.change_roles(&mut |roles| {
             wanted.apply(roles.expect_mut(&name)?);
             add_members(roles, &memberships, authority.role)
@@ -162,41 +213,56 @@ impl Session {
         cluster.change_roles(&mut |roles| roles.rename(name, to))
     }
 
-    pub(super) fn drop_roles(&mut self, names: &[compact_str::CompactString], if_exists: bool) -> Result<()> {
+    pub(super) fn drop_roles(&mut self, names: &[Actor], if_exists: bool) -> Result<()> {
         let cluster = self.server("a role")?;
         let (authority, roles) = (self.authority(), cluster.roles());
         if !may_create_roles(&authority, &roles) {
             return Err(denied("permission denied to drop role"));
         }
-        let mut found = Vec::with_capacity(names.len());
+        let mut found: Vec<Role> = Vec::with_capacity(names.len());
         for name in names {
-            match roles.named(name) {
-                None if if_exists => {}
-                None => roles.expect(name).map(|_| ())?,
+            let Actor::Named(name) = name else {
+                return Err(Error::new(SqlState::BAD_PARAMETER, "cannot use special role specifier in DROP ROLE"));
+            };
+            match roles.named(name).filter(|role| !found.iter().any(|known| known.oid == role.oid)) {
+                None if if_exists => {
+                    let message = format!("role \"{name}\" does not exist, skipping");
+                    self.notice(Severity::Notice, SqlState("00000"), message);
+                }
+                None => return Err(Error::new(SqlState::NO_SUCH_OBJECT, format!("role \"{name}\" does not exist"))),
                 Some(role) => found.push(role.clone()),
             }
         }
         for role in &found {
-            if role.oid == authority.role || role.oid == self.session_role() {
-                return Err(Error::new(SqlState("55006"), "current user cannot be dropped"));
-            }
-            if role.superuser && !authority.is_superuser() {
-                return Err(denied("must be superuser to drop superusers"));
-            }
-            let mut details = self.belongings(role.oid);
-            for database in cluster.databases() {
-                if database.owner == role.oid {
-                    details.push(format!("owner of database {}", database.name));
-                } else if database.acl.as_ref().is_some_and(|acl| acl.mentions(role.oid)) {
-                    details.push(format!("privileges for database {}", database.name));
-                }
-            }
-            if !details.is_empty() {
-                let message = format!("role \"{}\" cannot be dropped because some objects depend on it", role.name);
-                return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message).detail(details.join("\n")));
-            }
+            self.expect_droppable(role)?;
         }
         cluster.change_roles(&mut |roles| found.iter().try_for_each(|role| roles.remove(&role.name).map(|_| ())))
+    }
+
+    /// Refuses the user, superusers if the user is none, and roles to which something belongs or is granted.
+    fn expect_droppable(&self, role: &Role) -> Result<()> {
+        let (cluster, authority) = (self.server("a role")?, self.authority());
+        for (which, is_it) in [("current", authority.role), ("session", self.session_role())] {
+            if role.oid == is_it {
+                return Err(Error::new(SqlState("55006"), format!("{which} user cannot be dropped")));
+            }
+        }
+        if role.superuser && !authority.is_superuser() {
+            return Err(denied("must be superuser to drop superusers"));
+        }
+        let mut details = self.belongings(role.oid);
+        for database in cluster.databases() {
+            if database.owner == role.oid {
+                details.push(format!("owner of database {}", database.name));
+            } else if database.acl.as_ref().is_some_and(|acl| acl.mentions(role.oid)) {
+                details.push(format!("privileges for database {}", database.name));
+            }
+        }
+        if details.is_empty() {
+            return Ok(());
+        }
+        let message = format!("role \"{}\" cannot be dropped because some objects depend on it", role.name);
+        Err(Error::new(SqlState::DEPENDENT_OBJECTS, message).detail(details.join("\n")))
     }
 
     pub(super) fn grant_roles(
@@ -205,35 +271,47 @@ impl Session {
         to: &[Actor],
         admin: bool,
         revoke: bool,
+        by: Option<&Actor>,
     ) -> Result<()> {
         let cluster = self.server("a role")?;
         let (authority, roles) = (self.authority(), cluster.roles());
+        let grantor = by.map_or(Ok(authority.role), |by| self.actor(by))?;
         let members = to.iter().map(|actor| self.actor(actor)).collect::<Result<Vec<_>>>()?;
         let mut numbers = Vec::with_capacity(groups.len());
         for name in groups {
             let group = roles.expect(name)?;
-            let own = roles.get(authority.role);
-            let admits =
-                own.is_some_and(|role| role.member_of.iter().any(|known| known.group == group.oid && known.admin));
-            let may =
-                authority.is_superuser() || admits || (!group.superuser && own.is_some_and(|role| role.createrole));
-            if !may {
-                return Err(denied(&format!("must have admin option on role \"{name}\"")));
+            expect_may_admit(&authority, &roles, group)?;
+            if !revoke {
+                expect_takes_members(group, &members, grantor == authority.role || authority.is_superuser())?;
             }
             numbers.push(group.oid);
         }
+        let mut unchanged = Vec::new();
         cluster.change_roles(&mut |roles| {
             for &group in &numbers {
                 for &member in &members {
-                    if revoke {
-                        roles.remove_member(group, member, admin);
+                    let changed = if revoke {
+                        roles.remove_member(group, member, admin)
                     } else {
-                        roles.add_member(group, member, authority.role, admin)?;
+                        roles.add_member(group, member, grantor, admin)?
+                    };
+                    if !changed {
+                        unchanged.push((roles.name_of(member), roles.name_of(group)));
                     }
                 }
             }
             Ok(())
-        })
+        })?;
+        for (member, group) in unchanged {
+            if revoke {
+                let message = format!("role \"{member}\" is not a member of role \"{group}\"");
+                self.notice(Severity::Warning, SqlState("01000"), message);
+            } else {
+                let message = format!("role \"{member}\" is already a member of role \"{group}\"");
+                self.notice(Severity::Notice, SqlState("00000"), message);
+            }
+        }
+        Ok(())
     }
 
     // ---- databases ----
@@ -251,7 +329,7 @@ impl Session {
         cluster.create_database(name, owner)
     }
 
-    fn own_database(&self, name: &str) -> Result<DatabaseInfo> {
+    pub(super) fn own_database(&self, name: &str) -> Result<DatabaseInfo> {
         let cluster = self.server("a database")?;
         let found = cluster.databases().into_iter().find(|database| database.name == name);
         let database = found.ok_or_else(|| no_such_database(name))?;
@@ -297,7 +375,14 @@ impl Session {
         if !may_become(&authority, &roles, to) {
             return Err(denied(&format!("must be member of role \"{}\"", roles.name_of(to))));
         }
-        cluster.change_database(name, &mut |database| {
+        if !(authority.is_superuser() || roles.get(authority.role).is_some_and(|role| role.createdb)) {
+            return Err(denied("permission denied to change owner of database"));
+        }
+        self.give_database(name, to)
+    }
+
+    pub(super) fn give_database(&self, name: &str, to: u32) -> Result<()> {
+        self.server("ALTER DATABASE")?.change_database(name, &mut |database| {
             if let Some(acl) = &mut database.acl {
                 acl.change_owner(database.owner, to);
             }

@@ -173,8 +173,13 @@ impl Binder<'_> {
                 self.add(visible_as, schema, columns, &[], Source::Query(Box::new(query)), alias, relations)
             }
             Some(Object::Sequence(sequence)) => {
-                let error = Error::unsupported(format_args!("reading sequence \"{}\" as a table", sequence.name));
-                Err(self.place(name_span(name), error))
+                let (id, schema) = (sequence.id, sequence.schema.clone());
+                self.note_schema(name, &schema);
+                self.need(id, &schema, Privileges::SELECT);
+                let query = self.sequence_state(id)?;
+                let columns = query.columns.clone();
+                let schema = if alias.is_some() { None } else { Some(schema) };
+                self.add(visible_as, schema, columns, &[], Source::Query(Box::new(query)), alias, relations)
             }
             Some(other) => {
                 let message = format!("cannot open relation \"{relation}\": it is an {}", other.kind());
@@ -220,6 +225,18 @@ impl Binder<'_> {
             }
         };
         self.add(visible_as, schema, columns, &[], Source::System { id, table }, alias, relations)
+    }
+
+    /// What reading a sequence as a table means: its one row, out of those that the system makes for all sequences.
+    fn sequence_state(&mut self, id: u32) -> Result<Query> {
+        let text = format!(
+            "SELECT last_value, log_cnt, is_called FROM pg_catalog.pg_sequence_states() AS s WHERE s.seqrelid = {id}"
+        );
+        let mut query = self.derived(&crate::statement::parse_query(&text)?)?;
+        for (at, column) in query.columns.iter_mut().enumerate() {
+            column.origin = Some((id, at as i16 + 1));
+        }
+        Ok(query)
     }
 
     /// A view's query, bound as if it stood here.

@@ -310,7 +310,7 @@ impl Binder<'_> {
         let (expr, columns) = self.subquery(query, SubqueryKind::Array(Type::Text))?;
         let [column] = &columns[..] else { return Err(self.place(span, super::expr::too_many_columns())) };
         let ty = column.ty.ty;
-        match ty.element().unwrap_or(ty).array() {
+        match ty.item().array() {
             Some(array) => Ok(Bound::new(expr, array)),
             None => Err(self.place(span, Error::unsupported(format_args!("an array of {ty}")))),
         }

@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use super::{ObjectId, PUBLIC, PUBLIC_SCHEMA};
-use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::env::Env;
 use crate::plan::ReferenceAction;
 use crate::row::RowFormat;
@@ -288,6 +288,14 @@ impl Table {
         self.columns.iter().position(|column| column.name == name && !column.dropped)
     }
 
+    /// The numbers of its indexes and constraints.
+    pub(crate) fn part_numbers(&self) -> Vec<ObjectId> {
+        let indexes = self.indexes.iter().map(|index| index.id);
+        let checks = self.checks.iter().map(|check| check.id);
+        let references = self.foreign_keys.iter().map(|key| key.id);
+        indexes.chain(checks).chain(references).chain(self.primary_key.iter().map(|key| key.id)).collect()
+    }
+
     /// Columns that were not dropped, with their places.
     pub fn live_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
         self.columns.iter().enumerate().filter(|(_, column)| !column.dropped)
@@ -357,7 +365,7 @@ impl Schema {
     pub(super) fn public() -> Self {
         let owner = DATABASE_OWNER_ROLE;
         let mut acl = Acl::default_of(ObjectKind::Schema, owner);
-        acl.grant(PUBLIC_ROLE, owner, Privileges::USAGE, false);
+        acl.add(Grant::plain(PUBLIC_ROLE, owner, Privileges::USAGE));
         Self { id: PUBLIC_SCHEMA, name: PUBLIC.into(), owner, acl: Some(acl) }
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::roles::quoted_role;
 use super::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, PUBLIC_ROLE, RoleId, Roles};
+use crate::error::{Error, Result, SqlState};
 
 /// As whom a statement runs, and whose privileges it has.
 #[derive(Debug, Clone)]
@@ -29,11 +30,7 @@ impl Authority {
     #[must_use]
     pub fn of(roles: &Roles, role: RoleId, owner: RoleId) -> Self {
         let superuser = roles.get(role).is_some_and(|role| role.superuser);
-        let mut has = roles.inherited_by(role);
-        if has.contains(&owner) {
-            has.insert(DATABASE_OWNER_ROLE);
-        }
-        Self { role, superuser, has }
+        Self { role, superuser, has: in_database_of(owner, roles, role).into_iter().collect() }
     }
 
     /// Whether it may do everything.
@@ -75,13 +72,47 @@ impl Authority {
     /// What it may grant to others.
     #[must_use]
     pub fn grantable(&self, kind: ObjectKind, owner: RoleId, acl: Option<&Acl>) -> Privileges {
-        if self.has_role(owner) {
-            return kind.all();
-        }
-        let grants = acl.map_or(&[][..], |acl| &acl.0);
-        let mine = grants.iter().filter(|grant| self.has.contains(&grant.grantee));
-        mine.fold(Privileges::NONE, |sum, grant| sum.with(grant.grantable))
+        acl.map_or_else(|| self.grantable_of(owner, &Acl::default()), |acl| self.grantable_of(owner, acl)).common(kind.all())
     }
+
+    fn grantable_of(&self, owner: RoleId, acl: &Acl) -> Privileges {
+        if self.has_role(owner) { Privileges::ALL } else { acl.options(|grantee| self.has.contains(&grantee)) }
+    }
+}
+
+/// A role and those whose privileges it has in a database that belongs to `owner`, nearest first.
+fn in_database_of(owner: RoleId, roles: &Roles, role: RoleId) -> Vec<RoleId> {
+    let mut has = roles.inherited_by(role);
+    if has.contains(&owner) && !has.contains(&DATABASE_OWNER_ROLE) {
+        has.push(DATABASE_OWNER_ROLE);
+    }
+    has
+}
+
+/// Whom it depends on what somebody may pass on: the roles there are, and who owns the object and the database it is in.
+#[derive(Debug, Clone, Copy)]
+pub struct Parties<'a> {
+    /// All roles.
+    pub roles: &'a Roles,
+    /// Who owns the database.
+    pub database_owner: RoleId,
+    /// Who owns the object. Owners may always grant, whatever the list says.
+    pub owner: RoleId,
+}
+
+impl Parties<'_> {
+    fn authority(&self, role: RoleId) -> Authority {
+        Authority::of(self.roles, role, self.database_owner)
+    }
+}
+
+/// What becomes of privileges that were passed on by somebody who loses the right to do so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependents {
+    /// They keep the right from being taken away: RESTRICT.
+    Refuse,
+    /// They are taken back too: CASCADE.
+    TakeBack,
 }
 
 /// What privileges can be granted on.
@@ -118,6 +149,8 @@ pub struct Privileges(u16);
 impl Privileges {
     /// None.
     pub const NONE: Self = Self(0);
+    /// All that there are.
+    pub const ALL: Self = Self(0xfff);
     /// `INSERT`
     pub const INSERT: Self = Self(1);
     /// `SELECT`
@@ -183,6 +216,12 @@ impl Privileges {
         self.0 == 0
     }
 
+    /// How many there are.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
     /// The privilege of a name, in whichever case.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -214,6 +253,18 @@ pub struct Grant {
     pub grantable: Privileges,
 }
 
+impl Grant {
+    /// Without the right to pass it on.
+    #[must_use]
+    pub const fn plain(grantee: RoleId, grantor: RoleId, privileges: Privileges) -> Self {
+        Self { grantee, grantor, privileges, grantable: Privileges::NONE }
+    }
+
+    fn is_between_those_of(&self, other: &Self) -> bool {
+        self.grantee == other.grantee && self.grantor == other.grantor
+    }
+}
+
 impl Acl {
     /// What holds where nothing was granted or revoked.
     #[must_use]
@@ -231,37 +282,124 @@ impl Acl {
         Self(grants)
     }
 
+    /// Adds privileges, without asking whether that may be.
+    pub fn add(&mut self, grant: Grant) {
+        match self.0.iter_mut().find(|known| known.is_between_those_of(&grant)) {
+            Some(known) => {
+                known.privileges = known.privileges.with(grant.privileges);
+                known.grantable = known.grantable.with(grant.grantable);
+            }
+            None => self.0.push(grant),
+        }
+    }
+
     /// Adds privileges.
-    pub fn grant(&mut self, grantee: RoleId, grantor: RoleId, privileges: Privileges, grantable: bool) {
-        let option = if grantable { privileges } else { Privileges::NONE };
-        match self.0.iter_mut().find(|grant| grant.grantee == grantee && grant.grantor == grantor) {
-            Some(grant) => {
-                grant.privileges = grant.privileges.with(privileges);
-                grant.grantable = grant.grantable.with(option);
-            }
-            None => self.0.push(Grant { grantee, grantor, privileges, grantable: option }),
+    ///
+    /// # Errors
+    /// 0LP01 if the right to grant would go back to somebody from whom the grantor has it.
+    pub fn grant(&mut self, parties: &Parties<'_>, grant: Grant) -> Result<()> {
+        if !grant.grantable.is_empty() && grant.grantor != parties.owner {
+            self.expect_no_circle(parties, &grant)?;
         }
+        self.add(grant);
+        Ok(())
     }
 
-    /// Takes privileges back, whoever gave them; or only the right to grant them.
-    pub fn revoke(&mut self, grantee: RoleId, privileges: Privileges, only_option: bool) {
-        for grant in self.0.iter_mut().filter(|grant| grant.grantee == grantee) {
-            grant.grantable = grant.grantable.without(privileges);
-            if !only_option {
-                grant.privileges = grant.privileges.without(privileges);
-            }
+    /// The grantor has to have the right to grant without what the grantee would pass on.
+    fn expect_no_circle(&self, parties: &Parties<'_>, grant: &Grant) -> Result<()> {
+        let mut without = self.clone();
+        let passes_on = |known: &&Grant| known.grantee == grant.grantee && !known.grantable.is_empty();
+        while let Some(known) = without.0.iter().find(passes_on).copied() {
+            without.revoke(parties, known, Dependents::TakeBack)?;
         }
-        self.0.retain(|grant| !grant.privileges.is_empty());
+        let own = parties.authority(grant.grantor).grantable_of(parties.owner, &without);
+        if grant.grantable.without(own).is_empty() {
+            return Ok(());
+        }
+        let message = "grant options cannot be granted back to your own grantor";
+        Err(Error::new(SqlState::INVALID_GRANT_OPERATION, message))
     }
 
-    /// What a former owner had is the new one's.
+    /// Takes back what one role has from one other. Whoever loses the right to grant loses what they have passed on by it.
+    ///
+    /// # Errors
+    /// 2BP01 if something was passed on, and `dependents` are to be refused. The list may be half changed then.
+    pub fn revoke(&mut self, parties: &Parties<'_>, taken: Grant, dependents: Dependents) -> Result<()> {
+        // Roles that lost the right to grant something. Chains may be long, so that this is no recursion.
+        let mut losers = vec![(taken.grantee, self.take(&taken))];
+        while let Some((role, lost)) = losers.pop() {
+            if lost.is_empty() || role == parties.owner {
+                continue;
+            }
+            let lost = lost.without(parties.authority(role).grantable_of(parties.owner, self));
+            let by_it = |known: &&Grant| known.grantor == role && !known.privileges.common(lost).is_empty();
+            let Some(dependent) = self.0.iter().find(by_it).copied() else { continue };
+            if dependents == Dependents::Refuse {
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS, "dependent privileges exist")
+                    .hint("Use CASCADE to revoke them too."));
+            }
+            losers.push((role, lost));
+            let also_taken = Grant { privileges: lost, grantable: lost, ..dependent };
+            losers.push((dependent.grantee, self.take(&also_taken)));
+        }
+        Ok(())
+    }
+
+    /// Takes an entry's privileges away; gives those that cannot be granted by it any more.
+    fn take(&mut self, taken: &Grant) -> Privileges {
+        let Some(place) = self.0.iter().position(|known| known.is_between_those_of(taken)) else {
+            return Privileges::NONE;
+        };
+        let entry = &mut self.0[place];
+        let before = entry.grantable;
+        entry.privileges = entry.privileges.without(taken.privileges);
+        entry.grantable = entry.grantable.without(taken.grantable);
+        let lost = before.without(entry.grantable);
+        if entry.privileges.is_empty() && entry.grantable.is_empty() {
+            self.0.remove(place);
+        }
+        lost
+    }
+
+    /// As whom a role grants `wanted` or takes it back, and what of it that one may pass on. Owners and superusers act as
+    /// the owner; others as the first of their roles that may pass on all of it, or else the most.
+    #[must_use]
+    pub fn best_grantor(&self, parties: &Parties<'_>, role: RoleId, wanted: Privileges) -> (RoleId, Privileges) {
+        if role == parties.owner || parties.roles.get(role).is_some_and(|role| role.superuser) {
+            return (parties.owner, wanted);
+        }
+        let mut best = (role, Privileges::NONE);
+        for candidate in in_database_of(parties.database_owner, parties.roles, role) {
+            let may = if candidate == parties.owner {
+                wanted
+            } else {
+                self.options(|grantee| grantee == candidate).common(wanted)
+            };
+            if may == wanted {
+                return (candidate, may);
+            }
+            if may.count() > best.1.count() {
+                best = (candidate, may);
+            }
+        }
+        best
+    }
+
+    /// What some grantees may pass on.
+    fn options(&self, whose: impl Fn(RoleId) -> bool) -> Privileges {
+        let theirs = self.0.iter().filter(|grant| whose(grant.grantee));
+        theirs.fold(Privileges::NONE, |sum, grant| sum.with(grant.grantable))
+    }
+
+    /// What a former owner had, and gave, is the new one's.
     pub fn change_owner(&mut self, from: RoleId, to: RoleId) {
-        for grant in &mut self.0 {
+        for mut grant in std::mem::take(&mut self.0) {
             for role in [&mut grant.grantee, &mut grant.grantor] {
                 if *role == from {
                     *role = to;
                 }
             }
+            self.add(grant);
         }
     }
 

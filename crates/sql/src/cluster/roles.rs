@@ -42,6 +42,9 @@ pub struct Role {
     /// Groups that it is a member of.
     #[serde(default)]
     pub member_of: Vec<Membership>,
+    /// What is said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// A role's membership in a group.
@@ -71,6 +74,7 @@ impl Role {
             verifier: None,
             valid_until_us: None,
             member_of: Vec::new(),
+            comment: None,
         }
     }
 
@@ -195,56 +199,70 @@ impl Roles {
         Ok(())
     }
 
-    /// Makes a role a member of another.
+    /// Makes a role a member of another; says whether that has changed something.
     ///
     /// # Errors
     /// 0LP01 if that would go round in a circle.
-    pub fn add_member(&mut self, group: RoleId, member: RoleId, grantor: RoleId, admin: bool) -> Result<()> {
+    pub fn add_member(&mut self, group: RoleId, member: RoleId, grantor: RoleId, admin: bool) -> Result<bool> {
         if group == member || self.groups_of(group).contains(&member) {
             let message = format!("role \"{}\" is a member of role \"{}\"", self.name_of(group), self.name_of(member));
             return Err(Error::new(SqlState("0LP01"), message));
         }
-        let Some(role) = self.by_oid.get_mut(&member) else { return Ok(()) };
+        let Some(role) = self.by_oid.get_mut(&member) else { return Ok(false) };
         match role.member_of.iter_mut().find(|known| known.group == group) {
-            Some(known) => known.admin |= admin,
+            Some(known) if admin && !known.admin => *known = Membership { group, grantor, admin },
+            Some(_) => return Ok(false),
             None => role.member_of.push(Membership { group, grantor, admin }),
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Ends a membership, or only the right to make others members.
-    pub fn remove_member(&mut self, group: RoleId, member: RoleId, only_admin: bool) {
-        let Some(role) = self.by_oid.get_mut(&member) else { return };
+    /// Ends a membership, or only the right to make others members; says whether there was one.
+    pub fn remove_member(&mut self, group: RoleId, member: RoleId, only_admin: bool) -> bool {
+        let Some(role) = self.by_oid.get_mut(&member) else { return false };
+        let Some(place) = role.member_of.iter().position(|known| known.group == group) else { return false };
         if only_admin {
-            role.member_of.iter_mut().filter(|known| known.group == group).for_each(|known| known.admin = false);
+            role.member_of[place].admin = false;
         } else {
-            role.member_of.retain(|known| known.group != group);
+            role.member_of.remove(place);
         }
+        true
     }
 
     /// A role, and all that it is a member of, directly or not.
     #[must_use]
     pub fn groups_of(&self, role: RoleId) -> HashSet<RoleId> {
-        self.reachable(role, |_| true)
+        self.reachable(role, |_| true).into_iter().collect()
     }
 
-    /// The same, but only through roles that inherit: whose privileges it has.
-    pub(super) fn inherited_by(&self, role: RoleId) -> HashSet<RoleId> {
+    /// Whether a role may make others members of a group: itself or one of its groups has the group with ADMIN OPTION.
+    #[must_use]
+    pub fn is_admin_of(&self, role: RoleId, group: RoleId) -> bool {
+        let admits = |role: &Role| role.member_of.iter().any(|known| known.group == group && known.admin);
+        role != group && self.reachable(role, |_| true).into_iter().any(|role| self.get(role).is_some_and(admits))
+    }
+
+    /// A role and those whose privileges it has, nearest first: reached only through roles that inherit.
+    pub(super) fn inherited_by(&self, role: RoleId) -> Vec<RoleId> {
         self.reachable(role, |role| role.inherit)
     }
 
-    fn reachable(&self, from: RoleId, passes: impl Fn(&Role) -> bool) -> HashSet<RoleId> {
-        let mut found = HashSet::from([from]);
-        let mut open = vec![from];
-        while let Some(oid) = open.pop() {
-            let groups = self.get(oid).filter(|role| passes(role)).map_or(&[][..], |role| &role.member_of);
-            open.extend(groups.iter().map(|known| known.group).filter(|&group| found.insert(group)));
+    fn reachable(&self, from: RoleId, passes: impl Fn(&Role) -> bool) -> Vec<RoleId> {
+        let mut seen = HashSet::from([from]);
+        let mut found = vec![from];
+        let mut at = 0;
+        while let Some(role) = found.get(at).copied() {
+            let memberships = self.get(role).filter(|role| passes(role)).map_or(&[][..], |role| &role.member_of);
+            let mut groups: Vec<RoleId> = memberships.iter().map(|known| known.group).collect();
+            groups.sort_unstable();
+            found.extend(groups.into_iter().filter(|&group| seen.insert(group)));
+            at += 1;
         }
         found
     }
 }
 
-pub(super) fn quoted_role(name: &str) -> String {
+pub(crate) fn quoted_role(name: &str) -> String {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         name.to_owned()
     } else {

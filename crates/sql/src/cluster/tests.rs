@@ -11,9 +11,9 @@ fn privileges_come_from_grants_to_the_role_to_its_groups_and_to_everybody() {
     let staff = roles.add(Role::new(0, "staff")).unwrap();
     roles.add_member(staff, alice, BOOTSTRAP_ROLE, false).unwrap();
     let mut acl = Acl::default_of(ObjectKind::Table, BOOTSTRAP_ROLE);
-    acl.grant(staff, BOOTSTRAP_ROLE, Privileges::SELECT, false);
-    acl.grant(PUBLIC_ROLE, BOOTSTRAP_ROLE, Privileges::INSERT, false);
-    acl.grant(alice, BOOTSTRAP_ROLE, Privileges::UPDATE, true);
+    acl.add(Grant::plain(staff, BOOTSTRAP_ROLE, Privileges::SELECT));
+    acl.add(Grant::plain(PUBLIC_ROLE, BOOTSTRAP_ROLE, Privileges::INSERT));
+    acl.add(Grant { grantable: Privileges::UPDATE, ..Grant::plain(alice, BOOTSTRAP_ROLE, Privileges::UPDATE) });
     let authority = |roles: &Roles, role| Authority::of(roles, role, BOOTSTRAP_ROLE);
     let has = |roles: &Roles, role| {
         let privileges = authority(roles, role).privileges(ObjectKind::Table, BOOTSTRAP_ROLE, Some(&acl));
@@ -57,6 +57,7 @@ fn who_owned_an_object_before_has_nothing_left() {
     let mut acl = Acl::default_of(ObjectKind::Table, BOOTSTRAP_ROLE);
     acl.change_owner(BOOTSTRAP_ROLE, alice);
     assert_eq!(acl.items(&roles), ["alice=arwdDxt/alice"]);
-    acl.revoke(alice, ObjectKind::Table.all(), false);
+    let parties = Parties { roles: &roles, database_owner: BOOTSTRAP_ROLE, owner: alice };
+    acl.revoke(&parties, acl.0[0], Dependents::Refuse).unwrap();
     assert_eq!(acl.0, []);
 }

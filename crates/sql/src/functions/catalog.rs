@@ -5,14 +5,14 @@
 
 use super::{Function, f, int, text};
 use crate::array::Array;
-use crate::catalog::{ObjectId, Relation};
-use crate::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, Privileges, RoleId};
+use crate::catalog::{CONSTRAINT_COMMENT, ObjectId, Relation};
+use crate::cluster::Authority;
 use crate::env::{Env, Surroundings};
 use crate::error::{Error, Result, SqlState};
-use crate::system::names::{Found, format_type};
-use crate::system::{describe, types};
+use crate::system::names::{Found, Meaning, format_type};
+use crate::system::{describe, procedures, types};
 use crate::types::Type::{
-    self, Bool, Int2, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegProc, RegRole, RegType, Text,
+    self, Bool, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType, Text,
     TimestampTz,
 };
 use crate::value::Datum;
@@ -40,13 +40,24 @@ fn relation_is_visible(args: &[&Datum], env: &Env) -> Result<Datum> {
     Ok(names.relation(number(args[0])?).map_or(Datum::Null, |found| Datum::Bool(names.is_visible(&found))))
 }
 
-fn shown_type(args: &[&Datum], _: &Env) -> Result<Datum> {
+fn type_is_visible(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let (names, ty) = (env.names(), number(args[0])?);
+    Ok(match types::relation_of(ty) {
+        Some((relation, _)) => {
+            let found = names.relation(relation).filter(|_| names.columns_of(relation).is_some());
+            found.map_or(Datum::Null, |found| Datum::Bool(names.is_visible(&found)))
+        }
+        None => Type::from_oid(ty).map_or(Datum::Null, |_| Datum::Bool(true)),
+    })
+}
+
+fn shown_type(args: &[&Datum], env: &Env) -> Result<Datum> {
     let (Datum::Int(oid), modifier) = (args[0], args[1]) else { return Ok(Datum::Null) };
     let modifier = match modifier {
         Datum::Int(modifier) => Some(*modifier as i32),
         _ => None,
     };
-    Ok(Datum::text(&format_type(*oid as u32, modifier)))
+    Ok(Datum::text(&format_type(env.names(), *oid as u32, modifier)))
 }
 
 fn index_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
@@ -70,16 +81,47 @@ fn view_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
     text_or_null(names.catalog.view(id).map(|view| describe::view_definition(view)))
 }
 
+/// `obj_description`: of the object that has a number in a system table; of any, where the table is not said.
 fn comment(args: &[&Datum], env: &Env) -> Result<Datum> {
-    text_or_null(env.names().catalog.comment(number(args[0])?, 0))
+    let (names, id) = (env.names(), number(args[0])?);
+    let parts = [0, CONSTRAINT_COMMENT];
+    let class = match args.get(1) {
+        None => None,
+        Some(name) => match crate::system::table("pg_catalog", text(name)?) {
+            Some(table) => Some(table.oid),
+            None => return Ok(Datum::Null),
+        },
+    };
+    let is_of = |part: &i32| class.is_none_or(|class| crate::system::class_of_comment(names, id, *part) == class);
+    text_or_null(parts.into_iter().filter(is_of).find_map(|part| names.catalog.comment(id, part)))
 }
 
 fn column_comment(args: &[&Datum], env: &Env) -> Result<Datum> {
-    text_or_null(env.names().catalog.comment(number(args[0])?, int(args[1])? as i32))
+    let column = int(args[1])? as i32;
+    if column == CONSTRAINT_COMMENT {
+        return Ok(Datum::Null);
+    }
+    text_or_null(env.names().catalog.comment(number(args[0])?, column))
 }
 
+/// `shobj_description`: of a database or a role.
+fn shared_comment(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let (names, id) = (env.names(), number(args[0])?);
+    text_or_null(match text(args[1])? {
+        "pg_database" => {
+            names.databases().into_iter().find(|database| database.oid == id).and_then(|found| found.comment)
+        }
+        "pg_authid" => names.roles().get(id).and_then(|role| role.comment.clone()),
+        _ => None,
+    })
+}
+
+/// `to_regclass` and its kin.
 fn find(ty: Type, args: &[&Datum], env: &Env) -> Result<Datum> {
-    Ok(env.names().find_number(ty, text(args[0])?).map_or(Datum::Null, |number| Datum::Int(number.into())))
+    Ok(match env.names().look_up(ty, text(args[0])?)? {
+        Meaning::Number(number) => Datum::Int(number.into()),
+        _ => Datum::Null,
+    })
 }
 
 fn current_schemas(args: &[&Datum], env: &Env) -> Result<Datum> {
@@ -163,173 +205,6 @@ fn pretty_size(args: &[&Datum], _: &Env) -> Result<Datum> {
     Ok(Datum::text(&format!("{size} {}", UNITS[unit])))
 }
 
-// ---- privileges ----
-
-/// A role by name or number; PUBLIC by name.
-fn role_of(names: &Surroundings, value: &Datum) -> Result<RoleId> {
-    match value {
-        Datum::Int(oid) => Ok(*oid as u32),
-        Datum::Text(name) if name == "public" => Ok(crate::cluster::PUBLIC_ROLE),
-        Datum::Text(name) => names.roles().expect(name).map(|role| role.oid),
-        _ => Err(Error::internal("a role is neither a name nor a number")),
-    }
-}
-
-fn authority_of(names: &Surroundings, role: RoleId) -> Authority {
-    match &names.authority {
-        Some(authority) if authority.role == role => (**authority).clone(),
-        _ => {
-            let here = names.engine.as_ref().map(|engine| engine.name().to_owned()).unwrap_or_default();
-            let owner = names.databases().iter().find(|database| database.name == here).map(|database| database.owner);
-            Authority::of(&names.roles(), role, owner.unwrap_or(BOOTSTRAP_ROLE))
-        }
-    }
-}
-
-/// What a list of privileges says: any of them will do.
-fn wanted(list: &str, kind: ObjectKind) -> Result<Vec<(Privileges, bool)>> {
-    list.split(',')
-        .map(|name| {
-            let name = name.trim();
-            let upper = name.to_ascii_uppercase();
-            let (name, option) = match upper.strip_suffix(" WITH GRANT OPTION") {
-                Some(name) => (name.to_owned(), true),
-                None => (upper.clone(), false),
-            };
-            match Privileges::named(&name) {
-                Some(privilege) if privilege.without(kind.all()).is_empty() => Ok((privilege, option)),
-                _ => {
-                    let message = format!("unrecognized privilege type: \"{}\"", list.trim());
-                    Err(Error::new(SqlState::BAD_PARAMETER, message))
-                }
-            }
-        })
-        .collect()
-}
-
-/// Who, if it is said, and the rest of the arguments.
-fn who<'a, 'd>(names: &Surroundings, args: &'a [&'d Datum], count: usize) -> Result<(Authority, &'a [&'d Datum])> {
-    if args.len() == count {
-        let authority = names.authority.as_deref().cloned().unwrap_or_else(Authority::superuser);
-        return Ok((authority, args));
-    }
-    Ok((authority_of(names, role_of(names, args[0])?), &args[1..]))
-}
-
-fn allowed(
-    authority: &Authority,
-    wanted: &[(Privileges, bool)],
-    kind: ObjectKind,
-    owner: RoleId,
-    acl: Option<&Acl>,
-) -> Datum {
-    Datum::Bool(wanted.iter().any(|&(privilege, option)| {
-        if option {
-            privilege.without(authority.grantable(kind, owner, acl)).is_empty()
-        } else {
-            authority.may(privilege, kind, owner, acl)
-        }
-    }))
-}
-
-/// The number of what an argument names.
-fn object(names: &Surroundings, ty: Type, value: &Datum) -> Result<ObjectId> {
-    match value {
-        Datum::Text(name) => number(&names.number_of(ty, name)?),
-        other => number(other),
-    }
-}
-
-fn relation_privilege(args: &[&Datum], env: &Env, count: usize) -> Result<Datum> {
-    let names = env.names();
-    let (authority, args) = who(names, args, count)?;
-    let id = object(names, RegClass, args[0])?;
-    let privileges = text(args[args.len() - 1])?;
-    Ok(match names.relation(id) {
-        None => Datum::Null,
-        Some(Found::System(_)) => {
-            let wanted = wanted(privileges, ObjectKind::Table)?;
-            let reads = wanted.iter().any(|&(privilege, option)| privilege == Privileges::SELECT && !option);
-            Datum::Bool(authority.is_superuser() || reads)
-        }
-        Some(Found::User { relation, .. }) => {
-            let (kind, owner, acl) = match &relation {
-                Relation::Table(table) => (ObjectKind::Table, table.owner, table.acl.as_ref()),
-                Relation::View(view) => (ObjectKind::Table, view.owner, view.acl.as_ref()),
-                Relation::Sequence(sequence) => (ObjectKind::Sequence, sequence.owner, sequence.acl.as_ref()),
-                Relation::Index(table, _) | Relation::PrimaryKey(table) => match names.table(*table) {
-                    Some(table) => (ObjectKind::Table, table.owner, table.acl.as_ref()),
-                    None => return Ok(Datum::Null),
-                },
-            };
-            allowed(&authority, &wanted(privileges, kind)?, kind, owner, acl)
-        }
-    })
-}
-
-fn table_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
-    relation_privilege(args, env, 2)
-}
-
-fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
-    // There are no privileges on columns of their own.
-    relation_privilege(args, env, 3)
-}
-
-fn schema_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
-    let names = env.names();
-    let (authority, args) = who(names, args, 2)?;
-    let id = object(names, RegNamespace, args[0])?;
-    let wanted = wanted(text(args[1])?, ObjectKind::Schema)?;
-    if crate::system::is_system_schema(&names.schema_name(id).unwrap_or_default()) {
-        let uses = wanted.iter().any(|&(privilege, option)| privilege == Privileges::USAGE && !option);
-        return Ok(Datum::Bool(authority.is_superuser() || uses));
-    }
-    let schema = names.catalog.schemas().find(|schema| schema.id == id);
-    Ok(schema.map_or(Datum::Null, |schema| {
-        allowed(&authority, &wanted, ObjectKind::Schema, schema.owner, schema.acl.as_ref())
-    }))
-}
-
-fn database_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
-    let names = env.names();
-    let (authority, args) = who(names, args, 2)?;
-    let databases = names.databases();
-    let found =
-        match args[0] {
-            Datum::Text(name) => Some(databases.iter().find(|database| database.name == *name).ok_or_else(|| {
-                Error::new(SqlState::NO_SUCH_DATABASE, format!("database \"{name}\" does not exist"))
-            })?),
-            other => {
-                let oid = number(other)?;
-                databases.iter().find(|database| database.oid == oid)
-            }
-        };
-    let wanted = wanted(text(args[1])?, ObjectKind::Database)?;
-    Ok(found.map_or(Datum::Null, |database| {
-        allowed(&authority, &wanted, ObjectKind::Database, database.owner, database.acl.as_ref())
-    }))
-}
-
-fn has_role(args: &[&Datum], env: &Env) -> Result<Datum> {
-    let names = env.names();
-    let (authority, args) = who(names, args, 2)?;
-    let role = role_of(names, args[0])?;
-    let members = names.roles();
-    let mut has = false;
-    for privilege in text(args[1])?.split(',') {
-        has |= match privilege.trim().to_ascii_uppercase().as_str() {
-            "USAGE" => authority.has_role(role),
-            "MEMBER" => authority.is_superuser() || members.groups_of(authority.role).contains(&role),
-            _ => {
-                let message = format!("unrecognized privilege type: \"{}\"", privilege.trim());
-                return Err(Error::new(SqlState::BAD_PARAMETER, message));
-            }
-        };
-    }
-    Ok(Datum::Bool(has))
-}
-
 // ---- other sessions ----
 
 /// The session of a number, if the user may end it: their own, or of a role that they have.
@@ -374,52 +249,10 @@ fn updatable(args: &[&Datum], env: &Env) -> Result<Datum> {
     Ok(Datum::Int(if is_user_table(args, env)? == Datum::Bool(true) { 4 | 8 | 16 } else { 0 }))
 }
 
-const fn privilege(name: &'static str, args: &'static [Type], eval: super::Eval) -> Function {
-    f(name, args, Bool, eval).stable()
-}
-
-macro_rules! privileges {
-    ($(($name:literal, $eval:expr);)*) => {
-        &[$(
-            privilege($name, &[Text, Text], $eval),
-            privilege($name, &[Oid, Text], $eval),
-            privilege($name, &[Text, Text, Text], $eval),
-            privilege($name, &[Text, Oid, Text], $eval),
-            privilege($name, &[Oid, Text, Text], $eval),
-            privilege($name, &[Oid, Oid, Text], $eval),
-        )*]
-    };
-}
-
-pub(super) const PRIVILEGES: &[Function] = privileges! {
-    ("has_table_privilege", table_privilege);
-    ("has_sequence_privilege", table_privilege);
-    ("has_any_column_privilege", table_privilege);
-    ("has_schema_privilege", schema_privilege);
-    ("has_database_privilege", database_privilege);
-    ("pg_has_role", has_role);
-    ("has_function_privilege", YES);
-    ("has_type_privilege", YES);
-    ("has_language_privilege", YES);
-    ("has_tablespace_privilege", YES);
-};
-
-pub(super) const COLUMN_PRIVILEGES: &[Function] = &[
-    privilege("has_column_privilege", &[Text, Text, Text], column_privilege),
-    privilege("has_column_privilege", &[Oid, Text, Text], column_privilege),
-    privilege("has_column_privilege", &[Oid, Int2, Text], column_privilege),
-    privilege("has_column_privilege", &[Text, Int2, Text], column_privilege),
-    privilege("has_column_privilege", &[Text, Oid, Int2, Text], column_privilege),
-    privilege("has_column_privilege", &[Text, Text, Text, Text], column_privilege),
-];
-
 pub(super) const TABLE: &[Function] = &[
     f("pg_get_userbyid", &[Oid], Name, |a, env| Ok(Datum::Text(env.names().roles().name_of(number(a[0])?)))).stable(),
     f("pg_table_is_visible", &[Oid], Bool, relation_is_visible).stable(),
-    f("pg_type_is_visible", &[Oid], Bool, |a, _| {
-        Ok(Type::from_oid(number(a[0])?).map_or(Datum::Null, |_| Datum::Bool(true)))
-    })
-    .stable(),
+    f("pg_type_is_visible", &[Oid], Bool, type_is_visible).stable(),
     f("pg_function_is_visible", &[Oid], Bool, YES).stable(),
     f("pg_operator_is_visible", &[Oid], Bool, YES).stable(),
     f("pg_opclass_is_visible", &[Oid], Bool, YES).stable(),
@@ -449,17 +282,17 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_get_ruledef", &[Oid, Bool], Text, NOTHING).stable(),
     f("pg_get_partkeydef", &[Oid], Text, NOTHING).stable(),
     f("pg_get_statisticsobjdef_columns", &[Oid], Text, NOTHING).stable(),
-    f("pg_get_function_result", &[Oid], Text, |a, _| text_or_null(types::function_result(number(a[0])?))).stable(),
-    f("pg_get_function_arguments", &[Oid], Text, |a, _| text_or_null(types::function_arguments(number(a[0])?)))
+    f("pg_get_function_result", &[Oid], Text, |a, _| text_or_null(procedures::result(number(a[0])?))).stable(),
+    f("pg_get_function_arguments", &[Oid], Text, |a, _| text_or_null(procedures::arguments(number(a[0])?)))
         .stable(),
     f("pg_get_function_identity_arguments", &[Oid], Text, |a, _| {
-        text_or_null(types::function_arguments(number(a[0])?))
+        text_or_null(procedures::arguments(number(a[0])?))
     })
     .stable(),
     f("obj_description", &[Oid], Text, comment).stable(),
     f("obj_description", &[Oid, Name], Text, comment).stable(),
     f("col_description", &[Oid, Int4], Text, column_comment).stable(),
-    f("shobj_description", &[Oid, Name], Text, NOTHING).stable(),
+    f("shobj_description", &[Oid, Name], Text, shared_comment).stable(),
     f("pg_encoding_to_char", &[Int4], Name, |a, _| Ok(Datum::text(if int(a[0])? == 6 { "UTF8" } else { "" }))).stable(),
     f("pg_char_to_encoding", &[Name], Int4, |a, _| {
         let known = matches!(text(a[0])?.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "unicode");
@@ -474,6 +307,7 @@ pub(super) const TABLE: &[Function] = &[
     f("to_regrole", &[Text], RegRole, |a, env| find(RegRole, a, env)).stable(),
     f("to_regnamespace", &[Text], RegNamespace, |a, env| find(RegNamespace, a, env)).stable(),
     f("to_regproc", &[Text], RegProc, |a, env| find(RegProc, a, env)).stable(),
+    f("to_regprocedure", &[Text], RegProcedure, |a, env| find(RegProcedure, a, env)).stable(),
     f("pg_relation_size", &[RegClass], Int8, own_size).stable(),
     f("pg_relation_size", &[RegClass, Text], Int8, own_size).stable(),
     f("pg_table_size", &[RegClass], Int8, own_size).stable(),

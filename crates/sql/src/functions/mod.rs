@@ -24,6 +24,7 @@ mod format;
 mod json;
 mod math;
 mod number_picture;
+mod privileges;
 mod regular;
 mod session;
 mod strings;
@@ -120,17 +121,18 @@ struct Registry {
 }
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    let tables: [&[Function]; 13] = [
+    let tables: [&[Function]; 14] = [
         arithmetic::TABLE,
         arrays::TABLE,
         bytes::TABLE,
-        catalog::COLUMN_PRIVILEGES,
-        catalog::PRIVILEGES,
         catalog::TABLE,
         datetime::TABLE,
         format::TABLE,
         json::TABLE,
         math::TABLE,
+        privileges::COLUMNS,
+        privileges::LISTS,
+        privileges::TABLE,
         regular::TABLE,
         session::TABLE,
         strings::TABLE,

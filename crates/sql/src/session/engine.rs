@@ -127,6 +127,13 @@ impl Engine {
         Ok(counter.called.then_some(counter.value))
     }
 
+    /// A sequence's value, and whether it has given it.
+    pub(crate) fn sequence_state(&self, sequence: &Sequence) -> Result<(i64, bool)> {
+        let mut counters = self.sequences.lock();
+        let counter = self.counter(&mut counters, sequence)?;
+        Ok((counter.value, counter.called))
+    }
+
     pub(crate) fn new_session_number(&self) -> i32 {
         self.next_session.fetch_add(1, Ordering::Relaxed)
     }

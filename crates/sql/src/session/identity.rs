@@ -79,6 +79,7 @@ impl Session {
             allow_connections: true,
             connection_limit: -1,
             acl: None,
+            comment: None,
         })
     }
 

@@ -1,6 +1,9 @@
 //! Object numbers as names, and back: the types `regclass`, `regtype`, `regproc`, `regnamespace` and `regrole`.
 //!
 //! A number that nothing has is written as a number; a name is written with its schema unless it would be found without.
+//!
+//! A name is read as SQL reads it: up to three parts, of which the first of three is the database at hand. What is not found
+//! is an error where a value is read (`'x'::regclass`), and NULL for `to_regclass` and its kin, which take names alone.
 
 use std::fmt::Write;
 
@@ -35,6 +38,17 @@ impl Found {
             Self::System(table) => table.name,
         }
     }
+}
+
+/// What a name means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Number(ObjectId),
+    Nothing,
+    /// Nothing, since there is no such schema.
+    NoSchema(CompactString),
+    /// Any of several.
+    Several,
 }
 
 impl Surroundings {
@@ -75,6 +89,45 @@ impl Surroundings {
         })
     }
 
+    /// A type's name, with its schema unless it is found without.
+    pub(crate) fn type_name(&self, number: u32) -> Option<String> {
+        match super::types::relation_of(number) {
+            Some((relation, is_array)) => {
+                self.columns_of(relation)?;
+                let brackets = if is_array { "[]" } else { "" };
+                self.relation_name(relation).map(|name| format!("{name}{brackets}"))
+            }
+            None => Type::from_oid(number).map(|ty| ty.sql_name().to_owned()),
+        }
+    }
+
+    /// The type of a relation's rows, by the relation's name; with `_` in front that of arrays of them.
+    fn row_type_number(&self, parts: &[CompactString]) -> Result<Option<u32>> {
+        if let Some(relation) = self.relation_number(parts)?.filter(|&id| self.columns_of(id).is_some()) {
+            return Ok(Some(super::types::row_type(relation)).filter(|&number| number != 0));
+        }
+        let Some((name, schema)) = parts.split_last() else { return Ok(None) };
+        let Some(name) = name.strip_prefix('_') else { return Ok(None) };
+        let relation: Vec<CompactString> = schema.iter().cloned().chain([name.into()]).collect();
+        let relation = self.relation_number(&relation)?.filter(|&id| self.columns_of(id).is_some());
+        Ok(relation.map(super::types::row_array_type).filter(|&number| number != 0))
+    }
+
+    /// The names of the columns of what has rows: of each, unless it was dropped.
+    pub(crate) fn columns_of(&self, id: ObjectId) -> Option<Vec<Option<CompactString>>> {
+        match self.relation(id)? {
+            Found::System(table) => Some(table.columns.iter().map(|(name, _)| Some((*name).into())).collect()),
+            Found::User { relation: Relation::Table(table), .. } => {
+                let name = |column: &crate::catalog::Column| (!column.dropped).then(|| column.name.clone());
+                Some(table.columns.iter().map(name).collect())
+            }
+            Found::User { relation: Relation::View(view), .. } => {
+                Some(view.columns.iter().cloned().map(Some).collect())
+            }
+            Found::User { .. } => None,
+        }
+    }
+
     /// The number of a schema.
     pub(crate) fn schema_number(&self, name: &str) -> Option<ObjectId> {
         match name {
@@ -93,58 +146,201 @@ impl Surroundings {
         }
     }
 
-    fn relation_number(&self, parts: &[CompactString]) -> Option<ObjectId> {
+    /// The number of a relation that a name means; `None` if there is none.
+    ///
+    /// # Errors
+    /// 0A000 for another database's, 42601 for names of more than three parts.
+    pub(crate) fn relation_number(&self, parts: &[CompactString]) -> Result<Option<ObjectId>> {
+        let parts = self.here(parts, "relation")?;
         let system = match parts {
             [name] => super::table("pg_catalog", name)
                 .or_else(|| self.search_path.iter().find_map(|schema| super::table(schema, name))),
             [schema, name] => super::table(schema, name),
             _ => None,
         };
-        match system {
+        Ok(match system {
             Some(table) => Some(table.oid),
             None => self.catalog.find(parts, &self.search_path).and_then(|found| self.catalog.number_of(found)),
+        })
+    }
+
+    /// A name without the database, which has to be the one at hand.
+    fn here<'a>(&self, parts: &'a [CompactString], what: &str) -> Result<&'a [CompactString]> {
+        match parts {
+            [_] | [_, _] => Ok(parts),
+            [database, rest @ ..] if rest.len() == 2 => {
+                if self.engine.as_ref().is_some_and(|engine| engine.name() == database.as_str()) {
+                    return Ok(rest);
+                }
+                let message = format!("cross-database references are not implemented: {}", parts.join("."));
+                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+            }
+            _ => {
+                let message = format!("improper {what} name (too many dotted names): {}", parts.join("."));
+                Err(Error::new(SqlState::SYNTAX_ERROR, message))
+            }
         }
     }
 
-    /// The number that a name means, `None` if nothing has it.
-    pub(crate) fn find_number(&self, ty: Type, text: &str) -> Option<ObjectId> {
-        let trimmed = text.trim();
-        if trimmed == "-" {
-            return Some(0);
-        }
-        if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_digit()) {
-            return trimmed.parse().ok();
-        }
-        if ty == Type::RegType {
-            return type_named(trimmed).map(|ty| ty.ty.oid());
-        }
-        let name = if ty == Type::RegProcedure { trimmed.split('(').next().unwrap_or_default() } else { trimmed };
-        let parts = parse_name(name)?;
+    /// What a name means.
+    ///
+    /// # Errors
+    /// It is not of the form of a name; it is one of another database.
+    pub(crate) fn look_up(&self, ty: Type, text: &str) -> Result<Meaning> {
         match ty {
-            Type::RegClass => self.relation_number(&parts),
-            Type::RegNamespace => self.schema_number(parts.last()?),
-            Type::RegRole => Some(self.roles().named(parts.last()?)?.oid),
-            _ => super::types::function_number(parts.last()?),
+            Type::RegType => self.type_meant(text),
+            Type::RegProcedure => self.signature_meant(text),
+            _ => {
+                let parts = parse_name(text).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
+                match ty {
+                    Type::RegClass => self.relation_meant(&parts),
+                    Type::RegNamespace | Type::RegRole => match &parts[..] {
+                        [name] if ty == Type::RegRole => {
+                            Ok(self.roles().named(name).map_or(Meaning::Nothing, |role| Meaning::Number(role.oid)))
+                        }
+                        [name] => Ok(self.schema_number(name).map_or(Meaning::Nothing, Meaning::Number)),
+                        _ => Err(Error::new(SqlState::BAD_NAME, "invalid name syntax")),
+                    },
+                    _ => self.function_meant(&parts, |_| true),
+                }
+            }
+        }
+    }
+
+    fn relation_meant(&self, parts: &[CompactString]) -> Result<Meaning> {
+        Ok(match self.relation_number(parts)? {
+            Some(number) => Meaning::Number(number),
+            None => self.nothing_in(parts),
+        })
+    }
+
+    /// Why a name with these parts means nothing: its schema may be what there is not.
+    fn nothing_in(&self, parts: &[CompactString]) -> Meaning {
+        match parts {
+            [.., schema, _] if self.schema_number(schema).is_none() => Meaning::NoSchema(schema.clone()),
+            _ => Meaning::Nothing,
+        }
+    }
+
+    /// The function of a name, among those that fit. All of them are in `pg_catalog`.
+    fn function_meant(&self, parts: &[CompactString], fits: impl Fn(&[u32]) -> bool) -> Result<Meaning> {
+        let parts = self.here(parts, "qualified")?;
+        let ([name] | [_, name]) = parts else { return Ok(Meaning::Nothing) };
+        if matches!(parts, [schema, _] if schema != "pg_catalog") {
+            return Ok(self.nothing_in(parts));
+        }
+        let mut found = super::procedures::named(name).filter(|(_, args)| fits(args));
+        Ok(match (found.next(), found.next()) {
+            (None, _) => Meaning::Nothing,
+            (Some((number, _)), None) => Meaning::Number(number),
+            _ => Meaning::Several,
+        })
+    }
+
+    /// The function of exactly a signature, `abs(numeric)`.
+    fn signature_meant(&self, text: &str) -> Result<Meaning> {
+        let wrong = |message| Error::new(SqlState::BAD_TEXT, message);
+        let (name, arguments) = split_signature(text).ok_or_else(|| wrong("expected a left parenthesis"))?;
+        let arguments = arguments.trim_end_matches(is_blank);
+        let arguments = arguments.strip_suffix(')').ok_or_else(|| wrong("expected a right parenthesis"))?;
+        let parts = parse_name(name).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
+        let mut wanted = Vec::new();
+        for argument in split_arguments(arguments).ok_or_else(|| wrong("improper type name"))? {
+            match self.argument_meant(argument)? {
+                Meaning::Number(number) => wanted.push(number),
+                _ => return Err(no_such_type(argument)),
+            }
+        }
+        self.function_meant(&parts, |args| args == wanted)
+    }
+
+    fn argument_meant(&self, text: &str) -> Result<Meaning> {
+        // These are no types that a column or a cast could have.
+        if let Some(number) = super::procedures::pseudo_type_named(text.trim_matches(is_blank)) {
+            return Ok(Meaning::Number(number));
+        }
+        self.type_meant(text)
+    }
+
+    /// The type that a text names: in any way that SQL knows, or by the name that the catalogue has for it.
+    fn type_meant(&self, text: &str) -> Result<Meaning> {
+        let text = text.trim_matches(is_blank);
+        if let Some(parts) = parse_name(text)
+            && parts.len() > 1
+        {
+            let parts = self.here(&parts, "qualified")?;
+            if let [schema, name] = parts {
+                let known = Type::all().find(|ty| ty.inner_name() == name.as_str());
+                return Ok(match known {
+                    Some(ty) if schema == "pg_catalog" => Meaning::Number(ty.oid()),
+                    _ => match self.row_type_number(parts)? {
+                        Some(number) => Meaning::Number(number),
+                        None => self.nothing_in(parts),
+                    },
+                });
+            }
+        }
+        if let Some(ty) = type_named(text) {
+            return Ok(Meaning::Number(ty.ty.oid()));
+        }
+        match parse_name(text) {
+            Some(parts) => {
+                let known = Type::all().find(|ty| [ty.inner_name()] == parts[..]);
+                if let Some(ty) = known {
+                    return Ok(Meaning::Number(ty.oid()));
+                }
+                Ok(self.row_type_number(&parts)?.map_or(Meaning::Nothing, Meaning::Number))
+            }
+            None => match crate::statement::parse_type(text) {
+                Ok(_) => Ok(Meaning::Nothing),
+                Err(_) => Err(Error::new(SqlState::SYNTAX_ERROR, format!("invalid type name \"{text}\""))),
+            },
+        }
+    }
+
+    /// The number that a text means where one is read: a number, a name, or `-` for none. `None` if nothing has the name.
+    pub(crate) fn find_number(&self, ty: Type, text: &str) -> Option<ObjectId> {
+        match self.number_of(ty, text) {
+            Ok(Datum::Int(number)) => Some(number as u32),
+            _ => None,
         }
     }
 
     /// Reads a value of one of these types.
     pub(crate) fn number_of(&self, ty: Type, text: &str) -> Result<Datum> {
-        if let Some(number) = self.find_number(ty, text) {
-            return Ok(Datum::Int(number.into()));
+        if text == "-" {
+            return Ok(Datum::Int(0));
         }
-        let text = text.trim();
-        Err(match ty {
-            Type::RegClass => match parse_name(text) {
-                Some(parts) => {
-                    Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", parts.join(".")))
-                }
-                None => Error::new(SqlState::BAD_NAME, "invalid name syntax"),
-            },
-            Type::RegType => Error::new(SqlState::NO_SUCH_OBJECT, format!("type \"{text}\" does not exist")),
-            Type::RegNamespace => Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{text}\" does not exist")),
-            Type::RegRole => Error::new(SqlState::NO_SUCH_OBJECT, format!("role \"{text}\" does not exist")),
-            _ => Error::new(SqlState::NO_SUCH_FUNCTION, format!("function \"{text}\" does not exist")),
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return text.parse::<u32>().map(|number| Datum::Int(number.into())).map_err(|_| {
+                Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type oid"))
+            });
+        }
+        let what = match ty {
+            Type::RegClass => "relation",
+            Type::RegNamespace => "schema",
+            Type::RegRole => "role",
+            _ => "function",
+        };
+        let state = match ty {
+            Type::RegClass => SqlState::NO_SUCH_TABLE,
+            Type::RegNamespace => SqlState::NO_SUCH_SCHEMA,
+            Type::RegRole => SqlState::NO_SUCH_OBJECT,
+            _ => SqlState::NO_SUCH_FUNCTION,
+        };
+        Err(match self.look_up(ty, text)? {
+            Meaning::Number(number) => return Ok(Datum::Int(number.into())),
+            Meaning::NoSchema(schema) => {
+                Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist"))
+            }
+            Meaning::Several => {
+                Error::new(SqlState::AMBIGUOUS_FUNCTION, format!("more than one function named \"{text}\""))
+            }
+            Meaning::Nothing if ty == Type::RegType => no_such_type(text),
+            Meaning::Nothing => {
+                let shown = parse_name(text).map_or_else(|| text.to_owned(), |parts| parts.join("."));
+                Error::new(state, format!("{what} \"{shown}\" does not exist"))
+            }
         })
     }
 
@@ -156,11 +352,11 @@ impl Surroundings {
         }
         let name = match ty {
             Type::RegClass => self.relation_name(number),
-            Type::RegType => Type::from_oid(number).map(|ty| ty.sql_name().to_owned()),
+            Type::RegType => self.type_name(number),
             Type::RegNamespace => self.schema_name(number).map(|name| quoted(&name)),
             Type::RegRole => self.roles().get(number).map(|role| quoted(&role.name)),
-            Type::RegProcedure => super::types::function_signature(number),
-            _ => super::types::function_name(number).map(str::to_owned),
+            Type::RegProcedure => super::procedures::signature(number),
+            _ => super::procedures::name_of(number).map(quoted),
         };
         match name {
             Some(name) => out.push_str(&name),
@@ -170,15 +366,50 @@ impl Surroundings {
     }
 }
 
+fn no_such_type(text: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_OBJECT, format!("type \"{text}\" does not exist"))
+}
+
+/// A blank as names know it, whatever the locale.
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0c')
+}
+
+/// Name and arguments of `name(arguments)`, at the first parenthesis that is not within quotes.
+fn split_signature(text: &str) -> Option<(&str, &str)> {
+    let mut quoted = false;
+    let at = text.find(|c| {
+        quoted ^= c == '"';
+        c == '(' && !quoted
+    })?;
+    Some((&text[..at], &text[at + 1..]))
+}
+
+/// The arguments between commas that are neither within quotes nor within parentheses; `None` if one is empty.
+fn split_arguments(text: &str) -> Option<Vec<&str>> {
+    if text.trim_matches(is_blank).is_empty() {
+        return Some(Vec::new());
+    }
+    let (mut quoted, mut depth) = (false, 0_i32);
+    let is_comma = |c| {
+        quoted ^= c == '"';
+        depth += if quoted { 0 } else { i32::from(matches!(c, '(' | '[')) - i32::from(matches!(c, ')' | ']')) };
+        c == ',' && !quoted && depth == 0
+    };
+    let all: Vec<&str> = text.split(is_comma).map(|argument| argument.trim_matches(is_blank)).collect();
+    if all.iter().any(|argument| argument.is_empty()) { None } else { Some(all) }
+}
+
 /// The type that a text names, as `format_type` writes it or in any other way that SQL knows.
 pub(crate) fn type_named(text: &str) -> Option<ColumnType> {
     crate::statement::parse_type(text).ok().and_then(|parsed| crate::bind::bind_type(&parsed).ok())
 }
 
 /// A type with its modifier as SQL writes it.
-pub(crate) fn format_type(oid: u32, modifier: Option<i32>) -> CompactString {
+pub(crate) fn format_type(names: &Surroundings, oid: u32, modifier: Option<i32>) -> CompactString {
     let Some(ty) = Type::from_oid(oid) else {
-        return if oid == 0 { "-".into() } else { "???".into() };
+        let row_type = names.type_name(oid).map(Into::into);
+        return row_type.unwrap_or_else(|| if oid == 0 { "-".into() } else { "???".into() });
     };
     // Without a modifier, character is a name that means something else.
     if let (Type::Char, Some(-1)) = (ty, modifier) {

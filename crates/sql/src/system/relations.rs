@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
+use super::types::row_type;
 use super::{
     Fill, INFORMATION_SCHEMA, NULL, PG_CATALOG, Rows, SystemTable, array, describe, flag, int, oid, text, text_or_null,
     vector,
 };
-use crate::catalog::{Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View};
-use crate::cluster::{Acl, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::catalog::{CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View};
+use crate::cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::env::{Env, Surroundings};
 use crate::error::Result;
 use crate::plan::ReferenceAction;
@@ -25,6 +26,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_constraint", constraints),
     ("pg_sequence", sequences),
     ("pg_sequences", sequence_list),
+    ("pg_sequence_states", sequence_states),
     ("pg_depend", dependencies),
     ("pg_description", descriptions),
     ("pg_tables", table_list),
@@ -55,12 +57,8 @@ pub(super) fn acl(acl: Option<&Acl>, names: &Surroundings) -> Datum {
 /// What is granted on the system's own: everybody may look.
 pub(super) fn system_acl(kind: ObjectKind) -> Acl {
     let mut acl = Acl::default_of(kind, BOOTSTRAP_ROLE);
-    acl.grant(
-        PUBLIC_ROLE,
-        BOOTSTRAP_ROLE,
-        if kind == ObjectKind::Schema { Privileges::USAGE } else { Privileges::SELECT },
-        false,
-    );
+    let everybodys = if kind == ObjectKind::Schema { Privileges::USAGE } else { Privileges::SELECT };
+    acl.add(Grant::plain(PUBLIC_ROLE, BOOTSTRAP_ROLE, everybodys));
     acl
 }
 
@@ -118,8 +116,7 @@ impl Class<'_> {
             oid(self.id),
             text(self.name),
             oid(self.namespace),
-            // The type of its rows, which nothing here has.
-            oid(0),
+            oid(if matches!(self.kind, "r" | "v") { row_type(self.id) } else { 0 }),
             oid(0),
             oid(self.owner),
             oid(self.access_method),
@@ -673,6 +670,17 @@ fn sequence_list(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
+/// What each sequence has as its row, for those who read it as a table: what it has given last, or will give first.
+fn sequence_states(env: &Env, rows: &mut Rows) -> Result<()> {
+    let names = env.names();
+    let Some(engine) = &names.engine else { return Ok(()) };
+    for sequence in sorted_sequences(names) {
+        let (value, is_called) = engine.sequence_state(&sequence)?;
+        rows.push([oid(sequence.id), int(value), int(0), flag(is_called)]);
+    }
+    Ok(())
+}
+
 fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for sequence in sorted_sequences(names) {
@@ -713,17 +721,24 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
+/// The system table that a comment's object is in.
+pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
+    if part == CONSTRAINT_COMMENT {
+        PG_CONSTRAINT
+    } else if names.catalog.schemas().any(|schema| schema.id == object) {
+        PG_NAMESPACE
+    } else if names.relation(object).is_none() {
+        // One that was made before constraints had a place of their own.
+        PG_CONSTRAINT
+    } else {
+        PG_CLASS
+    }
+}
+
 fn descriptions(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
-    for ((object, column), comment) in names.catalog.comments() {
-        let is_schema = names.catalog.schemas().any(|schema| schema.id == object);
-        let is_constraint = names.relation(object).is_none() && !is_schema;
-        let class = match (is_schema, is_constraint) {
-            (true, _) => PG_NAMESPACE,
-            (_, true) => PG_CONSTRAINT,
-            _ => PG_CLASS,
-        };
-        rows.push([oid(object), oid(class), int(column), text(comment)]);
+    for ((object, part), comment) in names.catalog.comments() {
+        rows.push([oid(object), oid(class_of(names, object, part)), int(part.max(0)), text(comment)]);
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::types::Type;
 use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
+    ("pg_shdescription", shared_descriptions),
     ("pg_authid", authids),
     ("pg_roles", roles),
     ("pg_user", users),
@@ -156,6 +157,24 @@ fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
 fn tablespaces(_: &Env, rows: &mut Rows) -> Result<()> {
     for (number, name) in [(DEFAULT_TABLESPACE, "pg_default"), (1664, "pg_global")] {
         rows.push([oid(number), text(name), oid(BOOTSTRAP_ROLE), NULL, NULL]);
+    }
+    Ok(())
+}
+
+/// What is said of databases and roles.
+fn shared_descriptions(env: &Env, rows: &mut Rows) -> Result<()> {
+    const PG_DATABASE: u32 = 1262;
+    const PG_AUTHID: u32 = 1260;
+    let names = env.names();
+    for database in names.databases() {
+        if let Some(comment) = &database.comment {
+            rows.push([oid(database.oid), oid(PG_DATABASE), text(comment)]);
+        }
+    }
+    for role in names.roles().iter() {
+        if let Some(comment) = &role.comment {
+            rows.push([oid(role.oid), oid(PG_AUTHID), text(comment)]);
+        }
     }
     Ok(())
 }

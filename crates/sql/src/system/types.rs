@@ -1,21 +1,18 @@
-//! Types, functions, collations, access methods, operator classes: what does not depend on the database.
+//! Types, collations, access methods, operator classes: what, but for the types of rows, does not
+//! depend on the database.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
-use super::relations::{collation_of, layout_of};
-use super::{Fill, NULL, PG_CATALOG, Rows, flag, int, oid, text, vector};
-use crate::aggregates;
-use crate::cluster::BOOTSTRAP_ROLE;
+use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
+use super::relations::{collation_of, layout_of, sorted_tables, sorted_views};
+use super::{Fill, NULL, PG_CATALOG, Rows, flag, int, oid, text};
+use crate::catalog::NAME_BYTES_MAX;
+use crate::cluster::{BOOTSTRAP_ROLE, RoleId};
 use crate::env::Env;
-use crate::error::Result;
-use crate::functions::{self, Volatility};
+use crate::error::{Error, Result};
 use crate::types::{Category, Type};
-use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_type", types),
-    ("pg_proc", procedures),
+    ("pg_proc", procedures::procedures),
     ("pg_collation", collations),
     ("pg_am", access_methods),
     ("pg_opclass", operator_classes),
@@ -25,7 +22,12 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
 ];
 
 const BTREE: u32 = 403;
-const LANGUAGE_INTERNAL: u32 = 12;
+
+/// The types of rows are numbered from here, each its relation's number further on, and the types of arrays of them from
+/// there: no counter of objects gets so far, and clients that keep such numbers with a sign can.
+const ROW_TYPES: u32 = 1 << 29;
+const ROW_ARRAYS: u32 = 2 * ROW_TYPES;
+const ROW_TYPES_END: u32 = 3 * ROW_TYPES;
 
 fn category_letter(ty: Type) -> &'static str {
     match ty.category() {
@@ -42,195 +44,150 @@ fn category_letter(ty: Type) -> &'static str {
     }
 }
 
-/// The number that PostgreSQL gives the input function of arrays: clients tell arrays from other types by it.
-pub(super) const ARRAY_IN: u32 = 750;
-
-fn input_function(ty: Type) -> Datum {
-    oid(if matches!(ty, Type::Array(_)) { ARRAY_IN } else { 0 })
+/// The number of the type of a relation's rows; 0 for what has none.
+pub(crate) fn row_type(relation: u32) -> u32 {
+    if relation < ROW_TYPES { ROW_TYPES + relation } else { 0 }
 }
 
-fn types(_: &Env, rows: &mut Rows) -> Result<()> {
+/// The number of the type of arrays of a relation's rows.
+pub(crate) fn row_array_type(relation: u32) -> u32 {
+    if relation < ROW_TYPES { ROW_ARRAYS + relation } else { 0 }
+}
+
+/// The relation whose rows a type is of, and whether it is one of arrays of them.
+pub(crate) fn relation_of(ty: u32) -> Option<(u32, bool)> {
+    match ty {
+        ROW_TYPES..ROW_ARRAYS => Some((ty - ROW_TYPES, false)),
+        ROW_ARRAYS..ROW_TYPES_END => Some((ty - ROW_ARRAYS, true)),
+        _ => None,
+    }
+}
+
+/// A row of `pg_type`.
+struct TypeRow<'a> {
+    number: u32,
+    name: &'a str,
+    namespace: u32,
+    owner: RoleId,
+    length: i16,
+    by_value: bool,
+    kind: &'static str,
+    category: &'static str,
+    is_preferred: bool,
+    relation: u32,
+    array: u32,
+    collation: u32,
+    has: &'a TypeFunctions,
+}
+
+impl TypeRow<'_> {
+    fn push(&self, rows: &mut Rows) {
+        let has = self.has;
+        rows.push([
+            oid(self.number),
+            text(self.name),
+            oid(self.namespace),
+            oid(self.owner),
+            int(self.length),
+            flag(self.by_value),
+            text(self.kind),
+            text(self.category),
+            flag(self.is_preferred),
+            flag(true),
+            text(","),
+            oid(self.relation),
+            oid(has.subscript),
+            oid(has.element),
+            oid(self.array),
+            oid(has.input),
+            oid(has.output),
+            oid(has.receive),
+            oid(has.send),
+            oid(has.modifier_in),
+            oid(has.modifier_out),
+            oid(has.analyze),
+            text(has.alignment),
+            text(has.storage),
+            flag(false),
+            oid(0),
+            int(-1),
+            int(0),
+            oid(self.collation),
+            NULL,
+            NULL,
+            NULL,
+        ]);
+    }
+}
+
+fn types(env: &Env, rows: &mut Rows) -> Result<()> {
     let mut all: Vec<Type> = Type::all().collect();
     all.sort_by_key(|ty| ty.oid());
     for ty in all {
-        let (align, storage, by_value) = layout_of(ty);
-        let pseudo = matches!(category_letter(ty), "P" | "X");
-        let none = oid(0);
-        rows.push([
-            oid(ty.oid()),
-            text(ty.inner_name()),
-            oid(PG_CATALOG),
-            oid(BOOTSTRAP_ROLE),
-            int(ty.length()),
-            flag(by_value),
-            text(if pseudo { "p" } else { "b" }),
-            text(category_letter(ty)),
-            flag(ty.is_preferred()),
-            flag(true),
-            text(","),
-            none.clone(),
-            none.clone(),
-            oid(ty.element().map_or(0, |element| element.oid())),
-            oid(ty.array().map_or(0, |array| array.oid())),
-            input_function(ty),
-            none.clone(),
-            none.clone(),
-            none.clone(),
-            none.clone(),
-            none.clone(),
-            none.clone(),
-            text(align),
-            text(storage),
-            flag(false),
-            none,
-            int(-1),
-            int(0),
-            oid(collation_of(ty)),
-            NULL,
-            NULL,
-            NULL,
-        ]);
+        let (_, _, by_value) = layout_of(ty);
+        let element = ty.element().filter(|_| matches!(ty, Type::Array(_))).unwrap_or(ty);
+        let has = procedures::of_type(ty).ok_or_else(|| Error::internal(format_args!("{ty} has no functions")))?;
+        TypeRow {
+            number: ty.oid(),
+            name: ty.inner_name(),
+            namespace: PG_CATALOG,
+            owner: BOOTSTRAP_ROLE,
+            length: ty.length(),
+            by_value,
+            kind: if matches!(category_letter(element), "P" | "X") { "p" } else { "b" },
+            category: if ty == Type::Record.array_of() { "P" } else { category_letter(ty) },
+            is_preferred: ty.is_preferred(),
+            relation: 0,
+            array: ty.array().map_or(0, |array| array.oid()),
+            collation: collation_of(ty),
+            has: &has,
+        }
+        .push(rows);
     }
+    row_types(env, rows);
     Ok(())
 }
 
-// ---- functions ----
-
-/// A function as `pg_proc` has it.
-struct Procedure {
-    name: &'static str,
-    kind: &'static str,
-    args: Vec<Type>,
-    result: Type,
-    strict: bool,
-    volatility: &'static str,
-    variadic: bool,
-}
-
-/// The number of the first function here: PostgreSQL's own functions have other numbers, which nobody should rely on.
-const FIRST_FUNCTION: u32 = 8_200;
-
-struct Procedures {
-    all: Vec<Procedure>,
-    by_name: HashMap<&'static str, u32>,
-}
-
-static PROCEDURES: LazyLock<Procedures> = LazyLock::new(|| {
-    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let functions = functions::all().iter().filter(|function| is_name(function.name)).map(|function| Procedure {
-        name: function.name,
-        kind: "f",
-        args: function.args.to_vec(),
-        result: function.result,
-        strict: function.strict,
-        volatility: match function.volatility {
-            Volatility::Immutable => "i",
-            Volatility::Stable => "s",
-            Volatility::Volatile => "v",
-        },
-        variadic: function.variadic,
-    });
-    let aggregates = aggregates::NAMES.iter().flat_map(|name| aggregates::named(name)).map(|aggregate| Procedure {
-        name: aggregate.name,
-        kind: "a",
-        args: aggregate.args.to_vec(),
-        result: aggregate.result,
-        strict: false,
-        volatility: "i",
-        variadic: false,
-    });
-    let all: Vec<Procedure> = functions.chain(aggregates).collect();
-    let mut by_name = HashMap::new();
-    for (at, procedure) in all.iter().enumerate() {
-        by_name.entry(procedure.name).or_insert(FIRST_FUNCTION + at as u32);
+/// Each table and view has a type of its rows, and one of arrays of them.
+fn row_types(env: &Env, rows: &mut Rows) {
+    let names = env.names();
+    let mut push = |relation: u32, name: &str, namespace: u32, owner: RoleId| {
+        if row_type(relation) == 0 {
+            return;
+        }
+        let row = TypeRow {
+            number: row_type(relation),
+            name,
+            namespace,
+            owner,
+            length: -1,
+            by_value: false,
+            kind: "c",
+            category: "C",
+            is_preferred: false,
+            relation,
+            array: row_array_type(relation),
+            collation: 0,
+            has: &procedures::RECORD,
+        };
+        row.push(rows);
+        let mut array_name = compact_str::format_compact!("_{name}");
+        while array_name.len() > NAME_BYTES_MAX {
+            array_name.pop();
+        }
+        let has = procedures::array_of(&procedures::RECORD, row.number);
+        let (number, kind, category) = (row.array, "b", "A");
+        TypeRow { number, name: &array_name, kind, category, relation: 0, array: 0, has: &has, ..row }.push(rows);
+    };
+    for table in super::tables() {
+        push(table.oid, table.name, table.namespace(), BOOTSTRAP_ROLE);
     }
-    Procedures { all, by_name }
-});
-
-fn procedure(number: u32) -> Option<&'static Procedure> {
-    PROCEDURES.all.get(number.checked_sub(FIRST_FUNCTION)? as usize)
-}
-
-/// The number of the first function of a name.
-pub(super) fn function_number(name: &str) -> Option<u32> {
-    if name == "array_in" {
-        return Some(ARRAY_IN);
+    for table in sorted_tables(names) {
+        push(table.id, &table.name, names.schema_number(&table.schema).unwrap_or_default(), table.owner);
     }
-    PROCEDURES.by_name.get(name).copied()
-}
-
-/// A function's name.
-pub(super) fn function_name(number: u32) -> Option<&'static str> {
-    if number == ARRAY_IN {
-        return Some("array_in");
+    for view in sorted_views(names) {
+        push(view.id, &view.name, names.schema_number(&view.schema).unwrap_or_default(), view.owner);
     }
-    procedure(number).map(|procedure| procedure.name)
-}
-
-/// A type as an argument: what takes any says so.
-fn argument_name(ty: Type) -> &'static str {
-    if ty == Type::Void { "\"any\"" } else { ty.sql_name() }
-}
-
-/// A function's arguments, with commas between.
-pub(crate) fn function_arguments(number: u32) -> Option<String> {
-    let procedure = procedure(number)?;
-    let mut names: Vec<&str> = procedure.args.iter().map(|&ty| argument_name(ty)).collect();
-    let variadic = names.last().map(|last| format!("VARIADIC {last}[]")).filter(|_| procedure.variadic);
-    if let (Some(variadic), Some(last)) = (&variadic, names.last_mut()) {
-        *last = variadic;
-    }
-    Some(names.join(", "))
-}
-
-/// What a function gives.
-pub(crate) fn function_result(number: u32) -> Option<&'static str> {
-    procedure(number).map(|procedure| procedure.result.sql_name())
-}
-
-/// A function's name with its arguments.
-pub(super) fn function_signature(number: u32) -> Option<String> {
-    let arguments = procedure(number)?.args.iter().map(|&ty| argument_name(ty)).collect::<Vec<_>>();
-    Some(format!("{}({})", function_name(number)?, arguments.join(",")))
-}
-
-fn procedures(_: &Env, rows: &mut Rows) -> Result<()> {
-    for (at, procedure) in PROCEDURES.all.iter().enumerate() {
-        let any = |ty: &Type| oid(if *ty == Type::Void { 2276 } else { ty.oid() });
-        rows.push([
-            oid(FIRST_FUNCTION + at as u32),
-            text(procedure.name),
-            oid(PG_CATALOG),
-            oid(BOOTSTRAP_ROLE),
-            oid(LANGUAGE_INTERNAL),
-            Datum::Float(1.0),
-            Datum::Float(0.0),
-            oid(procedure.args.last().filter(|_| procedure.variadic).map_or(0, |ty| ty.oid())),
-            oid(0),
-            text(procedure.kind),
-            flag(false),
-            flag(false),
-            flag(procedure.strict),
-            flag(false),
-            text(procedure.volatility),
-            text("s"),
-            int(procedure.args.len() as i64),
-            int(0),
-            oid(procedure.result.oid()),
-            vector(Type::Oid, procedure.args.iter().map(any)),
-            NULL,
-            NULL,
-            NULL,
-            NULL,
-            NULL,
-            text(procedure.name),
-            NULL,
-            NULL,
-            NULL,
-            NULL,
-        ]);
-    }
-    Ok(())
 }
 
 // ---- the rest ----
@@ -328,8 +285,11 @@ fn operator_families(_: &Env, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
+/// Languages: number, name, whether everybody may use it.
+pub(crate) const LANGUAGES: [(u32, &str, bool); 2] = [(LANGUAGE_INTERNAL, "internal", false), (14, "sql", true)];
+
 fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
-    for (number, name, trusted) in [(LANGUAGE_INTERNAL, "internal", false), (14, "sql", true)] {
+    for (number, name, trusted) in LANGUAGES {
         let none = oid(0);
         rows.push([
             oid(number),

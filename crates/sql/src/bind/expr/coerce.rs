@@ -68,7 +68,8 @@ impl Binder<'_> {
             let value = self.at(value.span, text_io::parse(to.ty, Modifier::NONE, text, self.env))?;
             return Ok(Bound { expr: Expr::Const(value), ty: to });
         }
-        if let (ast::Expr::Array(array), Some(element)) = (input, to.ty.element()) {
+        if let (ast::Expr::Array(array), Type::Array(element)) = (input, to.ty) {
+            let element = element.ty();
             return self.array_as(&array.elem, to, element);
         }
         let mut bound = self.expr(input)?;
@@ -87,7 +88,7 @@ impl Binder<'_> {
                 ast::Expr::Array(inner) => self.array_as(&inner.elem, to, element)?.expr,
                 value => {
                     let bound = self.expr(value)?;
-                    let target = if bound.ty.ty.is_array() { to.ty } else { element };
+                    let target = if matches!(bound.ty.ty, Type::Array(_)) { to.ty } else { element };
                     self.coerce(bound, target.into(), CastContext::Explicit, value.span())?
                 }
             });

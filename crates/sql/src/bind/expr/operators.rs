@@ -450,7 +450,7 @@ impl Binder<'_> {
             return Ok(Bound::new(Expr::Array { element: Type::Text, values: Vec::new() }, Type::Unknown));
         }
         let ty = self.common_type("ARRAY", &types, span)?;
-        let element = ty.element().unwrap_or(ty);
+        let element = ty.item();
         let Some(of_type) = element.array() else {
             let message = format!("could not find array type for data type {ty}");
             return Err(self.place(span, Error::new(SqlState::NO_SUCH_OBJECT, message)));

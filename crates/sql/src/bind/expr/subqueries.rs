@@ -198,7 +198,7 @@ impl Binder<'_> {
         let kind = match kind {
             SubqueryKind::Array(_) => {
                 let ty = columns.first().map_or(Type::Text, |column| column.ty.ty);
-                SubqueryKind::Array(ty.element().unwrap_or(ty))
+                SubqueryKind::Array(ty.item())
             }
             kind => kind,
         };

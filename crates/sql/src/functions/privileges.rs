@@ -1,0 +1,442 @@
+//! `has_table_privilege` and its kin: whether a role may do something to an object.
+//!
+//! A name that means nothing is an error, and a number that nothing has gives NULL, since numbers come from reading the
+//! catalogue, and what they meant may be gone by now. The names of schemas, databases, languages, roles and columns are
+//! taken as they are; those of relations, functions and types are read as SQL reads them.
+
+use compact_str::CompactString;
+
+use super::{Function, f, int, text};
+use crate::array::Array;
+use crate::catalog::{ObjectId, Relation, parse_name};
+use crate::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::env::{Env, Surroundings};
+use crate::error::{Error, Result, SqlState};
+use crate::system::names::Found;
+use crate::system::{procedures, types};
+use crate::types::Type::{self, AclItem, Bool, Int2, InternalChar, Oid, RegProcedure, RegType, Text};
+use crate::value::Datum;
+
+// ---- who, and what is asked for ----
+
+/// A role by name or number.
+fn role_of(names: &Surroundings, value: &Datum) -> Result<RoleId> {
+    match value {
+        Datum::Int(oid) => Ok(*oid as u32),
+        Datum::Text(name) => names.roles().expect(name).map(|role| role.oid),
+        _ => Err(Error::internal("a role is neither a name nor a number")),
+    }
+}
+
+fn authority_of(names: &Surroundings, role: RoleId) -> Authority {
+    match &names.authority {
+        Some(authority) if authority.role == role => (**authority).clone(),
+        _ => {
+            let here = names.engine.as_ref().map(|engine| engine.name().to_owned()).unwrap_or_default();
+            let owner = names.databases().iter().find(|database| database.name == here).map(|database| database.owner);
+            Authority::of(&names.roles(), role, owner.unwrap_or(BOOTSTRAP_ROLE))
+        }
+    }
+}
+
+/// Who, if it is said, and the rest of the arguments, which are `count`.
+fn who<'a, 'd>(names: &Surroundings, args: &'a [&'d Datum], count: usize) -> Result<(Authority, &'a [&'d Datum])> {
+    if args.len() == count {
+        let authority = names.authority.as_deref().cloned().unwrap_or_else(Authority::superuser);
+        return Ok((authority, args));
+    }
+    let role = match args[0] {
+        Datum::Text(name) if name == "public" => PUBLIC_ROLE,
+        other => role_of(names, other)?,
+    };
+    Ok((authority_of(names, role), &args[1..]))
+}
+
+fn unrecognized(privilege: &str) -> Error {
+    Error::new(SqlState::BAD_PARAMETER, format!("unrecognized privilege type: \"{privilege}\""))
+}
+
+/// The items of a list of privileges. Blanks around them are those of the C locale.
+fn items(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(|item| item.trim_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']))
+}
+
+/// What a list of privileges asks for, any of which will do: each with whether the right to grant it is meant.
+fn wanted(list: &str, known: Privileges) -> Result<Vec<(Privileges, bool)>> {
+    const OPTION: &str = " WITH GRANT OPTION";
+    let one = |item: &str| {
+        let cut = item.len().checked_sub(OPTION.len()).filter(|&cut| item.is_char_boundary(cut));
+        let (name, option) = match cut {
+            Some(cut) if item[cut..].eq_ignore_ascii_case(OPTION) => (&item[..cut], true),
+            _ => (item, false),
+        };
+        match Privileges::named(name) {
+            Some(privilege) if privilege.without(known).is_empty() => Ok((privilege, option)),
+            // What there was for rules; nobody has it, and asking for it is no mistake.
+            None if known == ObjectKind::Table.all() && name.eq_ignore_ascii_case("RULE") => {
+                Ok((Privileges::NONE, option))
+            }
+            _ => Err(unrecognized(item)),
+        }
+    };
+    items(list).map(one).collect()
+}
+
+fn allowed(
+    authority: &Authority,
+    wanted: &[(Privileges, bool)],
+    kind: ObjectKind,
+    owner: RoleId,
+    acl: Option<&Acl>,
+) -> Datum {
+    let (may, may_grant) = (authority.privileges(kind, owner, acl), authority.grantable(kind, owner, acl));
+    // Sequences have fewer than the tables that they are asked about as; superusers have whatever there is.
+    let has = |&(privilege, option): &(Privileges, bool)| {
+        let has = if option { may_grant } else { may };
+        let is_any = !privilege.is_empty();
+        is_any && (authority.is_superuser() || privilege.without(has).is_empty())
+    };
+    Datum::Bool(wanted.iter().any(has))
+}
+
+/// On what everybody may use, and only superusers may grant.
+fn allowed_to_all(authority: &Authority, wanted: &[(Privileges, bool)], everybodys: Privileges) -> Datum {
+    let has = |&(privilege, option): &(Privileges, bool)| !option && privilege.without(everybodys).is_empty();
+    Datum::Bool(authority.is_superuser() || wanted.iter().any(has))
+}
+
+// ---- relations ----
+
+/// The number of a relation that a text names, which is a name even if it looks like a number.
+fn relation_named(names: &Surroundings, text: &str) -> Result<ObjectId> {
+    let parts = parse_name(text).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
+    let number = names.relation_number(&parts)?;
+    number.ok_or_else(|| {
+        Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", parts.join(".")))
+    })
+}
+
+fn relation_id(names: &Surroundings, value: &Datum) -> Result<ObjectId> {
+    match value {
+        Datum::Text(name) => relation_named(names, name),
+        other => Ok(int(other)? as u32),
+    }
+}
+
+/// Whether any of the privileges is there on a relation; NULL if there is no such relation.
+fn on_relation(names: &Surroundings, authority: &Authority, id: ObjectId, wanted: &[(Privileges, bool)]) -> Datum {
+    match names.relation(id) {
+        None => Datum::Null,
+        Some(Found::System(_)) => allowed_to_all(authority, wanted, Privileges::SELECT),
+        Some(Found::User { relation, .. }) => {
+            let (kind, owner, acl) = match &relation {
+                Relation::Table(table) => (ObjectKind::Table, table.owner, table.acl.as_ref()),
+                Relation::View(view) => (ObjectKind::Table, view.owner, view.acl.as_ref()),
+                Relation::Sequence(sequence) => (ObjectKind::Sequence, sequence.owner, sequence.acl.as_ref()),
+                // Nothing can be granted on an index.
+                Relation::Index(table, _) | Relation::PrimaryKey(table) => match names.table(*table) {
+                    Some(table) => (ObjectKind::Table, table.owner, None),
+                    None => return Datum::Null,
+                },
+            };
+            allowed(authority, wanted, kind, owner, acl)
+        }
+    }
+}
+
+fn table_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 2)?;
+    let id = relation_id(names, args[0])?;
+    Ok(on_relation(names, &authority, id, &wanted(text(args[1])?, ObjectKind::Table.all())?))
+}
+
+fn sequence_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 2)?;
+    let id = relation_id(names, args[0])?;
+    let wanted = wanted(text(args[1])?, ObjectKind::Sequence.all())?;
+    match names.relation(id) {
+        None => Ok(Datum::Null),
+        Some(Found::User { relation: Relation::Sequence(_), .. }) => Ok(on_relation(names, &authority, id, &wanted)),
+        Some(other) => {
+            let message = format!("\"{}\" is not a sequence", other.name());
+            Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))
+        }
+    }
+}
+
+/// What columns can have of a table's privileges.
+fn column_privileges() -> Privileges {
+    Privileges::SELECT.with(Privileges::INSERT).with(Privileges::UPDATE).with(Privileges::REFERENCES)
+}
+
+fn any_column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 2)?;
+    let id = relation_id(names, args[0])?;
+    Ok(on_relation(names, &authority, id, &wanted(text(args[1])?, column_privileges())?))
+}
+
+fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 3)?;
+    let id = relation_id(names, args[0])?;
+    let columns = columns_known(names, id);
+    let is_there = match (args[1], &columns) {
+        (_, None) => false,
+        (Datum::Text(column), Some(columns)) => {
+            let known = columns.iter().any(|known| known.as_ref() == Some(column));
+            if !known && !is_system_column(names, id, column) {
+                let table = names.relation(id).map(|found| found.name().to_owned()).unwrap_or_default();
+                let message = format!("column \"{column}\" of relation \"{table}\" does not exist");
+                return Err(Error::new(SqlState::NO_SUCH_COLUMN, message));
+            }
+            true
+        }
+        (number, Some(columns)) => match int(number)? {
+            at @ 1.. => columns.get(at as usize - 1).is_some_and(Option::is_some),
+            at => (-6..0).contains(&at) && has_system_columns(names, id),
+        },
+    };
+    let wanted = wanted(text(args[2])?, column_privileges())?;
+    Ok(if is_there { on_relation(names, &authority, id, &wanted) } else { Datum::Null })
+}
+
+/// The columns of a relation, a sequence being one.
+fn columns_known(names: &Surroundings, id: ObjectId) -> Option<Vec<Option<CompactString>>> {
+    match names.relation(id)? {
+        Found::User { relation: Relation::Sequence(_), .. } => {
+            Some(["last_value", "log_cnt", "is_called"].map(|name| Some(name.into())).into())
+        }
+        _ => names.columns_of(id).or(Some(Vec::new())),
+    }
+}
+
+fn has_system_columns(names: &Surroundings, id: ObjectId) -> bool {
+    match names.relation(id) {
+        Some(Found::System(table)) => !table.is_view,
+        Some(Found::User { relation: Relation::Table(_) | Relation::Sequence(_), .. }) => true,
+        _ => false,
+    }
+}
+
+fn is_system_column(names: &Surroundings, id: ObjectId, column: &str) -> bool {
+    matches!(column, "tableoid" | "xmin" | "xmax" | "cmin" | "cmax" | "ctid") && has_system_columns(names, id)
+}
+
+// ---- schemas and databases ----
+
+fn schema_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 2)?;
+    let id = match args[0] {
+        Datum::Text(name) => names.schema_number(name).ok_or_else(|| {
+            Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{name}\" does not exist"))
+        })?,
+        other => int(other)? as u32,
+    };
+    let wanted = wanted(text(args[1])?, ObjectKind::Schema.all())?;
+    if crate::system::is_system_schema(&names.schema_name(id).unwrap_or_default()) {
+        return Ok(allowed_to_all(&authority, &wanted, Privileges::USAGE));
+    }
+    let schema = names.catalog.schemas().find(|schema| schema.id == id);
+    Ok(schema.map_or(Datum::Null, |schema| {
+        allowed(&authority, &wanted, ObjectKind::Schema, schema.owner, schema.acl.as_ref())
+    }))
+}
+
+fn database_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 2)?;
+    let databases = names.databases();
+    let found =
+        match args[0] {
+            Datum::Text(name) => Some(databases.iter().find(|database| database.name == *name).ok_or_else(|| {
+                Error::new(SqlState::NO_SUCH_DATABASE, format!("database \"{name}\" does not exist"))
+            })?),
+            other => {
+                let oid = int(other)? as u32;
+                databases.iter().find(|database| database.oid == oid)
+            }
+        };
+    let wanted = wanted(text(args[1])?, ObjectKind::Database.all())?;
+    Ok(found.map_or(Datum::Null, |database| {
+        allowed(&authority, &wanted, ObjectKind::Database, database.owner, database.acl.as_ref())
+    }))
+}
+
+// ---- roles ----
+
+fn has_role(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = match args.len() {
+        2 => who(names, args, 2)?,
+        _ => (authority_of(names, role_of(names, args[0])?), &args[1..]),
+    };
+    let role = role_of(names, args[0])?;
+    let roles = names.roles();
+    let is_owner_of_all = authority.is_superuser();
+    let mut has = false;
+    for privilege in items(text(args[1])?) {
+        has |= match privilege.to_ascii_uppercase().as_str() {
+            "USAGE" => authority.has_role(role),
+            "MEMBER" => {
+                is_owner_of_all || authority.has_role(role) || roles.groups_of(authority.role).contains(&role)
+            }
+            "USAGE WITH GRANT OPTION"
+            | "USAGE WITH ADMIN OPTION"
+            | "MEMBER WITH GRANT OPTION"
+            | "MEMBER WITH ADMIN OPTION" => is_owner_of_all || roles.is_admin_of(authority.role, role),
+            _ => return Err(unrecognized(privilege)),
+        };
+    }
+    Ok(Datum::Bool(has))
+}
+
+// ---- what is the system's own ----
+
+/// Of something that everybody may use; `find` gives its number, or the error that there is none, for a text, and
+/// `is_there` whether a number is one.
+fn system_privilege(
+    args: &[&Datum],
+    env: &Env,
+    known: Privileges,
+    find: fn(&Surroundings, &str) -> Result<u32>,
+    is_there: fn(&Surroundings, u32) -> bool,
+    everybodys: Privileges,
+) -> Result<Datum> {
+    let names = env.names();
+    let (authority, args) = who(names, args, 2)?;
+    let id = match args[0] {
+        Datum::Text(name) => find(names, name)?,
+        other => int(other)? as u32,
+    };
+    let wanted = wanted(text(args[1])?, known)?;
+    Ok(if is_there(names, id) { allowed_to_all(&authority, &wanted, everybodys) } else { Datum::Null })
+}
+
+/// The number of what a text names as a value of one of the types that are names.
+fn named(names: &Surroundings, ty: Type, text: &str) -> Result<u32> {
+    match names.number_of(ty, text)? {
+        Datum::Int(number) => Ok(number as u32),
+        _ => Err(Error::internal("a name has no number")),
+    }
+}
+
+fn function_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let find = |names: &Surroundings, text: &str| named(names, RegProcedure, text);
+    let is_there = |_: &Surroundings, id| procedures::name_of(id).is_some();
+    system_privilege(args, env, Privileges::EXECUTE, find, is_there, Privileges::EXECUTE)
+}
+
+fn type_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let find = |names: &Surroundings, text: &str| named(names, RegType, text);
+    let is_there = |names: &Surroundings, id| names.type_name(id).is_some();
+    system_privilege(args, env, Privileges::USAGE, find, is_there, Privileges::USAGE)
+}
+
+fn no_such(what: &str, name: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_OBJECT, format!("{what} \"{name}\" does not exist"))
+}
+
+fn language_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let find = |_: &Surroundings, text: &str| {
+        let known = types::LANGUAGES.iter().find(|(_, name, _)| *name == text);
+        known.map(|(number, ..)| *number).ok_or_else(|| no_such("language", text))
+    };
+    let is_there = |_: &Surroundings, id| types::LANGUAGES.iter().any(|(number, ..)| *number == id);
+    system_privilege(args, env, Privileges::USAGE, find, is_there, Privileges::USAGE)
+}
+
+fn tablespace_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
+    const TABLESPACES: [(u32, &str); 2] = [(1663, "pg_default"), (1664, "pg_global")];
+    let find = |_: &Surroundings, text: &str| {
+        let known = TABLESPACES.iter().find(|(_, name)| *name == text);
+        known.map(|(number, _)| *number).ok_or_else(|| no_such("tablespace", text))
+    };
+    let is_there = |_: &Surroundings, id| TABLESPACES.iter().any(|(number, _)| *number == id);
+    system_privilege(args, env, Privileges::CREATE, find, is_there, Privileges::NONE)
+}
+
+/// There are no foreign servers, and no wrappers that make them.
+fn foreign_privilege(args: &[&Datum], env: &Env, what: &str) -> Result<Datum> {
+    let (_, args) = who(env.names(), args, 2)?;
+    match args[0] {
+        Datum::Text(name) => Err(no_such(what, name)),
+        _ => wanted(text(args[1])?, Privileges::USAGE).map(|_| Datum::Null),
+    }
+}
+
+/// `acldefault`: what holds for an object of a kind where nothing was granted or revoked.
+fn default_list(args: &[&Datum], env: &Env) -> Result<Datum> {
+    let (kind, roles) = (text(args[0])?, env.names().roles());
+    let owner = int(args[1])? as u32;
+    let (everybodys, owners) = match kind {
+        "c" => ("", ""),
+        "r" => ("", "arwdDxt"),
+        "s" => ("", "rwU"),
+        "d" => ("Tc", "CTc"),
+        "f" => ("X", "X"),
+        "l" | "T" => ("U", "U"),
+        "L" => ("", "rw"),
+        "n" => ("", "UC"),
+        "p" => ("", "sA"),
+        "t" => ("", "C"),
+        "F" | "S" => ("", "U"),
+        _ => return Err(Error::internal(format_args!("unrecognized objtype abbreviation: {kind}"))),
+    };
+    let name = crate::cluster::quoted_role(&roles.name_of(owner));
+    let everybody = Some(format!("={everybodys}/{name}")).filter(|_| !everybodys.is_empty());
+    let own = Some(format!("{name}={owners}/{name}")).filter(|_| !owners.is_empty());
+    let items = [everybody, own].into_iter().flatten().map(|item| Datum::text(&item));
+    Ok(Datum::Array(std::sync::Arc::new(Array::new(AclItem, items.collect()))))
+}
+
+pub(super) const LISTS: &[Function] =
+    &[f("acldefault", &[InternalChar, Oid], AclItem.array_of(), default_list).stable()];
+
+const fn privilege(name: &'static str, args: &'static [Type], eval: super::Eval) -> Function {
+    f(name, args, Bool, eval).stable()
+}
+
+macro_rules! privileges {
+    ($(($name:literal, $eval:expr);)*) => {
+        &[$(
+            privilege($name, &[Text, Text], $eval),
+            privilege($name, &[Oid, Text], $eval),
+            privilege($name, &[Text, Text, Text], $eval),
+            privilege($name, &[Text, Oid, Text], $eval),
+            privilege($name, &[Oid, Text, Text], $eval),
+            privilege($name, &[Oid, Oid, Text], $eval),
+        )*]
+    };
+}
+
+pub(super) const TABLE: &[Function] = privileges! {
+    ("has_table_privilege", table_privilege);
+    ("has_sequence_privilege", sequence_privilege);
+    ("has_any_column_privilege", any_column_privilege);
+    ("has_schema_privilege", schema_privilege);
+    ("has_database_privilege", database_privilege);
+    ("pg_has_role", has_role);
+    ("has_function_privilege", function_privilege);
+    ("has_type_privilege", type_privilege);
+    ("has_language_privilege", language_privilege);
+    ("has_tablespace_privilege", tablespace_privilege);
+    ("has_foreign_data_wrapper_privilege", |args, env| foreign_privilege(args, env, "foreign-data wrapper"));
+    ("has_server_privilege", |args, env| foreign_privilege(args, env, "server"));
+};
+
+macro_rules! column_privileges {
+    ($([$($who:ident)?]),*) => {
+        &[$(
+            privilege("has_column_privilege", &[$($who,)? Text, Text, Text], column_privilege),
+            privilege("has_column_privilege", &[$($who,)? Text, Int2, Text], column_privilege),
+            privilege("has_column_privilege", &[$($who,)? Oid, Text, Text], column_privilege),
+            privilege("has_column_privilege", &[$($who,)? Oid, Int2, Text], column_privilege),
+        )*]
+    };
+}
+
+pub(super) const COLUMNS: &[Function] = column_privileges!([], [Text], [Oid]);

@@ -1,0 +1,112 @@
+//! Operators, casts, and which operators the indexes of a type go by, with PostgreSQL's numbers.
+//!
+//! `operators.txt` has them:
+//! ```text
+//! operator oid name kind merges hashes left right result commutator negator function restrict join
+//! cast oid source target function context method
+//! amop oid family left right strategy operator
+//! amproc oid family left right number function
+//! ```
+//! Of these, an operator is listed only if there is one of its name here that takes values of such types.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use super::{Fill, PG_CATALOG, Rows, flag, int, oid, text};
+use crate::cluster::BOOTSTRAP_ROLE;
+use crate::env::Env;
+use crate::error::Result;
+use crate::functions;
+use crate::types::{Category, Type};
+
+pub(super) const FILLS: &[(&str, Fill)] = &[
+    ("pg_operator", operators),
+    ("pg_cast", casts),
+    ("pg_amop", index_operators),
+    ("pg_amproc", index_functions),
+    ("pg_conversion", |_, _| Ok(())),
+];
+
+const BTREE: u32 = 403;
+
+/// The words of the lines of a kind, after it.
+fn lines(kind: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    let of_kind = move |line: &'static str| line.strip_prefix(kind)?.strip_prefix(' ');
+    include_str!("operators.txt").lines().filter_map(of_kind).map(|line| line.split(' ').collect())
+}
+
+fn number(word: &str) -> u32 {
+    word.parse().unwrap_or_default()
+}
+
+/// Any two values of a type compare; other operators are functions that are called so.
+fn is_there(name: &str, left: u32, right: u32) -> bool {
+    let is_array = |ty: u32| ty == Type::AnyArray.oid();
+    if matches!(name, "=" | "<>" | "<" | "<=" | ">" | ">=") {
+        return true;
+    }
+    let wanted: Vec<u32> = [left, right].into_iter().filter(|&ty| ty != 0).collect();
+    let category = |ty: u32| Type::from_oid(ty).map_or(Category::Pseudo, Type::category);
+    let takes = |args: &[Type]| {
+        args.len() == wanted.len()
+            && args.iter().zip(&wanted).all(|(arg, &ty)| {
+                arg.oid() == ty || (!is_array(ty) && arg.category() == Category::String && category(ty) == Category::String)
+            })
+    };
+    functions::named(name).iter().any(|function| takes(function.args))
+}
+
+/// The numbers of the operators that are listed.
+static LISTED: LazyLock<HashSet<u32>> = LazyLock::new(|| {
+    let listed = lines("operator").filter(|words| is_there(words[1], number(words[5]), number(words[6])));
+    listed.map(|words| number(words[0])).collect()
+});
+
+fn operators(_: &Env, rows: &mut Rows) -> Result<()> {
+    let known = |word: &str| if LISTED.contains(&number(word)) { number(word) } else { 0 };
+    for words in lines("operator").filter(|words| LISTED.contains(&number(words[0]))) {
+        rows.push([
+            oid(number(words[0])),
+            text(words[1]),
+            oid(PG_CATALOG),
+            oid(BOOTSTRAP_ROLE),
+            text(words[2]),
+            flag(words[3] == "1"),
+            flag(words[4] == "1"),
+            oid(number(words[5])),
+            oid(number(words[6])),
+            oid(number(words[7])),
+            oid(known(words[8])),
+            oid(known(words[9])),
+            oid(number(words[10])),
+            oid(number(words[11])),
+            oid(number(words[12])),
+        ]);
+    }
+    Ok(())
+}
+
+fn casts(_: &Env, rows: &mut Rows) -> Result<()> {
+    for words in lines("cast") {
+        let [cast, source, target, function] = [0, 1, 2, 3].map(|at| oid(number(words[at])));
+        rows.push([cast, source, target, function, text(words[4]), text(words[5])]);
+    }
+    Ok(())
+}
+
+fn index_operators(_: &Env, rows: &mut Rows) -> Result<()> {
+    for words in lines("amop").filter(|words| LISTED.contains(&number(words[5]))) {
+        let [entry, family, left, right] = [0, 1, 2, 3].map(|at| oid(number(words[at])));
+        let (strategy, operator) = (int(number(words[4])), oid(number(words[5])));
+        rows.push([entry, family, left, right, strategy, text("s"), operator, oid(BTREE), oid(0)]);
+    }
+    Ok(())
+}
+
+fn index_functions(_: &Env, rows: &mut Rows) -> Result<()> {
+    for words in lines("amproc") {
+        let [entry, family, left, right] = [0, 1, 2, 3].map(|at| oid(number(words[at])));
+        rows.push([entry, family, left, right, int(number(words[4])), oid(number(words[5]))]);
+    }
+    Ok(())
+}

@@ -1,0 +1,314 @@
+//! `pg_proc`: the functions that can be called, numbered here, and those that types, operators and casts name, with
+//! PostgreSQL's numbers, since drivers look them up by number to know what a type's values look like.
+//!
+//! `functions.txt` has the latter, and which of them each type has. What can be called, too, has the number there:
+//! ```text
+//! type oid input output receive send modin modout analyze subscript element alignment storage
+//! function oid name volatility result arguments
+//! ```
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::{NULL, PG_CATALOG, Rows, flag, int, oid, text, vector};
+use crate::aggregates;
+use crate::cluster::BOOTSTRAP_ROLE;
+use crate::env::Env;
+use crate::error::Result;
+use crate::functions::{self, Function, Volatility};
+use crate::types::Type;
+use crate::value::Datum;
+
+pub(super) const LANGUAGE_INTERNAL: u32 = 12;
+
+/// The number of the first function here: PostgreSQL's own functions have other numbers, which nobody should rely on.
+const FIRST_FUNCTION: u32 = 8_200;
+
+/// `"any"`: a value of any type.
+const ANY: u32 = 2276;
+
+/// Types that only functions have, by number and name.
+const PSEUDO_TYPES: [(u32, &str); 3] = [(ANY, "\"any\""), (2275, "cstring"), (2281, "internal")];
+
+/// A function as `pg_proc` has it.
+struct Procedure {
+    number: u32,
+    name: &'static str,
+    kind: &'static str,
+    args: Vec<u32>,
+    result: u32,
+    strict: bool,
+    volatility: &'static str,
+    /// The last argument comes any number of times, each of this type.
+    variadic: Option<u32>,
+}
+
+struct Procedures {
+    all: Vec<Procedure>,
+    by_number: HashMap<u32, usize>,
+    by_name: HashMap<&'static str, Vec<usize>>,
+}
+
+/// What reads and writes the values of a type, and how PostgreSQL keeps them.
+pub(super) struct TypeFunctions {
+    pub(super) input: u32,
+    pub(super) output: u32,
+    pub(super) receive: u32,
+    pub(super) send: u32,
+    pub(super) modifier_in: u32,
+    pub(super) modifier_out: u32,
+    pub(super) analyze: u32,
+    pub(super) subscript: u32,
+    pub(super) element: u32,
+    pub(super) alignment: &'static str,
+    pub(super) storage: &'static str,
+}
+
+/// The rows of composite types.
+pub(super) const RECORD: TypeFunctions = TypeFunctions {
+    input: 2290,
+    output: 2291,
+    receive: 2402,
+    send: 2403,
+    modifier_in: 0,
+    modifier_out: 0,
+    analyze: 0,
+    subscript: 0,
+    element: 0,
+    alignment: "d",
+    storage: "x",
+};
+
+static OF_TYPES: LazyLock<HashMap<u32, TypeFunctions>> = LazyLock::new(|| {
+    let lines = include_str!("functions.txt").lines();
+    lines.filter_map(type_functions).collect()
+});
+
+fn type_functions(line: &'static str) -> Option<(u32, TypeFunctions)> {
+    let words: Vec<&str> = line.strip_prefix("type ")?.split(' ').collect();
+    let (numbers, [alignment, storage]) = words.split_last_chunk()?;
+    let numbers: Vec<u32> = numbers.iter().map_while(|word| word.parse().ok()).collect();
+    let [ty, input, output, receive, send, modifier_in, modifier_out, analyze, subscript, element] = numbers[..] else {
+        return None;
+    };
+    let functions = TypeFunctions {
+        input,
+        output,
+        receive,
+        send,
+        modifier_in,
+        modifier_out,
+        analyze,
+        subscript,
+        element,
+        alignment,
+        storage,
+    };
+    Some((ty, functions))
+}
+
+/// What a type has; arrays have what all arrays have, and their elements' modifiers and alignment.
+pub(super) fn of_type(ty: Type) -> Option<TypeFunctions> {
+    let known = |ty: Type| OF_TYPES.get(&ty.oid());
+    match ty {
+        Type::Array(element) => known(element.ty()).map(|element_has| array_of(element_has, element.ty().oid())),
+        _ => known(ty).map(|has| TypeFunctions { ..*has }),
+    }
+}
+
+/// What an array of such elements has.
+pub(super) fn array_of(has: &TypeFunctions, element: u32) -> TypeFunctions {
+    TypeFunctions {
+        input: 750,
+        output: 751,
+        receive: 2400,
+        send: 2401,
+        modifier_in: has.modifier_in,
+        modifier_out: has.modifier_out,
+        analyze: 3816,
+        subscript: 6179,
+        element,
+        alignment: if has.alignment == "d" { "d" } else { "i" },
+        storage: "x",
+    }
+}
+
+fn named_only(line: &'static str) -> Option<Procedure> {
+    let mut words = line.strip_prefix("function ")?.split(' ');
+    let (number, name, volatility) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+    let result = words.next()?.parse().ok()?;
+    let args = words.next().unwrap_or_default().split(',').filter_map(|word| word.parse().ok()).collect();
+    Some(Procedure { number, name, kind: "f", args, result, strict: true, volatility, variadic: None })
+}
+
+/// A type as an argument's; nothing that a column could have stands for anything.
+fn argument(ty: Type) -> u32 {
+    if ty == Type::Void { ANY } else { ty.oid() }
+}
+
+fn callable(function: &Function) -> Procedure {
+    let mut args: Vec<u32> = function.args.iter().map(|&ty| argument(ty)).collect();
+    let mut variadic = None;
+    if let (true, Some(last)) = (function.variadic, function.args.last()) {
+        let (each, all) =
+            if function.takes_any_as_text() { (ANY, ANY) } else { (last.oid(), last.array().map_or(ANY, Type::oid)) };
+        variadic = Some(each);
+        args.pop();
+        // The first of them has a place of its own where it is what the others are put into.
+        if function.name == "format" {
+            args.push(last.oid());
+        }
+        args.push(all);
+    }
+    Procedure {
+        number: 0,
+        name: function.name,
+        kind: "f",
+        args,
+        result: function.result.oid(),
+        strict: function.strict,
+        volatility: match function.volatility {
+            Volatility::Immutable => "i",
+            Volatility::Stable => "s",
+            Volatility::Volatile => "v",
+        },
+        variadic,
+    }
+}
+
+static PROCEDURES: LazyLock<Procedures> = LazyLock::new(|| {
+    let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let functions = functions::all().iter().filter(|function| is_name(function.name)).map(callable);
+    let aggregates = aggregates::NAMES.iter().flat_map(|name| aggregates::named(name)).map(|aggregate| Procedure {
+        number: 0,
+        name: aggregate.name,
+        kind: "a",
+        args: aggregate.args.iter().map(|&ty| argument(ty)).collect(),
+        result: aggregate.result.oid(),
+        strict: false,
+        volatility: "i",
+        variadic: None,
+    });
+    let mut all: Vec<Procedure> = functions.chain(aggregates).collect();
+    let mut named: Vec<Procedure> = include_str!("functions.txt").lines().filter_map(named_only).collect();
+    for (at, procedure) in all.iter_mut().enumerate() {
+        let same = named.iter().position(|known| known.name == procedure.name && known.args == procedure.args);
+        procedure.number = match same {
+            Some(same) => named.swap_remove(same).number,
+            None => FIRST_FUNCTION + at as u32,
+        };
+    }
+    named.sort_by_key(|procedure| procedure.number);
+    all.append(&mut named);
+    let by_number = all.iter().enumerate().map(|(at, procedure)| (procedure.number, at)).collect();
+    let mut by_name: HashMap<&'static str, Vec<usize>> = HashMap::new();
+    for (at, procedure) in all.iter().enumerate() {
+        by_name.entry(procedure.name).or_default().push(at);
+    }
+    Procedures { all, by_number, by_name }
+});
+
+fn procedure(number: u32) -> Option<&'static Procedure> {
+    PROCEDURES.by_number.get(&number).map(|&at| &PROCEDURES.all[at])
+}
+
+/// The functions of a name: their numbers and the numbers of their arguments' types.
+pub(super) fn named(name: &str) -> impl Iterator<Item = (u32, &'static [u32])> {
+    let places = PROCEDURES.by_name.get(name).map_or(&[][..], |places| places);
+    places.iter().map(|&at| (PROCEDURES.all[at].number, &PROCEDURES.all[at].args[..]))
+}
+
+/// The number of a type that only functions have, by its name.
+pub(super) fn pseudo_type_named(name: &str) -> Option<u32> {
+    PSEUDO_TYPES.iter().find(|(_, known)| *known == name).map(|(number, _)| *number)
+}
+
+/// A function's name.
+pub(crate) fn name_of(number: u32) -> Option<&'static str> {
+    procedure(number).map(|procedure| procedure.name)
+}
+
+fn type_name(number: u32) -> &'static str {
+    let pseudo = PSEUDO_TYPES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name);
+    pseudo.or_else(|| Type::from_oid(number).map(Type::sql_name)).unwrap_or("???")
+}
+
+/// A function's arguments, with commas between.
+pub(crate) fn arguments(number: u32) -> Option<String> {
+    let procedure = procedure(number)?;
+    let names = procedure.args.iter().map(|&ty| type_name(ty)).enumerate().map(|(at, name)| {
+        let is_last = at + 1 == procedure.args.len();
+        if is_last && procedure.variadic.is_some() { format!("VARIADIC {name}") } else { name.to_owned() }
+    });
+    Some(names.collect::<Vec<_>>().join(", "))
+}
+
+/// What a function gives.
+pub(crate) fn result(number: u32) -> Option<&'static str> {
+    procedure(number).map(|procedure| type_name(procedure.result))
+}
+
+/// A function's name with its arguments.
+pub(super) fn signature(number: u32) -> Option<String> {
+    let procedure = procedure(number)?;
+    let arguments = procedure.args.iter().map(|&ty| type_name(ty)).collect::<Vec<_>>();
+    Some(format!("{}({})", super::names::quoted(procedure.name), arguments.join(",")))
+}
+
+pub(super) fn procedures(_: &Env, rows: &mut Rows) -> Result<()> {
+    for procedure in &PROCEDURES.all {
+        rows.push([
+            oid(procedure.number),
+            text(procedure.name),
+            oid(PG_CATALOG),
+            oid(BOOTSTRAP_ROLE),
+            oid(LANGUAGE_INTERNAL),
+            Datum::Float(1.0),
+            Datum::Float(0.0),
+            oid(procedure.variadic.unwrap_or_default()),
+            oid(0),
+            text(procedure.kind),
+            flag(false),
+            flag(false),
+            flag(procedure.strict),
+            flag(false),
+            text(procedure.volatility),
+            text("s"),
+            int(procedure.args.len() as i64),
+            int(0),
+            oid(procedure.result),
+            vector(Type::Oid, procedure.args.iter().map(|&ty| oid(ty))),
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+            text(procedure.name),
+            NULL,
+            NULL,
+            NULL,
+            NULL,
+        ]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn every_type_has_functions_that_there_are_and_no_two_functions_have_a_number() {
+        assert_eq!(PROCEDURES.by_number.len(), PROCEDURES.all.len());
+        for ty in Type::all() {
+            let has = of_type(ty).unwrap_or_else(|| panic!("{ty} has no functions"));
+            let all = [has.input, has.output, has.receive, has.send, has.modifier_in, has.modifier_out, has.analyze];
+            for number in all.into_iter().chain([has.subscript]).filter(|&number| number != 0) {
+                assert!(name_of(number).is_some(), "{ty}: there is no function {number}");
+            }
+            assert_eq!(has.element, ty.element().map_or(has.element, |element| element.oid()), "{ty}");
+        }
+    }
+}
