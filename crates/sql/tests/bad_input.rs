@@ -275,6 +275,79 @@ fn what_the_catalogue_has_taken_can_be_used() {
     });
 }
 
+/// Bug: views were bound, and dropped, one inside the other without a bound: a chain is as long as somebody makes it, by
+/// replacing the lowest view of one by a view over the highest of another. Consequence: an overflow of the stack, which no
+/// error contains. Fix: a query refuses views that lie too deep, and what is dropped together is found without recursion.
+#[test]
+fn views_inside_each_other_are_used_or_refused_and_dropped_however_many_there_are() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)");
+        let mut client = db.client();
+        let (blocks, in_block) = (40, 25);
+        for block in 0..blocks {
+            client.ok(&format!("CREATE VIEW v{block}_0 AS SELECT a FROM t"));
+            for n in 1..in_block {
+                client.ok(&format!("CREATE VIEW v{block}_{n} AS SELECT a FROM v{block}_{} WHERE a > 0", n - 1));
+            }
+            if block > 0 {
+                let below = format!("v{}_{}", block - 1, in_block - 1);
+                client.ok(&format!("CREATE OR REPLACE VIEW v{block}_0 AS SELECT a FROM {below}"));
+            }
+        }
+        let (mut used, mut refused) = (0, 0);
+        for block in 0..blocks {
+            for n in [0, in_block / 2, in_block - 1] {
+                for text in [
+                    format!("SELECT a FROM v{block}_{n}"),
+                    format!("EXPLAIN SELECT a FROM v{block}_{n} x JOIN v{block}_{n} y USING (a)"),
+                    format!("SELECT (SELECT max(a) FROM v{block}_{n})"),
+                ] {
+                    match client.send(&text) {
+                        Reply::Done(..) => used += 1,
+                        reply => {
+                            refused += 1;
+                            assert_eq!(reply.code(&text), "54001", "{text}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(used > 20 && refused > 20, "{used} used, {refused} refused");
+        client.ok("SELECT count(*) FROM information_schema.columns");
+        client.ok("SELECT count(*) FROM pg_attribute");
+        assert_eq!(client.fails("DROP VIEW v0_0"), "2BP01");
+        client.ok("DROP VIEW v0_3 CASCADE");
+        assert_eq!(client.fails(&format!("SELECT a FROM v{}_{}", blocks - 1, in_block - 1)), "42P01");
+        assert_eq!(client.ok("SELECT a FROM v0_2"), ["1"]);
+        client.ok("DROP TABLE t CASCADE");
+    });
+}
+
+#[test]
+fn views_that_read_each_other_in_a_circle_are_refused_and_dropped() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY)");
+        let mut client = db.client();
+        for length in 1..30 {
+            client.ok("CREATE VIEW c0 AS SELECT 1 AS a");
+            for n in 1..length {
+                client.ok(&format!("CREATE VIEW c{n} AS SELECT a FROM c{}", n - 1));
+            }
+            client.ok(&format!("CREATE OR REPLACE VIEW c0 AS SELECT a FROM c{}", length - 1));
+            for n in 0..length {
+                assert_eq!(client.fails(&format!("SELECT a FROM c{n}")), "42P17");
+                assert_eq!(client.fails(&format!("SELECT 1 FROM t WHERE a IN (SELECT a FROM c{n})")), "42P17");
+            }
+            client.ok("SELECT count(*) FROM information_schema.columns");
+            if length > 1 {
+                assert_eq!(client.fails("DROP VIEW c0"), "2BP01");
+            }
+            client.ok(&format!("DROP VIEW c{} CASCADE", length / 2));
+            assert_eq!(client.fails("SELECT a FROM c0"), "42P01");
+        }
+    });
+}
+
 #[test]
 fn huge_literals_are_values_or_errors() {
     with_small_stack(|| {

@@ -31,7 +31,8 @@ mod named;
 mod repeat;
 mod simple;
 
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -151,6 +152,22 @@ struct Times {
     ended: Option<Instant>,
 }
 
+/// What a future gives, or what it panicked with: a mistake in a statement costs its session, whose client is told, and
+/// nobody else anything.
+async fn contained<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(cause) => {
+            let text = cause.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| cause.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+            Poll::Ready(Err(text.to_owned()))
+        }
+    })
+    .await
+}
+
 /// What the client was told last.
 #[derive(Default)]
 struct Reported {
@@ -195,7 +212,13 @@ impl Client {
     pub(crate) async fn serve(mut self) -> End {
         self.greet().await;
         let end = match self.flush().await {
-            Ok(()) => self.run().await,
+            Ok(()) => match contained(self.run()).await {
+                Ok(end) => end,
+                Err(message) => {
+                    self.shared.log.error("statement_panicked", &[("pid", &self.member().pid), ("message", &message)]);
+                    End::Fatal(Error::internal(format_args!("the statement ended by a mistake of the server: {message}")))
+                }
+            },
             Err(end) => end,
         };
         if let End::Fatal(error) = &end {

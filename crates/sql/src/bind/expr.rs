@@ -13,12 +13,12 @@ use sqlparser::tokenizer::Span;
 pub(super) use coerce::{common_modifier, known};
 
 use super::types::bind_type;
-use super::{Binder, fold, name_parts};
+use super::{Binder, fold};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr, SubqueryKind};
 use crate::numeric::Numeric;
-use crate::types::{Category, ColumnType, Type};
+use crate::types::{ColumnType, Type};
 use crate::value::Datum;
 
 /// An expression with its type.
@@ -45,7 +45,13 @@ impl Bound {
 impl Binder<'_> {
     /// Binds an expression.
     pub(crate) fn expr(&mut self, expr: &ast::Expr) -> Result<Bound> {
-        self.deeper(|binder| binder.expr_inner(expr))
+        self.deeper(|binder| match expr {
+            // These have none: most expressions are leaves.
+            ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_) => {
+                binder.expr_inner(expr)
+            }
+            _ => binder.with_collation(expr.span(), |binder| binder.expr_inner(expr)),
+        })
     }
 
     /// Binds a condition: of type boolean.
@@ -197,19 +203,7 @@ impl Binder<'_> {
                 }
                 self.call("overlay", args, span)
             }
-            E::Collate { expr: input, collation } => {
-                let name = name_parts(collation)?.last().map(|ident| fold(ident)).unwrap_or_default();
-                if !["C", "POSIX", "default", "ucs_basic"].contains(&name.as_str()) {
-                    let message = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
-                    return Err(self.place(span, Error::new(SqlState::NO_SUCH_OBJECT, message)));
-                }
-                let input = self.expr(input)?;
-                if !matches!(input.ty.ty.category(), Category::String | Category::Unknown) {
-                    let message = format!("collations are not supported by type {}", input.ty.ty);
-                    return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
-                }
-                Ok(input)
-            }
+            E::Collate { expr: input, collation } => self.collate(input, collation, span),
             E::Function(function) => self.function(function, span),
             E::Case { operand, conditions, else_result, .. } => {
                 self.case(operand.as_deref(), conditions, else_result.as_deref())
@@ -291,7 +285,7 @@ impl Binder<'_> {
         let operand = match operand {
             Some(operand) => {
                 let span = operand.span();
-                let mut bound = self.expr(operand)?;
+                let mut bound = self.apart(|binder| binder.expr(operand))?;
                 // What it is compared with does not tell its type.
                 if bound.ty.ty == Type::Unknown {
                     bound = Bound::new(self.coerce(bound, Type::Text.into(), CastContext::Implicit, span)?, Type::Text);
@@ -305,7 +299,7 @@ impl Binder<'_> {
             let condition = match &operand {
                 None => self.condition(&arm.condition, "CASE/WHEN")?,
                 Some((operand, span)) => {
-                    let value = self.expr(&arm.condition)?;
+                    let value = self.apart(|binder| binder.expr(&arm.condition))?;
                     let (left, right) = self.comparable("=", operand.clone(), *span, value, arm.condition.span())?;
                     Expr::Compare { op: CompareOp::Eq, left: Box::new(left), right: Box::new(right) }
                 }

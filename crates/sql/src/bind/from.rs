@@ -13,6 +13,10 @@ use crate::error::{Error, Result, SqlState};
 use crate::system::{self, SystemTable};
 use crate::types::Type;
 
+/// Views inside each other at most. They are bound, planned and run on the stack of the thread at hand, whatever the depth
+/// of the statement itself.
+const VIEWS_MAX: usize = 32;
+
 /// Relations that a query joins at most.
 const RELATIONS_MAX: usize = 100;
 
@@ -145,7 +149,8 @@ impl Binder<'_> {
         // What is a call without parentheses elsewhere is one here.
         if let [ast::ObjectNamePart::Identifier(ident)] = &name.0[..]
             && ident.quote_style.is_none()
-            && super::functions::is_value(&ident.value.to_ascii_lowercase())
+            && (super::functions::is_value(&ident.value.to_ascii_lowercase())
+                || ident.value.eq_ignore_ascii_case("current_schema"))
         {
             return self.functions(name, &[], alias, false, relations);
         }
@@ -251,6 +256,9 @@ impl Binder<'_> {
         if self.views.contains(&view.id) {
             let message = format!("infinite recursion detected in rules for relation \"{}\"", view.name);
             return Err(Error::new(SqlState::BAD_OBJECT_DEFINITION, message));
+        }
+        if self.views.len() >= VIEWS_MAX {
+            return Err(crate::statement::too_deep());
         }
         let statement = crate::statement::parse_query(&view.query)?;
         let search_path = std::mem::replace(&mut self.search_path, &super::stored::SEARCH_PATH);

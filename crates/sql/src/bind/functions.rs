@@ -368,6 +368,9 @@ impl Binder<'_> {
         if name != "row_number" || !no_args || window.window_frame.is_some() || window.window_name.is_some() {
             return Err(self.place(span, Error::unsupported(format_args!("{name} as a window function"))));
         }
+        if self.frame().scopes.is_empty() {
+            return Err(self.place(span, Error::new(SqlState("42P20"), "window functions are not allowed here")));
+        }
         let extras = self.scope().extras.take();
         if extras.is_none() {
             let message = format!("window functions are not allowed in {}", self.scope().no_calls);

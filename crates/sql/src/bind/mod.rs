@@ -6,6 +6,7 @@
 //! Invariants: every expression that leaves here has operands of the types that its operation wants; literals without a
 //! type and parameters have got theirs from the context, as in PostgreSQL.
 
+mod collation;
 mod expr;
 mod from;
 mod functions;
@@ -69,6 +70,8 @@ pub(crate) struct Binder<'a> {
     /// WITH queries in sight, the innermost last.
     with: Vec<With>,
     depth: usize,
+    /// What the parts of the expression that is being bound say of its collation; `None` outside of expressions.
+    collation: Option<collation::Named>,
     /// Operators of the rows around what is being bound.
     links: usize,
     /// Numbers subqueries and shared queries.
@@ -367,6 +370,7 @@ impl<'a> Binder<'a> {
             frames: vec![Frame::default()],
             with: Vec::new(),
             depth: 0,
+            collation: None,
             links: 0,
             next_id: Cell::new(0),
             system: Vec::new(),

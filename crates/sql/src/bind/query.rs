@@ -359,11 +359,6 @@ fn plain(body: Body, columns: Vec<Column>) -> Query {
     Query { body, columns, order: Vec::new(), limit: None, offset: None, locks: Vec::new() }
 }
 
-/// One row without columns.
-pub(super) fn one_row() -> Query {
-    plain(Body::Values(vec![Vec::new()]), Vec::new())
-}
-
 /// A query in FROM of another that gives all its columns.
 pub(super) fn enclose(inner: Query) -> Query {
     let columns = inner.columns.clone();

@@ -383,7 +383,7 @@ pub(crate) fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
         }
         Body::Select(select) => select,
     };
-    for group in &mut select.group {
+    if let Some(group) = &mut select.group {
         group.keys.iter_mut().chain(&mut group.having).for_each(|expr| fill(expr, with));
         for call in &mut group.calls {
             call.args.iter_mut().chain(&mut call.filter).for_each(|expr| fill(expr, with));

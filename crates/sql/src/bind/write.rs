@@ -338,6 +338,7 @@ impl Binder<'_> {
         };
         let width = rows.rows.first().map_or(0, |row| row.content.len());
         let mut bound_rows = Vec::with_capacity(rows.rows.len());
+        let mut extras_found = Vec::new();
         // A row's own expressions are cast to the columns' types one by one.
         for row in &rows.rows {
             if row.content.len() != width {
@@ -351,6 +352,9 @@ impl Binder<'_> {
             if width < targets.len() && explicit {
                 return Err(too_few(self, row.content.first().map_or(Span::empty(), Spanned::span)));
             }
+            // A single row may have functions that give rows, as the list of a SELECT may.
+            let extras = (rows.rows.len() == 1).then(Vec::new);
+            self.frame().scopes.push(Scope { no_calls: "VALUES", extras, ..Scope::default() });
             let mut exprs = Vec::with_capacity(width);
             for (expr, &target) in row.content.iter().zip(targets) {
                 let ignored = overriding == Overriding::User && table.columns[target].identity.is_some();
@@ -359,11 +363,10 @@ impl Binder<'_> {
                     continue;
                 }
                 self.refuse_generated(table, target, overriding, expr.span())?;
-                self.frame().scopes.push(Scope { no_calls: "VALUES", ..Scope::default() });
-                let bound = self.expr(expr);
-                self.frame().scopes.pop();
-                exprs.push(self.assign(table, target, bound?, expr.span())?);
+                let bound = self.expr(expr)?;
+                exprs.push(self.assign(table, target, bound, expr.span())?);
             }
+            extras_found = self.frame().scopes.pop().and_then(|scope| scope.extras).unwrap_or_default();
             bound_rows.push(exprs);
         }
         let columns = targets[..width]
@@ -377,8 +380,22 @@ impl Binder<'_> {
         for (index, &target) in targets[..width].iter().enumerate() {
             values[target] = Expr::Column(index);
         }
+        let body = if extras_found.is_empty() {
+            Body::Values(bound_rows)
+        } else {
+            Body::Select(Box::new(logical::Select {
+                relations: Vec::new(),
+                from: None,
+                filter: Vec::new(),
+                group: None,
+                grouped_rows: Vec::new(),
+                extras: extras_found,
+                output: bound_rows.pop().unwrap_or_default(),
+                distinct: logical::Distinct::No,
+            }))
+        };
         Ok(Query {
-            body: Body::Values(bound_rows),
+            body,
             columns,
             order: Vec::new(),
             limit: None,

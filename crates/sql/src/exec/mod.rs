@@ -51,6 +51,8 @@ mod shared;
 mod sort;
 mod subquery;
 #[cfg(test)]
+mod rewind_tests;
+#[cfg(test)]
 mod test_bed;
 #[cfg(test)]
 mod tests;

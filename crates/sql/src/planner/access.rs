@@ -393,6 +393,14 @@ impl Planner<'_> {
                 impure.push(condition);
             }
         }
+        // What may fail waits for cheaper conditions that take a query to know.
+        let cost = super::cost::of_condition;
+        if let Some(cheapest) = impure.iter().map(cost).min_by(f64::total_cmp) {
+            let waits = |condition: &Expr| cost(condition) > cheapest && super::constants::may_fail(condition);
+            let (later, now): (Vec<Expr>, Vec<Expr>) = pure.into_iter().partition(waits);
+            pure = now;
+            impure.extend(later);
+        }
         let conditions = pure.len() + impure.len();
         let rows = (path.rows * left_by(conditions)).max(if path.unique { 0.5 } else { 1.0 });
         let mut depends: ColumnSet = columns.iter().copied().filter(|&column| column < table.columns.len()).collect();

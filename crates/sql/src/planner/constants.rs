@@ -79,7 +79,7 @@ fn is_of_params(expr: &Expr) -> bool {
 }
 
 /// Whether evaluating it may fail.
-fn may_fail(expr: &Expr) -> bool {
+pub(super) fn may_fail(expr: &Expr) -> bool {
     rewrite::any(expr, &|part| match part {
         Expr::Call { function, .. } => !never_fails(function),
         Expr::Cast { from, to, .. } => !(from.is_text() && to.ty.is_text() || from.is_integer() && to.ty.is_integer()),
@@ -99,7 +99,7 @@ impl Planner<'_> {
     /// Simplifies a query's expressions, those of queries in its FROM apart, whose turn comes when they are planned.
     pub(super) fn simplify_select(&mut self, select: &mut Select) {
         self.simplify_conditions(&mut select.filter);
-        for group in &mut select.group {
+        if let Some(group) = &mut select.group {
             group.keys.iter_mut().for_each(|key| self.simplify(key));
             for call in &mut group.calls {
                 call.args.iter_mut().chain(&mut call.filter).for_each(|expr| self.simplify(expr));
@@ -131,17 +131,23 @@ impl Planner<'_> {
     /// Simplifies conditions that all have to be true: of WHERE, ON and HAVING, where NULL does what false does.
     pub(super) fn simplify_conditions(&mut self, conditions: &mut Vec<Expr>) {
         let all = std::mem::take(conditions).into_iter().flat_map(rewrite::conjuncts);
+        let mut never = false;
         for mut condition in all {
             self.simplify(&mut condition);
+            // What follows FALSE is not looked at, what follows NULL is.
+            let ends = matches!(condition, Expr::Const(Datum::Bool(false)));
             forget_null(&mut condition);
             match condition {
                 Expr::Const(Datum::Bool(true)) => {}
-                Expr::Const(_) => {
-                    *conditions = vec![truth(false)];
-                    return;
-                }
+                Expr::Const(_) => never = true,
                 condition => conditions.extend(rewrite::conjuncts(condition)),
             }
+            if ends {
+                break;
+            }
+        }
+        if never {
+            *conditions = vec![truth(false)];
         }
     }
 
@@ -189,6 +195,10 @@ impl Planner<'_> {
                 } else {
                     ask_params_first(expr);
                 }
+            }
+            // NULL equals nothing.
+            Expr::NullIf { left, right, .. } if is_null(left) || is_null(right) => {
+                *expr = std::mem::replace(&mut **left, null());
             }
             Expr::InList { input, list, .. } => {
                 if is_null(input) && !list.is_empty() {

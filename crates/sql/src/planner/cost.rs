@@ -37,7 +37,8 @@ pub(super) fn ordered(conditions: Vec<Expr>) -> Option<Expr> {
     rewrite::conjunction(all)
 }
 
-fn of_condition(condition: &Expr) -> f64 {
+/// What looking at a condition costs.
+pub(super) fn of_condition(condition: &Expr) -> f64 {
     let inner = if let Expr::Not(inner) = condition { inner } else { condition };
     match inner {
         Expr::Subquery(subquery) => match &subquery.kind {

@@ -620,6 +620,9 @@ impl Session {
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, ..) = plan(&mut binder, statement)?;
         self.check_needs(&binder.needs)?;
+        if let Some(error) = &fragment.fails {
+            return Err(error.clone());
+        }
         let params = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         Ok((fragment, params))
     }

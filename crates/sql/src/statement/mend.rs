@@ -13,6 +13,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
 use super::{Walker, position};
+use crate::bind::is_reserved;
 use crate::error::{Error, Result, SqlState};
 
 enum Edit {
@@ -127,6 +128,7 @@ impl Mender<'_> {
                         Error::new(SqlState::SYNTAX_ERROR, "zero-length delimited identifier at or near \"\"\"\"");
                     return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
                 }
+                Token::LParen if nth == start || *self.token(nth - 1) != Token::LParen => self.query_operand(nth, start),
                 Token::SingleQuotedString(_) => self.string(nth, start)?,
                 // A view's text, as it is kept, has the mark already.
                 Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => {
@@ -247,6 +249,19 @@ impl Mender<'_> {
                 self.edit(nth, Edit::Replace(word(Keyword::SELECT, "SELECT")));
                 self.edit(nth + 1, Edit::InsertBefore(vec![Token::Mul, word(Keyword::FROM, "FROM")]));
             }
+            // The parser takes a plain number here, and any expression behind LIMIT.
+            Keyword::FETCH
+                if (self.is(nth + 1, "FIRST") || self.is(nth + 1, "NEXT")) && *self.token(nth + 2) == Token::LParen =>
+            {
+                let close = self.close_of(nth + 2);
+                let rows = self.is(close + 1, "ROW") || self.is(close + 1, "ROWS");
+                if rows && self.is(close + 2, "ONLY") {
+                    self.edit(nth, Edit::Replace(word(Keyword::LIMIT, "LIMIT")));
+                    self.edit(nth + 1, Edit::Remove);
+                    self.edit(close + 1, Edit::Remove);
+                    self.edit(close + 2, Edit::Remove);
+                }
+            }
             // `ROWS FROM (f(), g())` is a function of functions to the parser.
             Keyword::ROWS if self.is(nth + 1, "FROM") && *self.token(nth + 2) == Token::LParen => {
                 let name = Word {
@@ -351,6 +366,63 @@ impl Mender<'_> {
         ["UNION", "INTERSECT", "EXCEPT", "ORDER", "LIMIT", "OFFSET", "FETCH", "FOR"]
             .iter()
             .any(|name| self.is(nth, name))
+    }
+
+    /// A query in parentheses as an operand that does not begin with SELECT, such as `((SELECT 1) UNION (SELECT 2)) IS NULL`
+    /// or `1 + (VALUES (2))`, is said by one that does. The parser knows such queries elsewhere: where a statement or a side
+    /// of a set operation begins, in FROM, behind EXISTS and the like.
+    fn query_operand(&mut self, open: usize, start: usize) {
+        let elsewhere = [
+            "FROM", "JOIN", "LATERAL", "UNION", "INTERSECT", "EXCEPT", "ALL", "DISTINCT", "AS", "EXISTS", "ANY", "SOME",
+            "IN", "ARRAY", "EXPLAIN", "ANALYZE", "VERBOSE", "COPY", "USING", "MATERIALIZED",
+        ];
+        if open == start || elsewhere.iter().any(|word| self.is(open - 1, word)) {
+            return;
+        }
+        let mut first = open;
+        while *self.token(first) == Token::LParen {
+            first += 1;
+        }
+        if !["SELECT", "VALUES", "WITH", "TABLE"].iter().any(|word| self.is(first, word)) || self.is_in_from(open, start) {
+            return;
+        }
+        // Behind a name, the first one is a call's, a list's of columns, or an INSERT's query.
+        let follows_name = matches!(self.token(open - 1), Token::RParen)
+            || matches!(self.token(open - 1), Token::Word(word) if word.quote_style.is_some() || !is_reserved(&word.value));
+        let from = open + usize::from(follows_name);
+        let outermost = (from..first).find(|&at| {
+            at + 1 < first && *self.token(self.close_of(at + 1)) == Token::RParen && {
+                let behind = self.close_of(at + 1) + 1;
+                self.continues_query(behind)
+            }
+        });
+        if let Some(open) = outermost {
+            self.values_as_query(open);
+        } else if from < first && self.is(first, "VALUES") && !self.is(start, "INSERT") {
+            self.values_as_query(first - 1);
+        }
+    }
+
+    /// Whether something behind a comma is a member of FROM.
+    fn is_in_from(&self, nth: usize, start: usize) -> bool {
+        let mut depth = 0usize;
+        let mut at = nth;
+        while at > start && (at < nth || *self.token(at - 1) == Token::Comma) {
+            at -= 1;
+            match self.token(at) {
+                Token::RParen => depth += 1,
+                Token::LParen if depth == 0 => return false,
+                Token::LParen => depth -= 1,
+                Token::Word(word) if depth == 0 => match word.keyword {
+                    Keyword::FROM | Keyword::USING => return true,
+                    Keyword::SELECT | Keyword::WHERE | Keyword::BY | Keyword::SET | Keyword::VALUES => return false,
+                    Keyword::RETURNING | Keyword::HAVING | Keyword::LIMIT => return false,
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        false
     }
 
     fn overriding(&mut self, insert: usize) {

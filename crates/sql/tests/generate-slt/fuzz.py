@@ -199,6 +199,67 @@ class Typed:
         return q
 
 
+# --- where errors show ------------------------------------------------------------
+
+class Folded:
+    """Expressions that fail for some values, among constants, NULLs, and what need not be evaluated: over tables of one row
+    and of none, so that it is determined whether they fail. Functions in FROM, and aggregates of outer queries."""
+    TABLES = ["CREATE TABLE one (a int, b int, n int, s text, r int[]);", "INSERT INTO one VALUES (0, 1, NULL, 'x', '{0,2}');",
+              "CREATE TABLE none (a int, b int, n int, s text, r int[]);",
+              "CREATE TABLE few (a int, b int);", "INSERT INTO few VALUES (0, 1), (1, 1), (2, 3);"]
+
+    def __init__(self, seed):
+        self.r = random.Random(seed)
+        self.alias = ""
+
+    def column(self):
+        return self.alias + self.r.choice(["a", "b", "n"])
+
+    def number(self, depth):
+        r = self.r
+        if depth <= 0 or r.random() < 0.2:
+            return r.choice([self.column(), self.column(), "0", "1", "2", "NULL", "NULL::int"])
+        def sub(): return self.number(depth - 1)
+        k = r.randrange(12)
+        if k < 4: return f"({sub()} {r.choice('+-*//%')} {sub()})"
+        if k == 4: return f"CASE WHEN {self.truth(depth - 1)} THEN {sub()} ELSE {sub()} END"
+        if k == 5: return f"CASE {sub()} WHEN {sub()} THEN {sub()} WHEN {sub()} THEN {sub()} END"
+        if k == 6: return f"coalesce({sub()}, {sub()}, {sub()})"
+        if k == 7: return f"nullif({sub()}, {sub()})"
+        if k == 8: return f"{r.choice(['greatest', 'least'])}({sub()}, {sub()})"
+        if k == 9: return f"{r.choice(['abs', '- '])}({sub()})"
+        if k == 10: return f"length({r.choice([self.alias + 's', 'NULL', repr('abc')])} || ({sub()})::text)"
+        return f"(ARRAY[{sub()}, {sub()}])[{r.choice(['1', '2', self.column()])}]"
+
+    def truth(self, depth):
+        r = self.r
+        if depth <= 0 or r.random() < 0.15:
+            return r.choice(["true", "false", "NULL::bool", f"{self.column()} > 0", f"{self.column()} IS NULL"])
+        def sub(): return self.truth(depth - 1)
+        def num(): return self.number(depth - 1)
+        k = r.randrange(10)
+        if k < 3: return f"({sub()} {r.choice(['AND', 'OR'])} {sub()})"
+        if k == 3: return f"(NOT {sub()})"
+        if k == 4: return f"(({num()}) IS {r.choice(['', 'NOT '])}NULL)"
+        if k == 5: return f"(({sub()}) IS {r.choice(['', 'NOT '])}{r.choice(['TRUE', 'FALSE', 'UNKNOWN'])})"
+        if k == 6: return f"({num()} {r.choice(['', 'NOT '])}BETWEEN {num()} AND {num()})"
+        if k == 7: return f"({num()} IS {r.choice(['', 'NOT '])}DISTINCT FROM {num()})"
+        return f"({num()} {r.choice(['=', '<>', '<', '>='])} {num()})"
+
+    def statement(self):
+        r, table = self.r, self.r.choice(["one", "one", "none"])
+        k = r.randrange(9)
+        if k < 3: return f"SELECT {self.number(3)} FROM {table}"
+        if k == 3: return f"SELECT {self.truth(3)} FROM {table}"
+        if k == 4: return f"SELECT 1 FROM {table} WHERE {self.truth(3)}"
+        if k == 5: return f"SELECT {self.number(1)} FROM {table} WHERE {self.truth(2)} AND {self.truth(1)}"
+        if k == 6: return f"SELECT a, g FROM few f LEFT JOIN LATERAL generate_series({r.choice(['1', 'f.a'])}, {r.choice(['f.b', 'f.a + 1'])}) g ON {r.choice(['true', 'g > 1', 'g = f.b'])} ORDER BY 1, 2"
+        if k == 7:
+            inner = r.choice(["sum(f.a)", "count(f.b)", "max(f.a + f.b)", "count(*)", "sum(g.b)", "max(f.a + g.b)", "sum(f.a) + sum(g.b)"])
+            return f"SELECT (SELECT {inner} FROM few g{r.choice(['', ' WHERE g.a > 0', ' WHERE g.a = f.a'])}) FROM few f{r.choice(['', ' GROUP BY f.b', ' GROUP BY f.b, f.a'])} ORDER BY 1"
+        return f"SELECT f.a, q.* FROM few f, LATERAL (SELECT {r.choice(['f.a + g.a', 'g.b', 'max(g.a)', 'count(*)', 'f.b'])} AS x FROM few g WHERE g.a {r.choice(['<', '>=', '='])} f.a{r.choice(['', ' LIMIT 1'])}) q ORDER BY 1, 2"
+
+
 # --- queries within queries -----------------------------------------------------
 
 class Nested(generate.Gen):
@@ -371,13 +432,15 @@ def keeps_any(sql, conn):
 
 
 def statements(seed, count):
-    gen, typed, nested = generate.Gen(seed), Typed(seed), Nested(seed)
-    out = gen.tables() + typed.table()
+    gen, typed, nested, folded = generate.Gen(seed), Typed(seed), Nested(seed), Folded(seed)
+    out = gen.tables() + typed.table() + Folded.TABLES
     kinds = generate.RANDOM["random_mixed"][2]
     for _ in range(count):
         k = typed.r.random()
-        if k < 0.35:
+        if k < 0.25:
             out.append("%" + typed.constant() + ";")
+        elif k < 0.35:
+            out.append("%" + folded.statement() + ";")
         elif k < 0.55:
             out.append("?" + typed.over_table() + ";")
         elif k < 0.75:
@@ -447,7 +510,7 @@ def main():
             conn = pg.Conn(host, port, pg.DB)
             path = os.path.join(keep, f"fuzz_{seed}.slt")
             total += write_file(path, seed, a.count, conn)
-            for table in [*generate.TABLES, "ty"]:
+            for table in [*generate.TABLES, "ty", "one", "none", "few"]:
                 conn.run(f"DROP TABLE {table}")
             conn.close()
             run = subprocess.run(cargo, env=dict(os.environ, COLIBRI_SLT_DIR=keep, COLIBRI_SLT=f"fuzz_{seed}"), capture_output=True, text=True)

@@ -193,6 +193,7 @@ impl Binder<'_> {
                 left = self.expr(tree)?;
             }
             left = self.binary(op, left, span, right)?;
+            self.forget_collation(left.ty.ty);
             span = Span { start: span.start, end: op_span.end };
         }
         Ok(left)
@@ -335,6 +336,8 @@ impl Binder<'_> {
         for (left, right) in left.iter().zip(right.iter()) {
             let (left_span, right_span) = (left.span(), right.span());
             let (left, right) = (self.expr(left)?, self.expr(right)?);
+            // Each pair by itself.
+            self.forget_collation(Type::Bool);
             let (left, right) = self.comparable(op.symbol(), left, left_span, right, right_span)?;
             lefts.push(left);
             rights.push(right);

@@ -207,7 +207,7 @@ impl Binder<'_> {
 
     pub(in crate::bind) fn subquery_query(&mut self, query: &ast::Query) -> Result<(logical::Query, Vec<Expr>)> {
         self.frames.push(Frame::default());
-        let bound = self.deeper(|binder| binder.query(query));
+        let bound = self.apart(|binder| binder.deeper(|binder| binder.query(query)));
         let frame = self.frames.pop().expect("the frame was pushed above");
         Ok((bound?, frame.args))
     }

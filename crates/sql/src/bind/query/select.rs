@@ -152,15 +152,6 @@ impl Binder<'_> {
         Ok(if is_ordered { rows_behind_distinct_on(query) } else { query })
     }
 
-    /// A list of expressions, with their names and places.
-    pub(in crate::bind) fn plain_items(
-        &mut self,
-        list: &[ast::SelectItem],
-    ) -> Result<Vec<(CompactString, Bound, Span)>> {
-        let items = self.items(list)?;
-        Ok(items.into_iter().map(|item| (item.name, item.bound, item.span)).collect())
-    }
-
     fn items(&mut self, projection: &[ast::SelectItem]) -> Result<Vec<Item>> {
         let mut items = Vec::with_capacity(projection.len());
         for item in projection {
