@@ -511,7 +511,8 @@ impl Client {
             Stage::Bound(params) => {
                 // What gives no rows has no pieces either, whatever is asked for.
                 let rows_max = if prepared.columns().is_some() { rows_max } else { usize::MAX };
-                let is_alone = rows_max == usize::MAX && !self.portals.has_bound();
+                let is_listed = prepared.may_list_cursors();
+                let is_alone = rows_max == usize::MAX && !is_listed && !self.portals.has_bound();
                 if self.session().state() == TransactionState::Idle && !(is_alone && self.next_kind().await? == b'S') {
                     self.unit = Some(self.unit());
                     self.session().begin_implicit_block();
@@ -519,7 +520,7 @@ impl Client {
                 if !is_alone {
                     self.hand_over_portals()?;
                 }
-                if prepared.can_be_cursor() && rows_max != usize::MAX {
+                if prepared.can_be_cursor() && (rows_max != usize::MAX || is_listed) {
                     *after = Stage::InSession;
                     self.session().open_portal(name, &prepared, Some(params))?;
                     return self.execute_in_session(name, &prepared, formats, rows_max, began).await;

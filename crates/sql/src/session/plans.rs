@@ -41,6 +41,8 @@ const SAMPLE_KEYS: usize = 8;
 /// Below this many rows a table's size does not matter.
 const ROWS_SMALL: f64 = 200.0;
 
+const VIEW_OF_CURSORS: &[u8] = b"pg_cursors";
+
 /// What statements are prepared in.
 const READ_ONLY: Begin = Begin { isolation: Isolation::Serializable, read_only: true, newest: false };
 
@@ -81,6 +83,8 @@ pub struct Recipe {
     pub(super) is_binary: bool,
     /// It locks rows.
     pub(super) locks: bool,
+    /// Its text has the name of the view that lists cursors.
+    pub(super) names_cursors: bool,
     /// It changes rows by nothing but adding to them, here.
     pub(super) adds_to: Option<SpaceId>,
     pub(super) version: u64,
@@ -509,6 +513,7 @@ impl Session {
             writes: false,
             is_binary: false,
             locks: false,
+            names_cursors: text.as_bytes().windows(VIEW_OF_CURSORS.len()).any(|part| part.eq_ignore_ascii_case(VIEW_OF_CURSORS)),
             adds_to: None,
             // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },

@@ -289,7 +289,7 @@ impl Session {
     /// transaction.
     #[must_use]
     pub fn deadlock_stays(&self, error: &Error) -> bool {
-        error.state() == SqlState::DEADLOCK && self.own.advisory.outlives_transactions()
+        error.is_deadlock() && self.own.advisory.outlives_transactions()
     }
 
     /// A number that is another one when something has changed that no transaction takes back: nothing that it happened in

@@ -81,4 +81,10 @@ impl Prepared {
     pub fn can_be_cursor(&self) -> bool {
         matches!(self.command, Command::Plan { .. })
     }
+
+    /// Whether it may show which portals there are, of which its own is one.
+    #[must_use]
+    pub fn may_list_cursors(&self) -> bool {
+        self.names_cursors
+    }
 }
