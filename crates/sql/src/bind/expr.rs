@@ -18,8 +18,12 @@ use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr, SubqueryKind};
 use crate::numeric::Numeric;
+use crate::pulse;
 use crate::types::{Category, ColumnType, Type};
 use crate::value::Datum;
+
+/// What binding an expression takes, those in it apart, in units of work.
+const UNITS_PER_EXPRESSION: usize = 50;
 
 /// An expression with its type.
 #[derive(Debug, Clone)]
@@ -66,6 +70,7 @@ impl Binder<'_> {
     }
 
     fn expr_inner(&mut self, expr: &ast::Expr) -> Result<Bound> {
+        pulse::work(UNITS_PER_EXPRESSION)?;
         use ast::Expr as E;
         let span = expr.span();
         match expr {

@@ -325,6 +325,13 @@ fn adds_to(node: &Node) -> Option<SpaceId> {
 impl Session {
     /// Prepares a text with its literals lifted out, if that gives the same; with their values.
     pub(super) fn prepare_lifted(&mut self, text: &str) -> Option<(Arc<Prepared>, Vec<Datum>)> {
+        self.cancel.store(false, Ordering::Relaxed);
+        let lifted = self.at_work(|session| session.prepare_lifted_shape(text));
+        self.canceled_early = lifted.is_none() && self.cancel.load(Ordering::Relaxed);
+        lifted
+    }
+
+    fn prepare_lifted_shape(&mut self, text: &str) -> Option<(Arc<Prepared>, Vec<Datum>)> {
         if self.plans.lifting == Lifting::Never || self.state == TransactionState::Failed || self.block.catalog_changed
         {
             return None;

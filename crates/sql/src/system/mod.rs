@@ -30,6 +30,7 @@ use std::sync::LazyLock;
 
 use crate::env::Env;
 use crate::error::{Error, Result};
+use crate::pulse;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -59,6 +60,9 @@ impl std::fmt::Debug for SystemTable {
 /// Makes the rows of a table.
 type Fill = fn(&Env, &mut Rows) -> Result<()>;
 
+/// What describing an object takes, in units of work.
+const UNITS_PER_OBJECT: usize = 100;
+
 /// Rows in the making.
 pub(crate) struct Rows {
     width: usize,
@@ -66,11 +70,12 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Adds a row: a value for each column, in order.
-    fn push<const N: usize>(&mut self, row: [Datum; N]) {
+    /// Adds a row: a value for each column, in order. Polls, as there may be very many objects; see [`crate::pulse`].
+    fn push<const N: usize>(&mut self, row: [Datum; N]) -> Result<()> {
         debug_assert_eq!(self.width, N, "a value for each column");
         self.cells.extend(row);
         self.cells.resize(self.cells.len().next_multiple_of(self.width), Datum::Null);
+        pulse::work(UNITS_PER_OBJECT)
     }
 }
 

@@ -89,7 +89,7 @@ fn types(_: &Env, rows: &mut Rows) -> Result<()> {
             NULL,
             NULL,
             NULL,
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -228,7 +228,7 @@ fn procedures(_: &Env, rows: &mut Rows) -> Result<()> {
             NULL,
             NULL,
             NULL,
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -252,14 +252,14 @@ fn collations(_: &Env, rows: &mut Rows) -> Result<()> {
             locale,
             NULL,
             NULL,
-        ]);
+        ])?;
     }
     Ok(())
 }
 
 fn access_methods(_: &Env, rows: &mut Rows) -> Result<()> {
-    rows.push([oid(2), text("heap"), oid(0), text("t")]);
-    rows.push([oid(BTREE), text("btree"), oid(0), text("i")]);
+    rows.push([oid(2), text("heap"), oid(0), text("t")])?;
+    rows.push([oid(BTREE), text("btree"), oid(0), text("i")])?;
     Ok(())
 }
 
@@ -304,7 +304,7 @@ fn operator_classes(_: &Env, rows: &mut Rows) -> Result<()> {
             oid(ty.oid()),
             flag(true),
             oid(0),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -322,7 +322,7 @@ fn operator_families(_: &Env, rows: &mut Rows) -> Result<()> {
                 1994 => "text_ops",
                 _ => class,
             };
-            rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)]);
+            rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)])?;
         }
     }
     Ok(())
@@ -341,7 +341,7 @@ fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
             none.clone(),
             none,
             NULL,
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -349,7 +349,7 @@ fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
 /// Words that are names only in quotes.
 fn keywords(_: &Env, rows: &mut Rows) -> Result<()> {
     for word in crate::bind::RESERVED {
-        rows.push([text(word), text("R"), flag(false), text("reserved"), text("requires AS")]);
+        rows.push([text(word), text("R"), flag(false), text("reserved"), text("requires AS")])?;
     }
     Ok(())
 }
