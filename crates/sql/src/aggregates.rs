@@ -11,6 +11,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::interval::Interval;
 use crate::numeric::Numeric;
 use crate::operators::compare;
+use crate::pieces::{self, Pace};
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -235,7 +236,7 @@ impl State {
 
     /// The states whose updates are long or rare.
     fn update_rare(&mut self, value: &Datum, args: &[&Datum], _env: &Env) -> Result<()> {
-        match (self, value) {
+        match (&mut *self, value) {
             (Self::Ints(_, sums), Datum::Int(value)) => {
                 let (count, sum, squares) = &mut **sums;
                 let value = i128::from(*value);
@@ -259,24 +260,36 @@ impl State {
             (Self::BitAnd(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(-1) & value),
             (Self::BitOr(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(0) | value),
             (Self::BitXor(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(0) ^ value),
-            (Self::Text(sum), Datum::Text(value)) => match sum {
-                None => *sum = Some(value.to_string()),
-                Some(sum) => {
-                    if let Some(Datum::Text(separator)) = args.get(1) {
-                        sum.push_str(separator);
-                    }
-                    sum.push_str(value);
+            (Self::Text(_), Datum::Text(_)) | (Self::Bytes(_), Datum::Bytes(_)) => return self.append(value, args),
+            (_, value) => return Err(wrong(value)),
+        }
+        Ok(())
+    }
+
+    /// A text or byte string more, behind the separator.
+    fn append(&mut self, value: &Datum, args: &[&Datum]) -> Result<()> {
+        fn bytes(value: &Datum) -> &[u8] {
+            match value {
+                Datum::Text(text) => text.as_bytes(),
+                Datum::Bytes(bytes) => bytes,
+                _ => &[],
+            }
+        }
+        pieces::pass(bytes(value).len(), Pace::Copied)?;
+        let separator = args.get(1).copied().unwrap_or(&Datum::Null);
+        match (self, value) {
+            (Self::Text(Some(sum)), Datum::Text(value)) => {
+                if let Datum::Text(separator) = separator {
+                    sum.push_str(separator);
                 }
-            },
-            (Self::Bytes(sum), Datum::Bytes(value)) => match sum {
-                None => *sum = Some(value.to_vec()),
-                Some(sum) => {
-                    if let Some(Datum::Bytes(separator)) = args.get(1) {
-                        sum.extend_from_slice(separator);
-                    }
-                    sum.extend_from_slice(value);
-                }
-            },
+                sum.push_str(value);
+            }
+            (Self::Text(sum), Datum::Text(value)) => *sum = Some(value.to_string()),
+            (Self::Bytes(Some(sum)), value) => {
+                sum.extend_from_slice(bytes(separator));
+                sum.extend_from_slice(bytes(value));
+            }
+            (Self::Bytes(sum), value) => *sum = Some(bytes(value).to_vec()),
             (_, value) => return Err(wrong(value)),
         }
         Ok(())

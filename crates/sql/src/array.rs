@@ -18,12 +18,18 @@ use crate::cast::{self, CastContext};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::operators;
+use crate::pieces;
+use crate::pulse;
 use crate::text_io;
 use crate::types::{Modifier, Type};
 use crate::value::Datum;
 
 /// Dimensions at most, as in PostgreSQL.
 const DIMENSIONS_MAX: usize = 6;
+/// What reading, writing or converting a value takes at the least, in units of work.
+const UNITS_PER_VALUE: usize = 8;
+/// Values that are let go of between two polls.
+const DROPPED_AT_ONCE: usize = 4096;
 /// Values at most.
 const VALUES_MAX: usize = 1 << 27;
 
@@ -93,7 +99,7 @@ impl Array {
         let mut all = Vec::with_capacity(count * first.values.len());
         for value in values {
             match value {
-                Datum::Array(part) if part.dimensions == inner => all.extend(part.values.iter().cloned()),
+                Datum::Array(part) if part.dimensions == inner => pieces::extend(&mut all, &part.values)?,
                 _ => return Err(not_rectangular()),
             }
         }
@@ -149,6 +155,7 @@ impl Array {
     #[must_use]
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         for (a, b) in self.values.iter().zip(&other.values) {
+            pulse::note(1);
             // NULL is above everything in an array.
             let order = match (a.is_null(), b.is_null()) {
                 (true, true) => Ordering::Equal,
@@ -175,7 +182,11 @@ impl Array {
 
     /// With each value put in the place of another.
     pub(crate) fn map(&self, value: impl Fn(&Datum) -> Result<Datum>) -> Result<Self> {
-        let values = self.values.iter().map(value).collect::<Result<Vec<_>>>()?;
+        let mut values = Vec::with_capacity(self.values.len());
+        for old in &self.values {
+            pulse::work(UNITS_PER_VALUE)?;
+            values.push(value(old)?);
+        }
         Ok(self.with_values(self.element, values))
     }
 
@@ -188,12 +199,14 @@ impl Array {
         let from = from.element().unwrap_or(self.element);
         let mut values = Vec::with_capacity(self.values.len());
         for value in &self.values {
+            pulse::work(UNITS_PER_VALUE)?;
             values.push(cast::cast(value, from, element, Modifier::NONE, CastContext::Explicit, env)?);
         }
         Ok(Datum::Array(Arc::new(self.with_values(element, values))))
     }
 
-    /// Appends its text: `{1,2,NULL}`; of the vectors of the catalogue `1 2`, of a record `(1,2)`.
+    /// Appends its text: `{1,2,NULL}`; of the vectors of the catalogue `1 2`, of a record `(1,2)`. Ends early if the statement
+    /// was cancelled: see [`pulse::note`].
     pub(crate) fn write(&self, ty: Type, env: &Env, out: &mut String) {
         match ty {
             Type::Int2Vector | Type::OidVector => self.write_between(" ", env, out),
@@ -212,6 +225,9 @@ impl Array {
                 out.push_str(separator);
             }
             text_io::write(self.element, value, env, out);
+            if pulse::note(UNITS_PER_VALUE) {
+                return;
+            }
         }
     }
 
@@ -242,6 +258,9 @@ impl Array {
             } else {
                 write_element(self.element, &self.values[at], env, out);
                 at += 1;
+                if pulse::note(UNITS_PER_VALUE) {
+                    return at;
+                }
             }
         }
         out.push('}');
@@ -259,6 +278,7 @@ impl Array {
             out.extend_from_slice(&dimension.lower.to_be_bytes());
         }
         for value in &self.values {
+            pulse::note(UNITS_PER_VALUE);
             let length_at = out.len();
             out.extend_from_slice(&(-1i32).to_be_bytes());
             if !value.is_null() {
@@ -294,6 +314,7 @@ impl Array {
         }
         let mut values = Vec::with_capacity(count);
         for _ in 0..count {
+            pulse::work(UNITS_PER_VALUE)?;
             let length = take_i32(bytes)?;
             values.push(match usize::try_from(length) {
                 Ok(length) if length <= bytes.len() => {
@@ -312,6 +333,16 @@ impl Array {
             dimensions.clear();
         }
         Ok(Self { element, dimensions, values })
+    }
+}
+
+impl Drop for Array {
+    /// Many values are let go of in pieces, so that others get their chance in between.
+    fn drop(&mut self) {
+        while self.values.len() > DROPPED_AT_ONCE {
+            self.values.truncate(self.values.len() - DROPPED_AT_ONCE);
+            pulse::note(DROPPED_AT_ONCE);
+        }
     }
 }
 
@@ -492,6 +523,7 @@ impl<'t> Reader<'t> {
     }
 
     fn value(&mut self) -> Result<Datum> {
+        pulse::work(UNITS_PER_VALUE)?;
         let mut text = String::new();
         let quoted = self.rest.starts_with('"');
         let mut chars = self.rest.char_indices();
@@ -502,6 +534,7 @@ impl<'t> Reader<'t> {
         let mut keep = 0;
         let end = loop {
             let Some((at, c)) = chars.next() else { return self.fail("Unexpected end of input.") };
+            pulse::work(1)?;
             match c {
                 '\\' => {
                     let Some((_, escaped)) = chars.next() else { return self.fail("Unexpected end of input.") };

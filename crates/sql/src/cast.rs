@@ -10,6 +10,7 @@ use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
 use crate::numeric::Numeric;
+use crate::pieces;
 use crate::text_io;
 use crate::types::{Category, Modifier, Type};
 use crate::value::Datum;
@@ -157,9 +158,7 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (_, Type::Void | Type::AnyArray | Type::AnyElement) => value.clone(),
         (Datum::Array(array), to) if to.is_array() => return array.cast(from, to, env),
         (Datum::Int(_), Type::Text | Type::Varchar | Type::Char | Type::Name) if from.is_reg() => {
-            let mut text = String::new();
-            text_io::write(from, value, env, &mut text);
-            Datum::text(&text)
+            Datum::Text(text_io::written(from, value, env)?)
         }
         (_, to) if to.base() == Type::Oid && to != Type::Oid && matches!(value, Datum::Int(_)) => {
             return convert(value, if from.is_reg() { Type::Oid } else { from }, Type::Oid, env);
@@ -194,7 +193,7 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
             Datum::Float(f64::from(value.to_string().parse::<f32>().unwrap_or(narrow)))
         }
         (Datum::Text(text), Type::Name) => Datum::Text(CompactString::new(cut_name(text))),
-        (Datum::Text(text), Type::Char) => Datum::Text(CompactString::new(text.trim_end_matches(' '))),
+        (Datum::Text(text), Type::Char) => return pieces::copy(pieces::without_blanks_at_end(text)?),
         (Datum::Text(_), Type::Text | Type::Varchar) => value.clone(),
         (Datum::Text(text), _) => return text_io::parse(to, Modifier::NONE, text, env),
         (Datum::Bool(value), Type::Text | Type::Varchar | Type::Char) => {
@@ -223,12 +222,11 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
         (Datum::Time(time), Type::Interval) => Datum::Interval(Interval { months: 0, days: 0, micros: *time }),
         (Datum::Interval(interval), Type::Time) => Datum::Time(interval.micros.rem_euclid(DAY_US)),
         (_, Type::Text | Type::Varchar | Type::Char | Type::Name) => {
-            let mut text = String::new();
-            text_io::write(from, value, env, &mut text);
+            let text = text_io::written(from, value, env)?;
             match to {
                 Type::Name => Datum::text(cut_name(&text)),
-                Type::Char => Datum::text(text.trim_end_matches(' ')),
-                _ => Datum::text(&text),
+                Type::Char => Datum::Text(without_blanks(text)?),
+                _ => Datum::Text(text),
             }
         }
         _ => return Err(Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))),
@@ -251,19 +249,19 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
             let Some(chars_max) = modifier.chars_max() else { return Ok(Datum::Text(text)) };
             // As many bytes as characters are allowed are never too many.
             if text.len() <= chars_max {
-                return Ok(if ty == Type::Char { Datum::Text(without_blanks(text)) } else { Datum::Text(text) });
+                return Ok(if ty == Type::Char { Datum::Text(without_blanks(text)?) } else { Datum::Text(text) });
             }
             let Some((end, _)) = text.char_indices().nth(chars_max) else {
-                return Ok(if ty == Type::Char { Datum::Text(without_blanks(text)) } else { Datum::Text(text) });
+                return Ok(if ty == Type::Char { Datum::Text(without_blanks(text)?) } else { Datum::Text(text) });
             };
-            if context != CastContext::Explicit && text[end..].bytes().any(|byte| byte != b' ') {
+            if context != CastContext::Explicit && !pieces::without_blanks_at_end(&text[end..])?.is_empty() {
                 return Err(Error::new(
                     SqlState::STRING_TOO_LONG,
                     format!("value too long for type {ty}({chars_max})"),
                 ));
             }
             let cut = CompactString::new(&text[..end]);
-            Datum::Text(if ty == Type::Char { without_blanks(cut) } else { cut })
+            Datum::Text(if ty == Type::Char { without_blanks(cut)? } else { cut })
         }
         (Datum::Numeric(value), _) => match modifier.precision_scale() {
             Some((precision, scale)) => Datum::Numeric(value.with_precision(precision, scale)?),
@@ -284,8 +282,10 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
     })
 }
 
-fn without_blanks(text: CompactString) -> CompactString {
-    if text.ends_with(' ') { CompactString::new(text.trim_end_matches(' ')) } else { text }
+fn without_blanks(mut text: CompactString) -> Result<CompactString> {
+    let length = pieces::without_blanks_at_end(&text)?.len();
+    text.truncate(length);
+    Ok(text)
 }
 
 /// Microseconds rounded half away from zero to the modifier's digits of a second.

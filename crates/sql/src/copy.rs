@@ -25,6 +25,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::exec::{Context, RowWriter, with_exec};
 use crate::expr::Expr;
 use crate::plan::TableRules;
+use crate::pulse;
 use crate::types::ColumnType;
 use crate::value::Datum;
 
@@ -241,6 +242,7 @@ impl CopyIn {
                 for (column, default) in &*defaults {
                     row[*column] = default.eval_owned(&mut ex.scope(), &[])?;
                 }
+                pulse::work(pulse::UNITS_PER_WRITE)?;
                 let line = pending.lines.get(at).copied().unwrap_or_default();
                 let in_line = |error: Error| error.context(format!("COPY {}, line {line}", table.name));
                 if let Some(condition) = condition
@@ -266,10 +268,12 @@ impl CopyIn {
     /// A foreign key is violated.
     pub(crate) fn finish(&mut self, txn: &mut dyn Transaction, cx: &mut Context<'_>) -> Result<u64> {
         let writer = &mut self.writer;
-        let budget = std::mem::replace(&mut cx.budget_rows, i64::MAX);
-        let finished = with_exec(txn, cx, |ex| writer.finish(ex));
-        cx.budget_rows = budget;
-        finished?;
+        with_exec(txn, cx, |ex| {
+            while !writer.finish(ex)? {
+                ex.refill()?;
+            }
+            Ok(())
+        })?;
         Ok(self.affected)
     }
 }

@@ -23,6 +23,7 @@
 //! | `copy` | rows as files: COPY |
 //! | `lift` | literals lifted out of texts, so that these share plans |
 //! | `wire`, `directory_lock` | values as clients send them; which process has a database open |
+//! | `pulse`, `pieces` | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
 //! | `env`, `error` | what a statement runs among; SQL's errors by their codes |
 //! | `session` | statements, transactions, settings, the plan cache |
 
@@ -50,8 +51,10 @@ mod lift;
 mod like;
 mod numeric;
 mod operators;
+mod pieces;
 mod plan;
 mod planner;
+mod pulse;
 mod record;
 mod resolve;
 pub mod row;

@@ -1,8 +1,11 @@
 //! LIKE: `%` stands for any characters, `_` for one, and the escape character makes the next one stand for itself.
 
-use memchr::memmem;
-
 use crate::error::{Error, Result, SqlState};
+use crate::pieces::{self, Pace};
+use crate::pulse;
+
+/// Steps of matching between two polls; see [`pulse`].
+const STEPS_AT_ONCE: usize = 1024;
 
 /// Whether a text matches a pattern as a whole; without an escape character every one but `%` and `_` stands for itself.
 pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
@@ -41,7 +44,13 @@ fn matches(text: &[u8], pattern: &[u8], escape: Option<u8>) -> Result<bool> {
     let (mut at, mut in_pattern) = (0, 0);
     // Only the last `%` ever needs another try, so the time is at most the product of the lengths.
     let mut retry: Option<Retry> = None;
+    let mut steps = 0;
     loop {
+        steps += 1;
+        if steps == STEPS_AT_ONCE {
+            pulse::work(STEPS_AT_ONCE / 2)?;
+            steps = 0;
+        }
         let mut is_new = false;
         let step = match pattern.get(in_pattern) {
             // As in PostgreSQL, an escape character at the end is noticed only where there is text left to match.
@@ -82,10 +91,11 @@ fn matches(text: &[u8], pattern: &[u8], escape: Option<u8>) -> Result<bool> {
         let rest = &pattern[*behind..];
         let literal = &rest[..rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())];
         if literal.len() == rest.len() {
+            pieces::pass(literal.len(), Pace::Copied)?;
             return Ok(text[*tried..].ends_with(literal));
         }
-        match memmem::find(&text[*tried..], literal) {
-            Some(found) => *tried += found,
+        match pieces::find(text, literal, *tried)? {
+            Some(found) => *tried = found,
             None => return Ok(false),
         }
         (at, in_pattern) = (*tried + literal.len(), *behind + literal.len());
@@ -105,19 +115,21 @@ pub(crate) fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
     }
     let mut out = String::with_capacity(pattern.len() + 8);
     let mut after_escape = false;
-    for c in pattern.chars() {
-        if Some(c) == escape && !after_escape {
-            out.push('\\');
-            after_escape = true;
-        } else if c == '\\' {
-            if !after_escape {
+    for piece in pieces::of_text(pattern, Pace::Computed) {
+        for c in piece?.chars() {
+            if Some(c) == escape && !after_escape {
                 out.push('\\');
+                after_escape = true;
+            } else if c == '\\' {
+                if !after_escape {
+                    out.push('\\');
+                }
+                out.push('\\');
+                after_escape = false;
+            } else {
+                out.push(c);
+                after_escape = false;
             }
-            out.push('\\');
-            after_escape = false;
-        } else {
-            out.push(c);
-            after_escape = false;
         }
     }
     Ok(out)

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
+use crate::pulse;
 use crate::value::Datum;
 
 /// The order of two values of the same variant, neither of them NULL.
@@ -19,13 +20,13 @@ pub(crate) fn compare(a: &Datum, b: &Datum) -> Ordering {
         (Datum::Int(a), Datum::Int(b))
         | (Datum::Time(a), Datum::Time(b))
         | (Datum::Timestamp(a), Datum::Timestamp(b)) => a.cmp(b),
-        (Datum::Text(a), Datum::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+        (Datum::Text(a), Datum::Text(b)) => compare_bytes(a.as_bytes(), b.as_bytes()),
         (Datum::Date(a), Datum::Date(b)) => a.cmp(b),
         (Datum::Float(a), Datum::Float(b)) => compare_floats(*a, *b),
         (Datum::Numeric(a), Datum::Numeric(b)) => a.cmp(b),
         (Datum::Bool(a), Datum::Bool(b)) => a.cmp(b),
         (Datum::Uuid(a), Datum::Uuid(b)) => a.cmp(b),
-        (Datum::Bytes(a), Datum::Bytes(b)) => a.cmp(b),
+        (Datum::Bytes(a), Datum::Bytes(b)) => compare_bytes(a, b),
         (Datum::Interval(a), Datum::Interval(b)) => a.cmp(b),
         (Datum::Array(a), Datum::Array(b)) => a.compare(b),
         _ => variant(a).cmp(&variant(b)),
@@ -38,8 +39,32 @@ pub(crate) fn compare(a: &Datum, b: &Datum) -> Ordering {
 pub(crate) fn equal(a: &Datum, b: &Datum) -> bool {
     match (a, b) {
         (Datum::Int(a), Datum::Int(b)) => a == b,
-        (Datum::Text(a), Datum::Text(b)) => a.as_bytes() == b.as_bytes(),
+        (Datum::Text(a), Datum::Text(b)) => {
+            a.len() == b.len() && {
+                note_length(a.len());
+                a.as_bytes() == b.as_bytes()
+            }
+        }
         _ => compare(a, b) == Ordering::Equal,
+    }
+}
+
+/// The order of byte strings. Long ones take long, and poll: see [`crate::pulse`].
+#[inline]
+fn compare_bytes(a: &[u8], b: &[u8]) -> Ordering {
+    note_length(a.len().min(b.len()));
+    a.cmp(b)
+}
+
+/// Bytes that are compared without counting them as work.
+const BYTES_UNCOUNTED: usize = 1024;
+/// Bytes that are compared in a unit of work.
+const BYTES_PER_UNIT: usize = 64;
+
+#[inline]
+fn note_length(bytes: usize) {
+    if bytes > BYTES_UNCOUNTED {
+        pulse::note(bytes / BYTES_PER_UNIT);
     }
 }
 

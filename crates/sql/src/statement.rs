@@ -6,12 +6,16 @@
 //!
 //! Invariant: whatever the catalogue keeps as text is shallow.
 
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, Result, SqlState};
+use crate::pulse::{self, Pulse};
 use depth::depth;
 
 mod depth;
@@ -30,6 +34,9 @@ const DEPTH_KEPT: usize = 1_000;
 const DEPTH_MAX: usize = 20_000;
 /// The stack for deep statements. Only what is used of it becomes memory.
 const DEEP_STACK_BYTES: usize = 64 << 20;
+
+/// How often a thread that waits for such a stack lets others run.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
@@ -76,10 +83,24 @@ pub(crate) fn parse(text: &str) -> Result<Vec<ast::Statement>> {
 }
 
 /// Runs on a thread whose stack fits the deepest statement. What is made of the tree has to leave it behind.
+///
+/// That thread only looks whether the statement was cancelled; this one lets others run while it waits.
 pub(crate) fn on_deep_stack<T: Send>(run: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let pulse = pulse::elsewhere();
+    let (running, over) = std::sync::mpsc::channel::<()>();
+    let run = move || {
+        // Dropped at the end, which this thread is told by.
+        let _running = running;
+        let _at_work = pulse.map(Pulse::begin);
+        run()
+    };
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().name("deep statement".to_owned()).stack_size(DEEP_STACK_BYTES);
         let Ok(thread) = builder.spawn_scoped(scope, run) else { return Err(too_deep()) };
+        while over.recv_timeout(LOOK_AGAIN) == Err(RecvTimeoutError::Timeout) {
+            // Whether it was cancelled is for the other thread to say.
+            let _ = pulse::check();
+        }
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -10,6 +10,8 @@ use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::Interval;
 use crate::numeric::Numeric;
+use crate::pieces::{self, Pace};
+use crate::pulse;
 use crate::types::{Modifier, Type};
 use crate::value::Datum;
 
@@ -39,13 +41,13 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
             match ty {
                 Type::InternalChar => Datum::text(text.chars().next().map_or("", |first| &text[..first.len_utf8()])),
                 Type::Json => json(text)?,
-                _ => Datum::text(text),
+                _ => pieces::copy(text)?,
             }
         }
         Type::Char => {
             check_text(text)?;
             // Without a length, blanks at the end still do not count.
-            if modifier == Modifier::NONE { Datum::text(text.trim_end_matches(' ')) } else { Datum::text(text) }
+            pieces::copy(if modifier == Modifier::NONE { pieces::without_blanks_at_end(text)? } else { text })?
         }
         Type::Name => {
             check_text(text)?;
@@ -71,17 +73,39 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
 
 /// A text that is JSON.
 fn json(text: &str) -> Result<Datum> {
-    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Ok(_) => Ok(Datum::text(text)),
+    let parsed = if text.len() > READ_AT_ONCE {
+        let parsed = serde_json::from_reader::<_, serde::de::IgnoredAny>(Polling(text.as_bytes()));
+        pulse::check()?;
+        parsed
+    } else {
+        serde_json::from_str(text)
+    };
+    match parsed {
+        Ok(_) => pieces::copy(text),
         Err(error) => {
             Err(Error::new(SqlState::BAD_TEXT, "invalid input syntax for type json").detail(error.to_string()))
         }
     }
 }
 
+/// Longer texts are read or written in pieces.
+const READ_AT_ONCE: usize = 16 << 10;
+
+/// A text that is read in pieces, and polled between them: see [`pulse`].
+struct Polling<'t>(&'t [u8]);
+
+impl std::io::Read for Polling<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        // The parser asks for one byte at a time.
+        pieces::pass(8 * out.len(), Pace::Computed).map_err(std::io::Error::other)?;
+        self.0.read(out)
+    }
+}
+
 /// Texts have no character of number zero.
 pub(crate) fn check_text(text: &str) -> Result<()> {
-    if text.bytes().any(|byte| byte == 0) {
+    pieces::pass(text.len(), Pace::Copied)?;
+    if memchr::memchr(0, text.as_bytes()).is_some() {
         return Err(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
     Ok(())
@@ -153,6 +177,7 @@ pub(crate) fn parse_bytea(text: &str) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {
+        pulse::work(1)?;
         rest = after;
         if byte != b'\\' {
             out.push(byte);
@@ -177,17 +202,19 @@ pub(crate) fn parse_bytea(text: &str) -> Result<Vec<u8>> {
 pub(crate) fn parse_hex(text: &str) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() / 2);
     let mut high = None;
-    for c in text.chars() {
-        if high.is_none() && matches!(c, ' ' | '\t' | '\n' | '\r') {
-            continue;
-        }
-        let digit = c
-            .to_digit(16)
-            .ok_or_else(|| Error::new(SqlState::BAD_PARAMETER, format!("invalid hexadecimal digit: \"{c}\"")))?
-            as u8;
-        match high.take() {
-            Some(high) => out.push(high << 4 | digit),
-            None => high = Some(digit),
+    for piece in pieces::of_text(text, Pace::Computed) {
+        for c in piece?.chars() {
+            if high.is_none() && matches!(c, ' ' | '\t' | '\n' | '\r') {
+                continue;
+            }
+            let digit = c
+                .to_digit(16)
+                .ok_or_else(|| Error::new(SqlState::BAD_PARAMETER, format!("invalid hexadecimal digit: \"{c}\"")))?
+                as u8;
+            match high.take() {
+                Some(high) => out.push(high << 4 | digit),
+                None => high = Some(digit),
+            }
         }
     }
     if high.is_some() {
@@ -219,6 +246,19 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
         after_hyphen = false;
     }
     (digits == 32).then_some(uuid)
+}
+
+/// A value's text, by itself.
+///
+/// # Errors
+/// The statement was cancelled, which ends [`write`] early.
+pub(crate) fn written(ty: Type, value: &Datum, env: &Env) -> Result<CompactString> {
+    let mut text = String::new();
+    write(ty, value, env, &mut text);
+    if text.len() > READ_AT_ONCE {
+        pulse::check()?;
+    }
+    Ok(text.into())
 }
 
 /// Appends a value's text as PostgreSQL's output function of the type gives it; NULL has none.
@@ -258,13 +298,19 @@ pub(crate) fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     }
 }
 
-/// Appends lower-case hexadecimal digits.
+/// Appends lower-case hexadecimal digits. Ends early if the statement was cancelled: see [`pulse::note`].
 pub(crate) fn write_hex(bytes: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    const AT_ONCE: usize = 8 << 10;
     out.reserve(bytes.len() * 2);
-    for byte in bytes {
-        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    for piece in bytes.chunks(AT_ONCE) {
+        for byte in piece {
+            out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            out.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+        if piece.len() == AT_ONCE && pulse::note(AT_ONCE / 2) {
+            return;
+        }
     }
 }
 

@@ -544,13 +544,8 @@ impl Session {
         let roles = self.owners(roles, "drop objects")?;
         Catalog::lock(self.catalog_and_txn()?.1)?;
         let everything = self.everything();
-        let all = Granting {
-            privileges: None,
-            option: false,
-            revoke: true,
-            by: None,
-            dependents: Dependents::TakeBack,
-        };
+        let all =
+            Granting { privileges: None, option: false, revoke: true, by: None, dependents: Dependents::TakeBack };
         let is_grantee = |acl: Option<&Acl>, role| acl.is_some_and(|acl| acl.0.iter().any(|g| g.grantee == role));
         for &role in &roles {
             let others = everything.iter().filter(|object| !roles.contains(&object.owner()));

@@ -18,8 +18,12 @@ use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr, SubqueryKind};
 use crate::numeric::Numeric;
+use crate::pulse;
 use crate::types::{ColumnType, Type};
 use crate::value::Datum;
+
+/// What binding an expression takes, those in it apart, in units of work.
+const UNITS_PER_EXPRESSION: usize = 50;
 
 /// An expression with its type.
 #[derive(Debug, Clone)]
@@ -79,10 +83,13 @@ impl Binder<'_> {
     fn gives_rows(&self, expr: &Expr) -> bool {
         let extras = self.frames.last().and_then(|frame| frame.scopes.last()).and_then(|scope| scope.extras.as_ref());
         let Some(extras) = extras.filter(|extras| !extras.is_empty()) else { return false };
-        super::rewrite::extras_in(expr).iter().any(|&at| matches!(extras.get(at), Some(super::logical::Extra::Rows(..))))
+        super::rewrite::extras_in(expr)
+            .iter()
+            .any(|&at| matches!(extras.get(at), Some(super::logical::Extra::Rows(..))))
     }
 
     fn expr_inner(&mut self, expr: &ast::Expr) -> Result<Bound> {
+        pulse::work(UNITS_PER_EXPRESSION)?;
         use ast::Expr as E;
         let span = expr.span();
         match expr {

@@ -354,9 +354,11 @@ impl Binder<'_> {
         if self.rows_calls() == before {
             return Ok(());
         }
-        Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint(
-            "You might be able to move the set-returning function into a LATERAL FROM item.",
-        )))
+        Err(self.place(
+            span,
+            Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .hint("You might be able to move the set-returning function into a LATERAL FROM item."),
+        ))
     }
 
     /// `row_number() OVER (…)`
@@ -508,12 +510,7 @@ impl Binder<'_> {
         Ok((list, result))
     }
 
-    fn session_function(
-        &mut self,
-        found: &SessionFunctionEntry,
-        args: Vec<Bound>,
-        span: Span,
-    ) -> Result<Bound> {
+    fn session_function(&mut self, found: &SessionFunctionEntry, args: Vec<Bound>, span: Span) -> Result<Bound> {
         let &(name, types, _, result, changes) = found;
         if !takes(found, args.len()) {
             return Err(self.place(span, no_such_function(name)));
@@ -735,7 +732,8 @@ impl Binder<'_> {
             let bound = self.expr(&key.expr)?;
             let ty = super::expr::known(bound.ty.ty);
             // An argument that was converted by itself is sorted by as it is then.
-            let argument = written.iter().position(|arg| bound.ty.ty != Type::Unknown && rewrite::same(arg, &bound.expr));
+            let argument =
+                written.iter().position(|arg| bound.ty.ty != Type::Unknown && rewrite::same(arg, &bound.expr));
             let expr = match argument.and_then(|at| typed.get(at)) {
                 Some(argument) => argument.clone(),
                 None if args.distinct => {

@@ -72,7 +72,8 @@ impl Authority {
     /// What it may grant to others.
     #[must_use]
     pub fn grantable(&self, kind: ObjectKind, owner: RoleId, acl: Option<&Acl>) -> Privileges {
-        acl.map_or_else(|| self.grantable_of(owner, &Acl::default()), |acl| self.grantable_of(owner, acl)).common(kind.all())
+        acl.map_or_else(|| self.grantable_of(owner, &Acl::default()), |acl| self.grantable_of(owner, acl))
+            .common(kind.all())
     }
 
     fn grantable_of(&self, owner: RoleId, acl: &Acl) -> Privileges {

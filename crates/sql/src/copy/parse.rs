@@ -9,9 +9,14 @@ use crate::binary_io;
 use crate::cast::{self, CastContext};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
+use crate::pieces::{self, Pace};
+use crate::pulse;
 use crate::text_io;
 use crate::types::Modifier;
 use crate::value::Datum;
+
+/// Bytes of a field that are looked at between two polls; see [`pulse`].
+const BYTES_AT_ONCE: usize = 8 << 10;
 
 /// Characters of a line or a value that a context shows.
 const SHOWN_CHARS_MAX: usize = 100;
@@ -78,6 +83,7 @@ impl CopyParser {
             while !self.is_over
                 && let Some(end) = self.find_end(&buffer, start)
             {
+                pulse::work(pulse::UNITS_PER_ROW)?;
                 self.take_line(&buffer[start..end], env, rows)?;
                 start = end + 1;
                 self.scanned = start;
@@ -209,7 +215,12 @@ impl CopyParser {
     fn take_text_field<'a>(&mut self, text: &'a [u8]) -> Result<(bool, Option<&'a [u8]>)> {
         let mut end = 0;
         let mut has_escapes = false;
+        let mut poll_at = BYTES_AT_ONCE;
         while end < text.len() && text[end] != self.options.delimiter {
+            if end >= poll_at {
+                pieces::pass(BYTES_AT_ONCE, Pace::Computed)?;
+                poll_at += BYTES_AT_ONCE;
+            }
             let is_escape = text[end] == b'\\' && end + 1 < text.len();
             has_escapes |= is_escape;
             end += 1 + usize::from(is_escape);
@@ -219,6 +230,7 @@ impl CopyParser {
             return Ok((true, rest));
         }
         if has_escapes {
+            pieces::pass(raw.len(), Pace::Computed)?;
             unescape(raw, &mut self.field);
         } else {
             self.field.extend_from_slice(raw);
@@ -229,7 +241,12 @@ impl CopyParser {
     fn take_csv_field<'a>(&mut self, text: &'a [u8], place: usize) -> Result<(bool, Option<&'a [u8]>)> {
         let CopyOptions { delimiter, quote, escape, .. } = self.options;
         let (mut at, mut in_quotes, mut was_quoted) = (0, false, false);
+        let mut poll_at = BYTES_AT_ONCE;
         while let Some(&byte) = text.get(at) {
+            if at >= poll_at {
+                pieces::pass(BYTES_AT_ONCE, Pace::Computed)?;
+                poll_at += BYTES_AT_ONCE;
+            }
             at += 1;
             if in_quotes {
                 match text.get(at) {

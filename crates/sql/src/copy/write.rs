@@ -4,9 +4,13 @@ use super::{CopyColumn, CopyFormat, CopyOptions, Header};
 use crate::binary_io;
 use crate::cast;
 use crate::env::Env;
+use crate::pulse;
 use crate::text_io;
 use crate::types::Type;
 use crate::value::Datum;
+
+/// Bytes of a field that are written between two polls; see [`pulse`].
+const BYTES_AT_ONCE: usize = 8 << 10;
 
 /// What a binary file begins with: a signature that shows damage, no flags, no extension.
 pub(super) const BINARY_SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
@@ -46,7 +50,7 @@ impl CopyOut {
         }
     }
 
-    /// A row.
+    /// A row. Ends early if the statement was cancelled: see [`pulse::note`].
     pub(crate) fn write_row(&mut self, row: &[Datum], env: &Env, out: &mut Vec<u8>) {
         if self.options.format == CopyFormat::Binary {
             return self.write_binary(row, out);
@@ -87,7 +91,10 @@ impl CopyOut {
     }
 
     fn write_text(&self, text: &str, out: &mut Vec<u8>) {
-        for byte in text.bytes() {
+        for (at, byte) in text.bytes().enumerate() {
+            if at % BYTES_AT_ONCE == BYTES_AT_ONCE - 1 && pulse::note(BYTES_AT_ONCE / 4) {
+                return;
+            }
             let letter = match byte {
                 b'\x08' => b'b',
                 b'\x0c' => b'f',
@@ -116,7 +123,10 @@ impl CopyOut {
             return;
         }
         out.push(*quote);
-        for byte in text.bytes() {
+        for (at, byte) in text.bytes().enumerate() {
+            if at % BYTES_AT_ONCE == BYTES_AT_ONCE - 1 && pulse::note(BYTES_AT_ONCE / 4) {
+                return;
+            }
             if byte == *quote || byte == *escape {
                 out.push(*escape);
             }

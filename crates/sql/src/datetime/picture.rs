@@ -8,6 +8,7 @@ use super::{
 };
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
+use crate::pulse;
 
 /// The keywords of pictures, longer ones before their beginnings.
 const KEYWORDS: [&str; 46] = [
@@ -32,10 +33,17 @@ enum Part<'picture> {
     Quoted(&'picture str),
 }
 
+/// What reading a part of a picture takes, in units of work.
+const UNITS_PER_PART: usize = 50;
+
 fn parts(picture: &str) -> Vec<Part<'_>> {
     let mut out = Vec::new();
     let mut rest = picture;
     while !rest.is_empty() {
+        // What is left out then is of no use: whoever reads a long picture finds out that the statement was cancelled.
+        if pulse::note(UNITS_PER_PART) {
+            return out;
+        }
         let mut after = rest;
         let mut fill = true;
         let begins = |text: &str, word: &str| {
@@ -111,7 +119,9 @@ fn ordinal_ending(value: i64) -> &'static str {
 
 fn show(shown: &Shown<'_>, picture: &str) -> Result<String> {
     let mut out = String::new();
-    for part in parts(picture) {
+    let parts = parts(picture);
+    pulse::work(UNITS_PER_PART * parts.len())?;
+    for part in parts {
         let (name, written, fill, ordinal) = match part {
             Part::Literal(text) | Part::Quoted(text) => {
                 out.push_str(text);
@@ -384,6 +394,7 @@ fn find(text: &str, picture: &str) -> Result<Found> {
     let mut found = Found::default();
     let mut rest = text;
     let all = parts(picture);
+    pulse::work(UNITS_PER_PART * all.len())?;
     for (index, part) in all.iter().enumerate() {
         let (name, fill, ordinal) = match *part {
             Part::Literal(literal) => {

@@ -11,12 +11,15 @@
 use smallvec::SmallVec;
 
 use super::group::Groups;
+use super::merge_sort;
+use super::row_store::RowStore;
 use super::sort::{KeyOrder, compare_keys};
 use super::{Batch, Exec, Run, Scope, Step, row_bytes};
 use crate::aggregates::State;
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::{AggregateCall, Node};
+use crate::pulse;
 use crate::value::Datum;
 
 /// Grouping at work.
@@ -24,8 +27,8 @@ pub(crate) struct AggregateRun {
     input: Run,
     fresh: Batch,
     groups: Groups,
-    /// The calls' states, group by group.
-    states: Vec<State>,
+    /// The calls' states, a row for each group.
+    states: RowStore<State>,
     extras: Vec<Extra>,
     /// Of the batch at hand: each row's group.
     numbers: Vec<u32>,
@@ -37,12 +40,11 @@ pub(crate) struct AggregateRun {
 }
 
 /// What some calls need besides their states.
-#[derive(Default)]
 struct Extra {
     /// Group and arguments seen.
     seen: Option<Groups>,
-    /// Group, order keys and arguments of each row.
-    ordered: Vec<Datum>,
+    /// Group, arguments and order keys of each row.
+    ordered: RowStore<Datum>,
 }
 
 /// An estimate of a state's bytes, with what it may hold elsewhere.
@@ -54,7 +56,7 @@ impl AggregateRun {
             input: Run::new(input),
             fresh: Batch::new(),
             groups: Groups::new(0),
-            states: Vec::new(),
+            states: RowStore::new(0),
             extras: Vec::new(),
             numbers: Vec::new(),
             begun: false,
@@ -98,8 +100,7 @@ impl AggregateRun {
         while self.at < self.groups.len() && !out.is_full() {
             let row = out.push();
             row[..keys.len()].clone_from_slice(self.groups.key(self.at));
-            let states = &mut self.states[self.at * calls.len()..(self.at + 1) * calls.len()];
-            for (value, state) in row[keys.len()..].iter_mut().zip(states) {
+            for (value, state) in row[keys.len()..].iter_mut().zip(self.states.row_mut(self.at)) {
                 *value = state.finish()?;
             }
             self.at += 1;
@@ -112,10 +113,12 @@ impl AggregateRun {
         self.begun = true;
         self.groups = Groups::new(keys.len());
         let seen = |call: &AggregateCall| call.distinct.then(|| Groups::new(1 + call.args.len()));
-        self.extras = calls.iter().map(|call| Extra { seen: seen(call), ordered: Vec::new() }).collect();
+        let ordered = |call: &AggregateCall| RowStore::new(1 + call.args.len() + call.order.len());
+        self.extras = calls.iter().map(|call| Extra { seen: seen(call), ordered: ordered(call) }).collect();
+        self.states = RowStore::new(calls.len());
         if keys.is_empty() {
             self.groups.find_or_add(&[]);
-            self.states = calls.iter().map(|call| (call.aggregate.start)()).collect();
+            self.states.push(calls.iter().map(|call| (call.aggregate.start)()));
         }
     }
 
@@ -123,11 +126,11 @@ impl AggregateRun {
         let mut scope = ex.scope();
         let mut texts = self.find_groups(keys, calls, &mut scope)?;
         for (place, call) in calls.iter().enumerate() {
-            texts += self.update(place, calls.len(), call, &mut scope)?;
+            texts += self.update(place, call, &mut scope)?;
         }
-        let mut taken = self.groups.bytes() + self.states.len() * STATE_BYTES;
+        let mut taken = self.groups.bytes() + self.states.len() * calls.len() * STATE_BYTES;
         for extra in &self.extras {
-            taken += extra.seen.as_ref().map_or(0, Groups::bytes) + extra.ordered.len() * size_of::<Datum>();
+            taken += extra.seen.as_ref().map_or(0, Groups::bytes) + extra.ordered.bytes();
         }
         let more = (taken + texts).saturating_sub(self.bytes);
         self.bytes += more;
@@ -156,7 +159,7 @@ impl AggregateRun {
             let (number, new) = self.groups.find_or_add(key);
             if new {
                 texts += row_bytes(key) - size_of_val(key);
-                self.states.extend(calls.iter().map(|call| (call.aggregate.start)()));
+                self.states.push(calls.iter().map(|call| (call.aggregate.start)()));
             }
             self.numbers.push(number as u32);
         }
@@ -164,7 +167,7 @@ impl AggregateRun {
     }
 
     /// Hands the batch to one call. Gives the bytes of texts that are kept for it.
-    fn update(&mut self, place: usize, calls: usize, call: &AggregateCall, scope: &mut Scope<'_>) -> Result<usize> {
+    fn update(&mut self, place: usize, call: &AggregateCall, scope: &mut Scope<'_>) -> Result<usize> {
         let mut texts = 0;
         let extra = &mut self.extras[place];
         let grouped = !self.numbers.is_empty();
@@ -177,7 +180,7 @@ impl AggregateRun {
                 continue;
             }
             let number = if grouped { self.numbers[index] as usize } else { 0 };
-            let state = &mut self.states[number * calls + place];
+            let state = &mut self.states.row_mut(number)[place];
             match call.args.as_slice() {
                 [] if plain => state.update(&[], scope.env)?,
                 [arg] if plain => {
@@ -204,10 +207,10 @@ impl AggregateRun {
                         continue;
                     }
                     texts += row_bytes(&values) - size_of_val(&values[..]);
-                    extra.ordered.extend(values);
                     for key in &call.order {
-                        extra.ordered.push(key.expr.eval_owned(scope, row)?);
+                        values.push(key.expr.eval_owned(scope, row)?);
                     }
+                    extra.ordered.push(values);
                 }
             }
         }
@@ -217,17 +220,20 @@ impl AggregateRun {
     /// Hands what was kept for an order to the calls.
     fn update_ordered(&mut self, calls: &[AggregateCall], ex: &mut Exec<'_, '_>) -> Result<()> {
         for (place, call) in calls.iter().enumerate().filter(|(_, call)| !call.order.is_empty()) {
-            let cells = std::mem::take(&mut self.extras[place].ordered);
+            let kept = std::mem::replace(&mut self.extras[place].ordered, RowStore::new(0));
             let args_end = 1 + call.args.len();
             let keys = call.order.iter().enumerate();
             let order: Vec<KeyOrder> = keys.map(|(at, key)| KeyOrder::new(args_end + at, key)).collect();
-            let mut rows: Vec<&[Datum]> = cells.chunks_exact(args_end + call.order.len()).collect();
+            let mut rows: Vec<u32> = (0..kept.len() as u32).collect();
             // Groups do not mix: each row goes to its own state, so their order among each other does not matter.
-            rows.sort_by(|a, b| compare_keys(&order, a, b));
+            let compare = |a: &u32, b: &u32| compare_keys(&order, kept.row(*a as usize), kept.row(*b as usize));
+            merge_sort::sort(&mut rows, merge_sort::PIECE_OF_LONG, compare)?;
             for row in rows {
+                let row = kept.row(row as usize);
                 let Datum::Int(number) = row[0] else { continue };
                 let args: SmallVec<[&Datum; 4]> = row[1..args_end].iter().collect();
-                self.states[number as usize * calls.len() + place].update(&args, ex.cx.env)?;
+                self.states.row_mut(number as usize)[place].update(&args, ex.cx.env)?;
+                pulse::work(pulse::UNITS_PER_ROW)?;
             }
         }
         Ok(())

@@ -3,18 +3,19 @@
 //! As with UPDATE, rows are collected first unless they come from a plain scan of the table; each is locked, then it goes
 //! with its entries. What refers to it is dealt with at the end of the statement.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use colibri_txn::{IfLocked, Key, LockMode, Space};
 
 use super::constraints::references::Effects;
 use super::constraints::{has_query, is_plain_scan};
+use super::key_set::KeySet;
 use super::writing::{Changes, Course, Outcome};
 use super::{Batch, Exec, Step};
 use crate::catalog::Table;
 use crate::error::Result;
 use crate::plan::{Delete, TableRules};
+use crate::pulse;
 use crate::record;
 use crate::value::Datum;
 
@@ -51,7 +52,7 @@ pub(crate) struct DeleteRun {
 /// What deleting rows needs from one to the next.
 struct Deletions {
     /// Keys of rows deleted, if a row may come more than once.
-    seen: Option<HashSet<Key>>,
+    seen: Option<KeySet>,
     space: Space,
     effects: Effects,
 }
@@ -63,7 +64,7 @@ impl DeleteRun {
         Self {
             course: Course::new(source, is_plain && !returning.iter().flatten().any(has_query)),
             deletions: Deletions {
-                seen: (!is_plain).then(HashSet::new),
+                seen: (!is_plain).then(KeySet::default),
                 space: table.space(),
                 effects: Effects::default(),
             },
@@ -73,7 +74,7 @@ impl DeleteRun {
     pub(super) fn again(&mut self, delete: &Delete) -> bool {
         let Deletions { seen, space: _, effects } = &mut self.deletions;
         if let Some(seen) = seen {
-            *seen = HashSet::new();
+            *seen = KeySet::default();
         }
         effects.again();
         self.course.again(&delete.source)
@@ -101,6 +102,7 @@ impl Changes for (&Delete, &mut Deletions) {
 
 impl Deletions {
     fn delete(&mut self, delete: &Delete, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
+        pulse::work(pulse::UNITS_PER_WRITE)?;
         let Delete { table, returning, rules, .. } = delete;
         let key = record::row_key(table, row)?;
         if let Some(seen) = &mut self.seen

@@ -3,6 +3,9 @@
 //! A value that is there already (a column, a constant, a parameter, a slot) is handed out as a reference; what has to be
 //! computed goes to a place that the caller lends. Conditions are computed as `Option<bool>`, NULL being `None`.
 //!
+//! What may take long polls (see [`crate::pulse`]): calls of functions, long lists and arrays, queries. Other nodes need not,
+//! since whoever evaluates counts rows.
+//!
 //! Invariants: operands are evaluated from left to right, and not at all where the result is known without; the pure
 //! part needs no transaction, so that filters can run while one is being read. Depth is the binder's business: it bounds
 //! how deep expressions nest, and the frames here are kept small (what needs room is in functions of its own).
@@ -14,7 +17,7 @@ use std::collections::HashMap;
 use colibri_txn::Transaction;
 use smallvec::SmallVec;
 
-use super::{Context, Exec, Statement, subquery};
+use super::{Context, Exec, Statement, merge_sort, subquery};
 use crate::array::Array;
 use crate::cast;
 use crate::env::Env;
@@ -22,8 +25,14 @@ use crate::error::{Error, Result};
 use crate::expr::{CompareOp, Expr, SessionFunction, Test};
 use crate::functions::Function;
 use crate::operators;
+use crate::pulse;
 use crate::types::Type;
 use crate::value::Datum;
+
+/// What calling a function takes at the least, in units of work.
+const UNITS_PER_CALL: usize = 4;
+/// What comparing with a value of a list takes.
+const UNITS_PER_ITEM: usize = 2;
 
 /// Lists of constants longer than this are searched as sorted lists.
 const LIST_SEARCHED_MIN: usize = 9;
@@ -103,9 +112,11 @@ impl<'s> Scope<'s> {
                     session: &mut *cx.session,
                     cancel: cx.cancel,
                     memory_bytes_max: cx.memory_bytes_max,
-                    budget_rows: i64::MAX,
+                    budget_rows: pulse::ROWS_AT_ONCE,
                 };
-                run(&mut Exec { txn: &mut **txn, cx: &mut cx, slots, statement, lists })
+                let done = run(&mut Exec { txn: &mut **txn, cx: &mut cx, slots, statement, lists })?;
+                pulse::rows_done(pulse::ROWS_AT_ONCE - cx.budget_rows)?;
+                Ok(done)
             }
             _ => Err(Error::internal("a query in an expression that has to do without a transaction")),
         }
@@ -364,6 +375,7 @@ fn any_of(
     let Datum::Array(array) = array.eval(scope, row, &mut array_scratch)? else { return Ok(None) };
     let mut unknown = false;
     for value in array.values() {
+        pulse::work(UNITS_PER_ITEM)?;
         let truth = match test {
             Test::Compare(op) => compare_values(op, left, value),
             Test::Call(function) => to_truth(&function.call(&[left, value], scope.env)?),
@@ -424,11 +436,12 @@ fn in_list(input: &Expr, list: &[Expr], negated: bool, scope: &mut Scope<'_>, ro
     let (mut found, mut unknown) = (false, false);
     if list.len() >= LIST_SEARCHED_MIN
         && let Some(lists) = scope.lists
-        && let Some((hit, has_null)) = search_list(list, value, scope, lists)
+        && let Some((hit, has_null)) = search_list(list, value, scope, lists)?
     {
         (found, unknown) = (hit, has_null);
     } else {
         for item in list {
+            pulse::work(UNITS_PER_ITEM)?;
             let mut scratch = Datum::Null;
             match compare_values(CompareOp::Eq, value, item.eval(scope, row, &mut scratch)?) {
                 Some(true) => {
@@ -450,7 +463,12 @@ fn in_list(input: &Expr, list: &[Expr], negated: bool, scope: &mut Scope<'_>, ro
 }
 
 /// Whether a list of constants has a value, and whether it has NULLs; `None` if it is not one of constants.
-fn search_list(list: &[Expr], value: &Datum, scope: &Scope<'_>, lists: &RefCell<Lists>) -> Option<(bool, bool)> {
+fn search_list(
+    list: &[Expr],
+    value: &Datum,
+    scope: &Scope<'_>,
+    lists: &RefCell<Lists>,
+) -> Result<Option<(bool, bool)>> {
     let mut lists = lists.borrow_mut();
     let sorted = match lists.entry(list.as_ptr().addr()) {
         std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
@@ -465,15 +483,15 @@ fn search_list(list: &[Expr], value: &Datum, scope: &Scope<'_>, lists: &RefCell<
                         Datum::Null => has_null = true,
                         value => values.push(value.clone()),
                     },
-                    _ => return None,
+                    _ => return Ok(None),
                 }
             }
-            values.sort_unstable_by(operators::compare);
+            merge_sort::sort(&mut values, merge_sort::PIECE_OF_LONG, operators::compare)?;
             entry.insert(SortedList { values, has_null })
         }
     };
     let hit = sorted.values.binary_search_by(|item| operators::compare(item, value)).is_ok();
-    Some((hit, sorted.has_null))
+    Ok(Some((hit, sorted.has_null)))
 }
 
 #[inline(never)]
@@ -483,6 +501,7 @@ fn call_one(function: &Function, arg: &Expr, scope: &mut Scope<'_>, row: &[Datum
     if function.strict && value.is_null() {
         return Ok(Datum::Null);
     }
+    pulse::work(UNITS_PER_CALL)?;
     (function.eval)(&[value], scope.env)
 }
 
@@ -499,6 +518,7 @@ fn call_two(function: &Function, left: &Expr, right: &Expr, scope: &mut Scope<'_
     if function.strict && (left.is_null() || right.is_null()) {
         return Ok(Datum::Null);
     }
+    pulse::work(UNITS_PER_CALL)?;
     (function.eval)(&[left, right], scope.env)
 }
 
@@ -529,6 +549,7 @@ fn call_many(function: &Function, args: &[Expr], scope: &mut Scope<'_>, row: &[D
     if function.strict && values.iter().any(|value| value.is_null()) {
         return Ok(Datum::Null);
     }
+    pulse::work(UNITS_PER_CALL)?;
     (function.eval)(&values, scope.env)
 }
 

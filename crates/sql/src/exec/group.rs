@@ -12,8 +12,16 @@
 
 use std::hash::Hasher;
 
+use super::row_store::RowStore;
 use crate::operators;
+use crate::pulse;
 use crate::value::Datum;
+
+/// Places that are made, or moved to a larger table, between two polls; see [`crate::pulse`].
+const MOVED_AT_ONCE: usize = 4096;
+
+/// Bytes of a value that are hashed in a unit of work.
+const HASHED_PER_UNIT: usize = 32;
 
 /// Of the first table, in places; a power of two.
 const PLACES_FIRST: usize = 16;
@@ -44,6 +52,9 @@ impl Hasher for Fold {
 
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
+        if bytes.len() > MOVED_AT_ONCE {
+            pulse::note(bytes.len() / HASHED_PER_UNIT);
+        }
         let mut chunks = bytes.chunks_exact(8);
         for chunk in &mut chunks {
             self.write_u64(u64::from_le_bytes(chunk.try_into().expect("chunks have 8 bytes")));
@@ -94,10 +105,8 @@ struct Place {
 
 /// Keys and their numbers.
 pub(super) struct Groups {
-    width: usize,
     places: Vec<Place>,
-    keys: Vec<Datum>,
-    len: usize,
+    keys: RowStore<Datum>,
     /// Whether places hold integers in place of hashes.
     ints: bool,
     /// The number of the key NULL, plus one, if places hold integers.
@@ -117,22 +126,22 @@ pub(super) fn as_word(value: &Datum) -> Option<u64> {
 impl Groups {
     /// Without keys; those to come have `width` values.
     pub(super) fn new(width: usize) -> Self {
-        Self { width, places: Vec::new(), keys: Vec::new(), len: 0, ints: width == 1, null: 0 }
+        Self { places: Vec::new(), keys: RowStore::new(width), ints: width == 1, null: 0 }
     }
 
     /// How many keys there are.
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.keys.len()
     }
 
     /// Bytes that it takes, what its texts need elsewhere apart.
     pub(super) fn bytes(&self) -> usize {
-        self.places.capacity() * size_of::<Place>() + self.keys.capacity() * size_of::<Datum>()
+        self.places.capacity() * size_of::<Place>() + self.keys.bytes()
     }
 
     /// The key with a number.
     pub(super) fn key(&self, number: usize) -> &[Datum] {
-        &self.keys[number * self.width..(number + 1) * self.width]
+        self.keys.row(number)
     }
 
     /// The number of a key, if it is there.
@@ -180,7 +189,7 @@ impl Groups {
     /// The number of a key, and whether it is new.
     #[inline]
     pub(super) fn find_or_add(&mut self, key: &[Datum]) -> (usize, bool) {
-        if self.len * 2 >= self.places.len() {
+        if self.keys.len() * 2 >= self.places.len() {
             self.grow();
         }
         if self.ints {
@@ -236,9 +245,8 @@ impl Groups {
 
     /// Keeps a key; gives its number plus one. The memory limit ends a statement long before 2^32 keys.
     fn add(&mut self, key: &[Datum]) -> u32 {
-        self.keys.extend_from_slice(key);
-        self.len += 1;
-        u32::try_from(self.len).expect("a statement's memory does not hold 2^32 keys")
+        self.keys.push(key.iter().cloned());
+        u32::try_from(self.keys.len()).expect("a statement's memory does not hold 2^32 keys")
     }
 
     /// Integers were expected, something else came: either there are no keys yet, or only NULL.
@@ -254,7 +262,13 @@ impl Groups {
     }
 
     fn fill(&mut self, count: usize) {
-        let old = std::mem::replace(&mut self.places, vec![Place::default(); count]);
+        // A large table takes a while to make and to fill: others get their chance in between.
+        let mut places = Vec::with_capacity(count);
+        while places.len() < count {
+            places.resize(count.min(places.len() + MOVED_AT_ONCE), Place::default());
+            pulse::note(MOVED_AT_ONCE / 4);
+        }
+        let old = std::mem::replace(&mut self.places, places);
         let mask = count - 1;
         let mut put = |start: u64, place: Place| {
             let mut at = start as usize & mask;
@@ -264,14 +278,17 @@ impl Groups {
             self.places[at] = place;
         };
         if self.ints || self.null == 0 {
-            for place in old.into_iter().filter(|place| place.number != 0) {
-                put(if self.ints { hash_word(place.hash) } else { place.hash }, place);
+            for places in old.chunks(MOVED_AT_ONCE) {
+                for &place in places.iter().filter(|place| place.number != 0) {
+                    put(if self.ints { hash_word(place.hash) } else { place.hash }, place);
+                }
+                pulse::note(MOVED_AT_ONCE);
             }
             return;
         }
         // The key NULL was kept apart while integers were expected.
-        for number in 0..self.len {
-            let hash = hash_values(self.keys[number * self.width..(number + 1) * self.width].iter());
+        for number in 0..self.keys.len() {
+            let hash = hash_values(self.keys.row(number).iter());
             put(hash, Place { hash, number: number as u32 + 1 });
         }
     }

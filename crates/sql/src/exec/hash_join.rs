@@ -17,6 +17,9 @@ use crate::value::Datum;
 /// How many rows are linked between looks at the budget.
 const LINKED_AT_ONCE: usize = 1024;
 
+/// As many right rows are forgotten to have had a partner in the time that one row takes.
+const FORGOTTEN_PER_ROW: usize = 1024;
+
 /// A table of more rows is let go of in steps.
 const DROPPED_AT_ONCE_MAX: usize = 16_384;
 
@@ -205,6 +208,7 @@ impl HashJoinRun {
             // Bug: a join whose right side was empty, and so was done before its table was linked, went on to look keys up
             // in it when it was run again. Consequence: a panic, and the end of the session. Fix: it is done again.
             self.phase = if self.gives_nothing(*kind) { Phase::Done } else { Phase::Probe };
+            ex.spend(self.matched_right.len() / FORGOTTEN_PER_ROW);
             self.matched_right.fill(false);
             self.left_rows.reset(0);
             self.left_at = 0;
@@ -262,18 +266,21 @@ impl HashJoinRun {
                     }
                     out.reset(parts.width());
                     let Table::Rows(rows) = &self.table else { return Err(Error::internal("a join kept no rows")) };
-                    while self.unmatched_at < rows.len() && !out.is_full() {
+                    while self.unmatched_at < rows.len() && !out.is_full() && !ex.is_used_up() {
                         let row = self.unmatched_at;
                         self.unmatched_at += 1;
+                        ex.spend(1);
                         if !self.matched_right[row] {
                             let joined = out.push();
                             joined[..parts.left_width].fill(Datum::Null);
                             joined[parts.left_width..].clone_from_slice(rows.row(row));
                         }
                     }
-                    ex.spend(out.rows());
                     if !out.is_empty() {
                         return Ok(Step::Rows);
+                    }
+                    if self.unmatched_at < rows.len() {
+                        return Ok(Step::Yield);
                     }
                     self.phase = self.after_last_row();
                 }
@@ -390,10 +397,13 @@ impl HashJoinRun {
         loop {
             while self.left_at < self.left_rows.rows() {
                 if out.is_full() {
-                    ex.spend(out.rows());
                     return Ok(Step::Rows);
                 }
+                if ex.is_used_up() {
+                    return Ok(if out.is_empty() { Step::Yield } else { Step::Rows });
+                }
                 if !self.open {
+                    ex.spend(1);
                     self.open = true;
                     self.matched = false;
                     self.candidate = self.found[self.left_at];
@@ -420,14 +430,16 @@ impl HashJoinRun {
         }
     }
 
-    /// Joins the left row at hand with its candidates; `false` if the batch is full before they are through.
+    /// Joins the left row at hand with its candidates; `false` if the batch is full, or the budget used up, before they are
+    /// through. Every candidate counts, whether a condition keeps it or not.
     fn join_candidates(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<bool> {
         let only_left = matches!(parts.kind, JoinKind::Semi | JoinKind::Anti);
         let Table::Rows(rows) = &self.table else { return Ok(true) };
         while self.candidate != NONE {
-            if out.is_full() {
+            if out.is_full() || ex.is_used_up() {
                 return Ok(false);
             }
+            ex.spend(1);
             let candidate = self.candidate as usize;
             self.candidate = rows.next(candidate);
             let right = rows.row(candidate);

@@ -9,13 +9,13 @@
 //!
 //! Invariants: rows of RETURNING are given when all has been written.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 
 use super::constraints::references::{Effects, put_entry};
 use super::constraints::{check_condition, check_not_null, claim_key, find_entry, reads_table};
+use super::key_set::KeySet;
 use super::row_patch::Addition;
 use super::update::{ChangePlan, assign, change_row};
 use super::writing::{Changes, Course, Outcome};
@@ -23,6 +23,7 @@ use super::{Batch, Exec, Step, idle};
 use crate::catalog::{Index, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, TableRules};
+use crate::pulse;
 use crate::record::{self, RowReader};
 use crate::value::Datum;
 
@@ -121,7 +122,7 @@ struct Conflict {
     plan: Option<ChangePlan>,
     reader: RowReader,
     /// Keys of rows written by this statement, if there are several.
-    written: Option<HashSet<Key>>,
+    written: Option<KeySet>,
     /// The row in the way followed by the proposed one.
     pair: Vec<Datum>,
     old: Vec<Datum>,
@@ -139,7 +140,7 @@ impl Conflict {
         };
         let is_single = matches!(source, Node::Values { rows } if rows.len() <= 1);
         Self {
-            written: (plan.is_some() && !is_single).then(HashSet::new),
+            written: (plan.is_some() && !is_single).then(KeySet::default),
             plan,
             reader: RowReader::new(table, &columns),
             pair: Vec::new(),
@@ -221,6 +222,7 @@ impl Insertions {
 
     #[inline]
     fn insert(&mut self, insert: &Insert, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
+        pulse::work(pulse::UNITS_PER_WRITE)?;
         self.writer.check(ex, row)?;
         let key = record::row_key(&insert.table, row)?;
         if let (Some(conflict), Some(on_conflict)) = (&mut self.conflict, &insert.on_conflict) {
@@ -259,7 +261,7 @@ enum Resolved {
 impl Conflict {
     fn again(&mut self) {
         if let Some(written) = &mut self.written {
-            *written = HashSet::new();
+            *written = KeySet::default();
         }
         idle::empty(&mut self.pair);
         idle::empty(&mut self.old);

@@ -1,6 +1,8 @@
 //! Nested loops: for each row of the outer side the inner one is run anew, with values of the outer row in slots. With a
 //! scan by key inside this is the join through an index.
 //!
+//! Every pair is counted against the budget: a join that gives no rows looks at them all the same.
+//!
 //! Invariants: rows come in the order of the outer side. The inner side is run no further than needed: a semi or an anti
 //! join stops at the first partner. No two loops of a fragment share slots: the outer side of one may itself be a loop
 //! that goes on later.
@@ -114,6 +116,9 @@ impl NestedLoopRun {
                 if out.is_full() {
                     return Ok(Step::Rows);
                 }
+                if ex.is_used_up() {
+                    return Ok(ended(Step::Yield, out));
+                }
                 if !self.open {
                     self.begin_inner(&parts, ex)?;
                 }
@@ -121,7 +126,7 @@ impl NestedLoopRun {
                     self.end_outer_row(&parts, out);
                     continue;
                 }
-                if self.inner_at < self.inner_rows.rows() || out.is_full() {
+                if self.inner_at < self.inner_rows.rows() || out.is_full() || ex.is_used_up() {
                     continue;
                 }
                 let single = parts.on.is_none() && !matches!(parts.kind, JoinKind::Inner | JoinKind::Left);
@@ -144,6 +149,7 @@ impl NestedLoopRun {
     }
 
     fn begin_inner(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>) -> Result<()> {
+        ex.spend(1);
         let row = self.outer_rows.row(self.outer_at);
         for (place, arg) in parts.args.iter().enumerate() {
             let value = match arg {
@@ -160,11 +166,12 @@ impl NestedLoopRun {
         Ok(())
     }
 
-    /// Joins the outer row with the inner rows at hand, until the batch is full. `true` if the outer row needs no more of
-    /// them.
+    /// Joins the outer row with the inner rows at hand, until the batch is full or the budget used up. `true` if the outer row
+    /// needs no more of them.
     fn join_batch(&mut self, parts: &Parts<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<bool> {
         let outer = self.outer_rows.row(self.outer_at);
-        while self.inner_at < self.inner_rows.rows() && !out.is_full() {
+        while self.inner_at < self.inner_rows.rows() && !out.is_full() && !ex.is_used_up() {
+            ex.spend(1);
             let inner = self.inner_rows.row(self.inner_at);
             self.inner_at += 1;
             match parts.kind {

@@ -266,6 +266,11 @@ impl AppendRun {
                     input.give_back(ex);
                     self.input = None;
                     self.done += 1;
+                    // Inputs without rows count as well: there may be thousands of them.
+                    ex.spend(1);
+                    if ex.is_used_up() {
+                        return Ok(Step::Yield);
+                    }
                 }
                 other => return Ok(other),
             }

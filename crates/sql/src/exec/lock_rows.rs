@@ -8,6 +8,7 @@ use colibri_txn::{IfLocked, LockMode};
 use super::{Batch, Exec, Run, Step};
 use crate::error::{Error, Result, SqlState};
 use crate::plan::{IfRowLocked, LockTarget, Node, RowLock};
+use crate::pulse;
 use crate::record;
 use crate::value::Datum;
 
@@ -56,6 +57,7 @@ fn lock_row(
         RowLock::Share => LockMode::Share,
     };
     let how = if if_locked == IfRowLocked::Wait { IfLocked::Wait } else { IfLocked::Refuse };
+    pulse::work(pulse::UNITS_PER_WRITE)?;
     for target in targets {
         if target.key.iter().any(|&column| row[column].is_null()) {
             continue;

@@ -10,8 +10,8 @@
 //! Invariants: a step that fails leaves nothing to go on with: the caller takes the statement back. Nothing here waits:
 //! what has to wait is an error that says so (see [`crate::error::Error`]), and the statement runs again from the start.
 //! An operator that says [`Step::Rows`] has put at least one row into the batch, and not more than are wanted
-//! ([`Batch::rows_max`]); one that says [`Step::Yield`] has lost none. Queries inside expressions run to their end within
-//! one evaluation, whatever the budget.
+//! ([`Batch::rows_max`]); one that says [`Step::Yield`] has lost none. Queries inside expressions cannot be put aside; they,
+//! and expressions that take long, poll: see [`crate::pulse`].
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,6 +24,7 @@ use crate::catalog::{Sequence, Table};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::plan::{Fragment, Node};
+use crate::pulse;
 use crate::value::Datum;
 
 mod aggregate;
@@ -36,11 +37,15 @@ mod hash_join;
 mod idle;
 mod insert;
 mod join;
+mod key_set;
 mod limit;
 mod lock_rows;
+pub(crate) mod merge_sort;
 mod needs;
 mod point;
 mod ranges;
+#[cfg(test)]
+mod rewind_tests;
 mod row_patch;
 mod row_store;
 mod row_table;
@@ -50,8 +55,6 @@ mod set_op;
 mod shared;
 mod sort;
 mod subquery;
-#[cfg(test)]
-mod rewind_tests;
 #[cfg(test)]
 mod test_bed;
 #[cfg(test)]
@@ -163,6 +166,13 @@ impl Exec<'_, '_> {
     #[inline]
     pub(crate) fn spend(&mut self, rows: usize) {
         self.cx.budget_rows -= rows as i64;
+    }
+
+    /// Where a step cannot end: counts the rows that were looked at as work, and gives a new budget.
+    pub(crate) fn refill(&mut self) -> Result<()> {
+        pulse::rows_done(pulse::ROWS_AT_ONCE - self.cx.budget_rows)?;
+        self.cx.budget_rows = pulse::ROWS_AT_ONCE;
+        Ok(())
     }
 
     /// Counts memory that an operator keeps.

@@ -9,14 +9,18 @@ use std::ops::Bound;
 use colibri_txn::{Key, KeyRange};
 use smallvec::SmallVec;
 
-use super::Scope;
+use super::{Scope, merge_sort};
 use crate::catalog::Table;
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::key;
 use crate::plan::{Access, Inclusive, KeyPart, KeyRanges};
+use crate::pulse;
 use crate::types::Type;
 use crate::value::Datum;
+
+/// What making a range of several lists takes, in units of work.
+const UNITS_PER_RANGE: usize = 10;
 
 /// What a scan visits.
 #[derive(Debug, Clone)]
@@ -173,20 +177,32 @@ fn many_ranges(
             KeyPart::Null => {}
         }
         // No value's bytes begin another's, so sorting the columns one by one sorts the whole.
-        encoded.sort_unstable();
+        merge_sort::sort(&mut encoded, merge_sort::PIECE, Ord::cmp)?;
         encoded.dedup();
         let join = |prefix: &Key, bytes: &Key| {
             let mut joined = prefix.clone();
             joined.extend_from_slice(bytes);
             joined
         };
-        prefixes = prefixes.iter().flat_map(|prefix| encoded.iter().map(move |bytes| join(prefix, bytes))).collect();
+        let mut joined = Vec::new();
+        for prefix in &prefixes {
+            for bytes in &encoded {
+                pulse::work(UNITS_PER_RANGE)?;
+                joined.push(join(prefix, bytes));
+            }
+        }
+        prefixes = joined;
     }
     if is_whole_key(table, access, ranges) {
         return Ok(Ranges::Points(prefixes.into()));
     }
     let Some(bounds) = Bounds::new(table, access, ranges, scope)? else { return Ok(Ranges::none()) };
-    Ok(Ranges::Spans(prefixes.into_iter().filter_map(|prefix| bounds.under(prefix)).collect()))
+    let mut spans = SmallVec::new();
+    for prefix in prefixes {
+        pulse::work(UNITS_PER_RANGE)?;
+        spans.extend(bounds.under(prefix));
+    }
+    Ok(Ranges::Spans(spans))
 }
 
 /// The bounds of the column behind the prefix, as bytes: first and last in the order of keys.

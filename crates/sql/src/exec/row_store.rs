@@ -1,14 +1,19 @@
-//! Values in rows of one width that are kept in blocks: what sorts and hash joins hold.
+//! Values in rows of one width that are kept in blocks: what sorts, groups and hash joins hold.
 //!
 //! A vector that outgrows its memory is moved, all of it at once: tens of milliseconds for a million rows, in which the
-//! statement lets nobody else run. A block stays where it is, and only the first one grows.
+//! statement lets nobody else run. A block stays where it is, and only the first one grows. Letting go of all of it is as
+//! long, and polls between two blocks.
 //!
 //! Invariants: each block but the last holds [`BLOCK_ROWS`] rows.
+
+use super::idle;
+use crate::pulse;
 
 /// Of a block; a power of two.
 const BLOCK_ROWS: usize = 1024;
 
 /// Rows of so many values each.
+#[derive(Default)]
 pub(super) struct RowStore<T> {
     width: usize,
     blocks: Vec<Vec<T>>,
@@ -44,7 +49,7 @@ impl<T> RowStore<T> {
     /// Adds a row: as many values as one has.
     #[inline]
     pub(super) fn push(&mut self, row: impl IntoIterator<Item = T>) {
-        if self.len.is_multiple_of(BLOCK_ROWS) {
+        if self.len == self.blocks.len() * BLOCK_ROWS {
             let values = if self.len == 0 { 0 } else { BLOCK_ROWS * self.width };
             self.blocks.push(Vec::with_capacity(values));
         }
@@ -62,6 +67,15 @@ impl<T> RowStore<T> {
             0 => drop(self.blocks.pop()),
             rows => self.blocks[last / BLOCK_ROWS].truncate(rows * self.width),
         }
+    }
+
+    /// Without rows, for another run of the plan: with little memory.
+    pub(super) fn again(&mut self) {
+        while self.blocks.len() > 1 {
+            self.drop_block();
+        }
+        self.blocks.iter_mut().for_each(idle::empty);
+        self.len = 0;
     }
 
     /// Lets go of the last block and what is in it; `false` if there is none.
@@ -83,6 +97,14 @@ impl<T> RowStore<T> {
     pub(super) fn row_mut(&mut self, row: usize) -> &mut [T] {
         let start = row % BLOCK_ROWS * self.width;
         &mut self.blocks[row / BLOCK_ROWS][start..start + self.width]
+    }
+}
+
+impl<T> Drop for RowStore<T> {
+    fn drop(&mut self) {
+        while let Some(block) = self.blocks.pop() {
+            pulse::note(block.len());
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::catalog::{Index, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
+use crate::pulse;
 use crate::record::{self, IndexReader, RowReader};
 use crate::value::Datum;
 
@@ -361,7 +362,7 @@ impl Lookup {
         spans.iter().try_for_each(|span| Ok(ex.txn.expect_newest(&space, span)?))
     }
 
-    /// Fills `out` with the next rows, in place of those in it; `false` if there are none. Does not heed the budget.
+    /// Fills `out` with the next rows, in place of those in it; `false` if there are none. Does not heed the budget, but polls.
     ///
     /// # Errors
     /// Of the transaction, and of evaluating.
@@ -374,12 +375,18 @@ impl Lookup {
     ) -> Result<bool> {
         let (reader, width, direction) = (&self.reader, self.width, Direction::Forward);
         let wanted = Wanted { reader, table, access, width, direction, filter, depends };
-        let budget = std::mem::replace(&mut ex.cx.budget_rows, i64::MAX);
+        let budget = std::mem::replace(&mut ex.cx.budget_rows, pulse::ROWS_AT_ONCE);
         let mut inner =
             Exec { txn: ex.txn, cx: ex.cx, slots: &mut self.slots, statement: ex.statement, lists: ex.lists };
-        let step = self.run.run(wanted, &mut inner, out);
+        let step = loop {
+            let step = self.run.run(wanted, &mut inner, out)?;
+            inner.refill()?;
+            if step != Step::Yield {
+                break step;
+            }
+        };
         ex.cx.budget_rows = budget;
-        Ok(step? == Step::Rows)
+        Ok(step == Step::Rows)
     }
 }
 

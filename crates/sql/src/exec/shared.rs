@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use super::needs::Needs;
+use super::row_store::RowStore;
 use super::{Batch, Exec, Run, Step, row_bytes};
 use crate::error::{Error, Result};
 use crate::plan::Node;
@@ -21,9 +22,7 @@ pub(crate) struct Kept {
     slots: Vec<Datum>,
     /// Whether it depends on an outer row.
     depends: bool,
-    width: usize,
-    cells: Vec<Datum>,
-    rows: usize,
+    rows: RowStore<Datum>,
     done: bool,
     bytes: usize,
     fresh: Batch,
@@ -40,9 +39,7 @@ impl Kept {
             run: Run::new(input),
             slots,
             depends: needs.slots,
-            width: 0,
-            cells: Vec::new(),
-            rows: 0,
+            rows: RowStore::new(0),
             done: false,
             bytes: 0,
             fresh: Batch::new(),
@@ -56,14 +53,15 @@ impl Kept {
         let step = self.run.step(input, &mut inner, &mut self.fresh)?;
         match step {
             Step::Rows => {
-                self.width = self.fresh.width();
+                if self.rows.len() == 0 {
+                    self.rows = RowStore::new(self.fresh.width());
+                }
                 let mut bytes = 0;
                 for index in 0..self.fresh.rows() {
                     let row = self.fresh.row_mut(index);
                     bytes += row_bytes(row);
-                    self.cells.extend(row.iter_mut().map(std::mem::take));
+                    self.rows.push(row.iter_mut().map(std::mem::take));
                 }
-                self.rows += self.fresh.rows();
                 self.bytes += bytes;
                 ex.take_memory(bytes)?;
             }
@@ -108,7 +106,7 @@ impl SharedRun {
     }
 
     fn read(&mut self, kept: &mut Kept, input: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
-        while self.at >= kept.rows {
+        while self.at >= kept.rows.len() {
             if kept.done {
                 return Ok(Step::Done);
             }
@@ -120,10 +118,10 @@ impl SharedRun {
         if ex.is_used_up() {
             return Ok(Step::Yield);
         }
-        out.reset(kept.width);
-        let end = kept.rows.min(self.at + out.rows_max());
+        out.reset(kept.rows.width());
+        let end = kept.rows.len().min(self.at + out.rows_max());
         for index in self.at..end {
-            out.push_row(&kept.cells[index * kept.width..(index + 1) * kept.width]);
+            out.push_row(kept.rows.row(index));
         }
         ex.spend(end - self.at);
         self.at = end;

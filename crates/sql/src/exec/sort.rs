@@ -5,23 +5,30 @@
 //! entries:  (first key's head: 8 bytes in the order of the values, row) sorted in pieces of 8,192
 //! ```
 //! The input is taken in until a piece is full, which is then sorted; the pieces are merged when rows go out. So no step
-//! takes longer than sorting one piece. With `top` rows that cannot be among the first so many are dropped on the way.
+//! takes longer than sorting one piece, and that polls where keys are long. With `top` rows that cannot be among the first so
+//! many are dropped on the way.
 //!
 //! Invariants: equal rows stay in the order they came in; a head that is smaller belongs to a value that comes first, and
 //! equal heads say nothing.
 
 use std::cmp::Ordering;
 
+use super::merge_sort;
 use super::row_store::RowStore;
-use super::{Batch, Exec, Run, Scope, Step, row_bytes};
+use super::{Batch, Exec, Run, Scope, Step, datum_bytes, row_bytes};
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::operators;
 use crate::plan::{Node, SortKey};
+use crate::pulse;
 use crate::value::Datum;
 
 /// Rows sorted at once.
-const PIECE_ROWS: usize = 8_192;
+const PIECE_ROWS: usize = merge_sort::PIECE;
+/// A key of more bytes than this takes long to compare.
+const LONG_KEY_BYTES: usize = 256;
+/// What finding the next row among the pieces takes, in units of work.
+const UNITS_PER_MERGED: usize = 10;
 /// What letting go of a block of rows is to the budget, in rows.
 const DROPPED_COST: usize = 256;
 /// A `top` above this is sorted whole.
@@ -92,7 +99,7 @@ pub(super) fn compare_keys(order: &[KeyOrder], a: &[Datum], b: &[Datum]) -> Orde
         .unwrap_or(Ordering::Equal)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Entry {
     head: u64,
     row: u32,
@@ -108,9 +115,12 @@ pub(crate) struct SortRun {
     kept_width: usize,
     order: Vec<KeyOrder>,
     rows: RowStore<Datum>,
+    /// Sorted.
+    pieces: Vec<Vec<Entry>>,
+    /// The piece that is being filled.
     entries: Vec<Entry>,
-    /// Entries below this are in sorted pieces.
-    sorted: usize,
+    /// Whether a key takes long to compare.
+    has_long_keys: bool,
     top: Option<usize>,
     /// With `top`: the row that is the last of the first so many.
     worst: Option<usize>,
@@ -118,11 +128,11 @@ pub(crate) struct SortRun {
     output: Option<Merge>,
 }
 
-/// RowStore being merged: the next entry of each.
+/// Pieces being merged.
 struct Merge {
-    /// Ends and next places of the pieces.
-    pieces: Vec<(usize, usize)>,
-    /// RowStore by their next entries, the first on top. Empty with one piece.
+    /// The next place of each.
+    next: Vec<usize>,
+    /// Pieces by their next entries, the first on top.
     heap: Vec<usize>,
 }
 
@@ -135,8 +145,9 @@ impl SortRun {
             kept_width: 0,
             order: Vec::new(),
             rows: RowStore::new(0),
+            pieces: Vec::new(),
             entries: Vec::new(),
-            sorted: 0,
+            has_long_keys: false,
             top: None,
             worst: None,
             bytes: 0,
@@ -168,7 +179,7 @@ impl SortRun {
                 }
                 Step::Done => {
                     self.input.give_back(ex);
-                    self.finish();
+                    self.finish()?;
                 }
             }
         }
@@ -180,6 +191,7 @@ impl SortRun {
             && let Some(row) = self.next_row()
         {
             out.push_taken(&mut self.rows.row_mut(row)[..self.width]);
+            pulse::work(UNITS_PER_MERGED)?;
         }
         ex.spend(out.rows());
         if !out.is_empty() {
@@ -240,23 +252,29 @@ impl SortRun {
                 self.rows.pop();
                 continue;
             }
-            texts += row_bytes(row) - size_of_val(row);
+            let in_texts = row_bytes(row) - size_of_val(row);
+            texts += in_texts;
+            self.has_long_keys |=
+                in_texts > LONG_KEY_BYTES && self.order.iter().any(|key| datum_bytes(&row[key.place]) > LONG_KEY_BYTES);
             let head = self.order.first().map_or(0, |key| key.head(&row[key.place]));
             self.entries.push(Entry { head, row: number as u32 });
         }
         match self.top {
             Some(top) => {
                 if self.rows.len() >= (2 * top).max(1024) {
-                    self.keep_top(top);
+                    self.keep_top(top)?;
                 }
             }
             None => {
-                while self.entries.len() - self.sorted >= PIECE_ROWS {
-                    self.sort_piece(self.sorted + PIECE_ROWS);
+                while self.entries.len() >= PIECE_ROWS {
+                    let rest = self.entries.split_off(PIECE_ROWS);
+                    self.sort_entries()?;
+                    self.pieces.push(std::mem::replace(&mut self.entries, rest));
                 }
             }
         }
-        let taken = self.rows.bytes() + self.entries.capacity() * size_of::<Entry>();
+        let entries = self.pieces.len() * PIECE_ROWS + self.entries.capacity();
+        let taken = self.rows.bytes() + entries * size_of::<Entry>();
         let more = (taken + texts).saturating_sub(self.bytes);
         self.bytes += more;
         ex.take_memory(more)
@@ -269,62 +287,60 @@ impl SortRun {
             .then(a.row.cmp(&b.row))
     }
 
-    fn sort_piece(&mut self, end: usize) {
+    /// Sorts the piece at hand.
+    fn sort_entries(&mut self) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
-        entries[self.sorted..end].sort_unstable_by(|&a, &b| self.compare(a, b));
+        if entries.len() <= PIECE_ROWS && !self.has_long_keys {
+            entries.sort_unstable_by(|&a, &b| self.compare(a, b));
+        } else {
+            let piece = if self.has_long_keys { merge_sort::PIECE_OF_LONG } else { merge_sort::PIECE };
+            merge_sort::sort(&mut entries, piece, |&a, &b| self.compare(a, b))?;
+        }
         self.entries = entries;
-        self.sorted = end;
+        Ok(())
     }
 
     /// Drops all rows but the first `top`.
-    fn keep_top(&mut self, top: usize) {
-        self.sorted = 0;
-        self.sort_piece(self.entries.len());
+    fn keep_top(&mut self, top: usize) -> Result<()> {
+        self.sort_entries()?;
         self.entries.truncate(top);
         // Rows are numbered anew in sorted order, which is an order they may have come in as well.
         let mut rows = RowStore::new(self.kept_width);
         for (number, entry) in self.entries.iter_mut().enumerate() {
             rows.push(self.rows.row_mut(entry.row as usize).iter_mut().map(std::mem::take));
             entry.row = number as u32;
+            pulse::work(UNITS_PER_MERGED)?;
         }
         self.rows = rows;
-        self.sorted = 0;
         self.worst = (self.rows.len() == top && top > 0).then(|| top - 1);
+        Ok(())
     }
 
-    fn finish(&mut self) {
-        if let Some(top) = self.top {
-            self.keep_top(top);
-            self.sorted = self.entries.len();
-        } else if self.sorted < self.entries.len() {
-            self.sort_piece(self.entries.len());
+    fn finish(&mut self) -> Result<()> {
+        match self.top {
+            Some(top) => self.keep_top(top)?,
+            None => self.sort_entries()?,
         }
-        let step = if self.top.is_some() { usize::MAX } else { PIECE_ROWS };
-        let mut pieces = Vec::new();
-        let mut start = 0;
-        while start < self.entries.len() {
-            let end = start.saturating_add(step).min(self.entries.len());
-            pieces.push((end, start));
-            start = end;
+        if !self.entries.is_empty() {
+            self.pieces.push(std::mem::take(&mut self.entries));
         }
-        let mut merge = Merge { heap: (0..pieces.len()).collect(), pieces };
-        let ahead =
-            |&a: &usize, &b: &usize| self.compare(self.entries[merge.pieces[a].1], self.entries[merge.pieces[b].1]);
+        let count = self.pieces.len();
+        let mut heap: Vec<usize> = (0..count).collect();
         // In order is a heap.
-        let mut heap = std::mem::take(&mut merge.heap);
-        heap.sort_unstable_by(ahead);
-        merge.heap = heap;
-        self.output = Some(merge);
+        let first = |piece: usize| self.pieces[piece][0];
+        merge_sort::sort(&mut heap, merge_sort::PIECE_OF_LONG, |&a, &b| self.compare(first(a), first(b)))?;
+        self.output = Some(Merge { next: vec![0; count], heap });
+        Ok(())
     }
 
     /// The next row in order.
     fn next_row(&mut self) -> Option<usize> {
         let mut merge = self.output.take()?;
         let row = merge.heap.first().copied().map(|piece| {
-            let (end, at) = &mut merge.pieces[piece];
-            let row = self.entries[*at].row as usize;
+            let at = &mut merge.next[piece];
+            let row = self.pieces[piece][*at].row as usize;
             *at += 1;
-            if at == end {
+            if *at == self.pieces[piece].len() {
                 merge.heap.swap_remove(0);
             }
             self.sift(&mut merge);
@@ -336,7 +352,7 @@ impl SortRun {
 
     /// Moves the first piece down to where it belongs.
     fn sift(&self, merge: &mut Merge) {
-        let next = |piece: usize| self.entries[merge.pieces[piece].1];
+        let next = |piece: usize| self.pieces[piece][merge.next[piece]];
         let mut at = 0;
         loop {
             let mut least = at;

@@ -3,7 +3,8 @@
 //! One that takes nothing from the outer row is run once, when it is first needed; of `IN (SELECT …)` the values are kept
 //! as a set then. One that depends on the outer row is run for each, unless the same values were seen a short while ago.
 //!
-//! Invariants: a query is run to its end, or as far as the result depends on it, within one evaluation. What a query gave
+//! Invariants: a query is run to its end, or as far as the result depends on it, within one evaluation; it polls on the way
+//! (see [`crate::pulse`]). What a query gave
 //! that calls volatile functions is not used for another row, unless it does not depend on the row at all.
 
 use smallvec::SmallVec;
@@ -17,8 +18,12 @@ use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Subquery, SubqueryKind};
 use crate::operators;
 use crate::plan::Fragment;
+use crate::pulse;
 use crate::types::Type;
 use crate::value::Datum;
+
+/// What comparing with a row of a set takes, in units of work.
+const UNITS_PER_COMPARED: usize = 4;
 
 /// How many outer rows' results are remembered.
 const REMEMBERED: usize = 64;
@@ -84,7 +89,7 @@ impl Memo {
                     Step::Rows => return Ok(true),
                     Step::Done => return Ok(false),
                     // Nothing can be put aside in the middle of an expression.
-                    Step::Yield => ex.cx.budget_rows = i64::MAX,
+                    Step::Yield => ex.refill()?,
                 }
             }
         })
@@ -246,6 +251,7 @@ impl Set {
             _ => {
                 let mut verdict = Verdict::new(all);
                 for row in self.rows() {
+                    pulse::work(UNITS_PER_COMPARED)?;
                     if verdict.take(compare(op, left, row)?) {
                         break;
                     }
@@ -269,6 +275,7 @@ impl Set {
         let partial = (0..self.partial.len()).map(|at| self.partial.key(at));
         let whole = (0..if nulls { self.whole.len() } else { 0 }).map(|at| self.whole.key(at));
         for row in partial.chain(whole) {
+            pulse::work(UNITS_PER_COMPARED)?;
             if verdict.take(compare(CompareOp::Eq, left, row)?) {
                 break;
             }

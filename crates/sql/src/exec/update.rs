@@ -8,7 +8,6 @@
 //! constraint is deferrable; here uniqueness counts at the end of the statement.) New entries of unique indexes wait
 //! likewise.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
@@ -16,12 +15,14 @@ use smallvec::SmallVec;
 
 use super::constraints::references::{Effects, differ};
 use super::constraints::{check_condition, is_plain_scan, looks_at, null_violation};
+use super::key_set::KeySet;
 use super::row_patch::{Addition, RowPatch};
 use super::writing::{Changes, Course, Outcome};
 use super::{Batch, Exec, Step, idle};
 use crate::catalog::Table;
 use crate::error::{Error, Result};
 use crate::plan::{AssignedValue, Assignment, TableRules, Update};
+use crate::pulse;
 use crate::record::{self, RowReader};
 use crate::value::Datum;
 
@@ -285,7 +286,7 @@ pub(crate) struct UpdateRun {
 /// What changing rows needs from one to the next.
 struct Updates {
     /// Keys of rows changed, if a row may come more than once.
-    seen: Option<HashSet<Key>>,
+    seen: Option<KeySet>,
     effects: Effects,
     /// The row at hand: as it will be, what is added to it, and what RETURNING sees where a join has more columns.
     new: Vec<Datum>,
@@ -324,7 +325,7 @@ impl UpdateRun {
         Self {
             course: Course::new(&update.source, way.streams),
             updates: Updates {
-                seen: (!way.is_plain).then(HashSet::new),
+                seen: (!way.is_plain).then(KeySet::default),
                 effects: Effects::default(),
                 new: Vec::new(),
                 additions: Vec::new(),
@@ -336,7 +337,7 @@ impl UpdateRun {
     pub(super) fn again(&mut self, update: &Update) -> bool {
         let Updates { seen, effects, new, additions, returning } = &mut self.updates;
         if let Some(seen) = seen {
-            *seen = HashSet::new();
+            *seen = KeySet::default();
         }
         effects.again();
         idle::empty(new);
@@ -367,6 +368,7 @@ impl Changes for (&Update, &mut Updates) {
 
 impl Updates {
     fn update(&mut self, update: &Update, ex: &mut Exec<'_, '_>, row: &[Datum], outcome: &mut Outcome) -> Result<()> {
+        pulse::work(pulse::UNITS_PER_WRITE)?;
         let (table, plan) = (&update.table, &UpdateWay::of(update).plan);
         let own_width = table.columns.len() + usize::from(table.primary_key.is_none());
         let key = record::row_key(table, row)?;

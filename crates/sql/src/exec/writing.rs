@@ -7,6 +7,9 @@
 //! Invariants: no row of RETURNING is given before all has been written. A step ends at the budget, between two batches;
 //! what was done stays done.
 
+use smallvec::SmallVec;
+
+use super::row_store::RowStore;
 use super::{Batch, Exec, Run, Step, idle, row_bytes};
 use crate::error::Result;
 use crate::expr::Expr;
@@ -132,42 +135,41 @@ impl Course {
 /// Rows of RETURNING, kept until the statement has written all of its own.
 #[derive(Default)]
 pub(super) struct Returned {
-    cells: Vec<Datum>,
-    rows: usize,
-    width: usize,
+    rows: RowStore<Datum>,
     given: usize,
     bytes: usize,
 }
 
 impl Returned {
     fn again(&mut self) {
-        idle::empty(&mut self.cells);
-        (self.rows, self.given, self.bytes) = (0, 0, 0);
+        self.rows.again();
+        (self.given, self.bytes) = (0, 0);
     }
 
     /// Evaluates RETURNING on a row.
     pub(super) fn push(&mut self, ex: &mut Exec<'_, '_>, exprs: &[Expr], row: &[Datum]) -> Result<()> {
-        let start = self.cells.len();
-        for expr in exprs {
-            self.cells.push(expr.eval_owned(&mut ex.scope(), row)?);
+        if self.rows.len() == 0 && self.rows.width() != exprs.len() {
+            self.rows = RowStore::new(exprs.len());
         }
-        self.width = exprs.len();
-        self.rows += 1;
-        let bytes = row_bytes(&self.cells[start..]);
+        let mut values: SmallVec<[Datum; 4]> = SmallVec::new();
+        for expr in exprs {
+            values.push(expr.eval_owned(&mut ex.scope(), row)?);
+        }
+        let bytes = row_bytes(&values);
+        self.rows.push(values);
         self.bytes += bytes;
         ex.take_memory(bytes)
     }
 
     /// Fills a batch with rows not given yet.
     pub(super) fn give(&mut self, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Step {
-        if self.given == self.rows {
+        if self.given == self.rows.len() {
             ex.give_memory(std::mem::take(&mut self.bytes));
             return Step::Done;
         }
-        out.reset(self.width);
-        while self.given < self.rows && !out.is_full() {
-            let start = self.given * self.width;
-            out.push_taken(&mut self.cells[start..start + self.width]);
+        out.reset(self.rows.width());
+        while self.given < self.rows.len() && !out.is_full() {
+            out.push_taken(self.rows.row_mut(self.given));
             self.given += 1;
         }
         Step::Rows

@@ -11,9 +11,14 @@ use crate::array::Array;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::operators;
+use crate::pieces;
+use crate::pulse;
 use crate::text_io;
 use crate::types::Type::{self, AnyArray, AnyElement, Bool, Int4, Record, Text};
 use crate::value::Datum;
+
+/// What dealing with a value of an array takes, in units of work.
+const UNITS_PER_VALUE: usize = 8;
 
 fn array(value: &Datum) -> Result<&Array> {
     match value {
@@ -46,6 +51,7 @@ fn joined(args: &[&Datum], env: &Env) -> Result<Datum> {
     let mut out = String::new();
     let mut first = true;
     for value in values.values() {
+        pulse::work(UNITS_PER_VALUE)?;
         let for_null = match args.get(2) {
             Some(Datum::Text(text)) if value.is_null() => Some(text),
             _ if value.is_null() => continue,
@@ -60,6 +66,7 @@ fn joined(args: &[&Datum], env: &Env) -> Result<Datum> {
         }
         super::check_length(out.len())?;
     }
+    pulse::check()?;
     Ok(Datum::Text(CompactString::from(out)))
 }
 
@@ -73,12 +80,25 @@ fn split(args: &[&Datum], _: &Env) -> Result<Datum> {
         Some(Datum::Text(text)) => Some(text.as_str()),
         _ => None,
     };
-    let value = |part: &str| if null == Some(part) { Datum::Null } else { Datum::text(part) };
+    let value = |part: &str| {
+        pulse::work(UNITS_PER_VALUE)?;
+        if null == Some(part) { Ok(Datum::Null) } else { pieces::copy(part) }
+    };
     let parts: Vec<Datum> = match args[1] {
         _ if whole.is_empty() => Vec::new(),
-        Datum::Null => whole.chars().map(|c| value(c.encode_utf8(&mut [0; 4]))).collect(),
-        Datum::Text(separator) if separator.is_empty() => vec![value(whole)],
-        separator => whole.split(text(separator)?).map(value).collect(),
+        Datum::Null => whole.chars().map(|c| value(c.encode_utf8(&mut [0; 4]))).collect::<Result<_>>()?,
+        Datum::Text(separator) if separator.is_empty() => vec![value(whole)?],
+        separator => {
+            let separator = text(separator)?;
+            let finder = memchr::memmem::Finder::new(separator);
+            let (mut parts, mut at) = (Vec::new(), 0);
+            while let Some(found) = pieces::find_by(&finder, whole.as_bytes(), at)? {
+                parts.push(value(&whole[at..found])?);
+                at = found + separator.len();
+            }
+            parts.push(value(&whole[at..])?);
+            parts
+        }
     };
     Ok(made(Array::new(Type::Text, parts)))
 }
@@ -87,7 +107,11 @@ fn split(args: &[&Datum], _: &Env) -> Result<Datum> {
 fn flat(array: &Array) -> Result<(Vec<Datum>, i32)> {
     match array.dimensions() {
         [] => Ok((Vec::new(), 1)),
-        [one] => Ok((array.values().to_vec(), one.lower)),
+        [one] => {
+            let mut values = Vec::with_capacity(array.values().len() + 1);
+            pieces::extend(&mut values, array.values())?;
+            Ok((values, one.lower))
+        }
         _ => Err(Error::new(SqlState("22000"), "argument must be empty or one-dimensional array")),
     }
 }
@@ -127,7 +151,8 @@ fn concatenated(args: &[&Datum], _: &Env) -> Result<Datum> {
         return Ok(if left.dimensions().is_empty() { args[1].clone() } else { args[0].clone() });
     }
     let (mut values, lower) = flat(left)?;
-    values.extend(flat(right)?.0);
+    let (right, _) = flat(right)?;
+    pieces::extend(&mut values, &right)?;
     Ok(made(Array::counted_from(left.element(), values, lower)))
 }
 
@@ -143,8 +168,13 @@ fn position(args: &[&Datum], _: &Env) -> Result<Datum> {
         return Ok(Datum::Null);
     }
     let (values, lower) = flat(array(args[0])?)?;
-    let found = values.iter().position(|value| same(value, args[1]));
-    Ok(found.map_or(Datum::Null, |at| Datum::Int(at as i64 + i64::from(lower))))
+    for (at, value) in values.iter().enumerate() {
+        pulse::work(1)?;
+        if same(value, args[1]) {
+            return Ok(Datum::Int(at as i64 + i64::from(lower)));
+        }
+    }
+    Ok(Datum::Null)
 }
 
 fn removed(args: &[&Datum], _: &Env) -> Result<Datum> {
@@ -152,22 +182,46 @@ fn removed(args: &[&Datum], _: &Env) -> Result<Datum> {
         return Ok(Datum::Null);
     }
     let whole = array(args[0])?;
-    let (mut values, lower) = flat(whole)?;
-    values.retain(|value| !same(value, args[1]));
+    let (all, lower) = flat(whole)?;
+    let mut values = Vec::with_capacity(all.len());
+    for value in all {
+        pulse::work(1)?;
+        if !same(&value, args[1]) {
+            values.push(value);
+        }
+    }
     Ok(made(Array::counted_from(whole.element(), values, lower)))
 }
 
+/// Whether a value is in an array, NULL in none.
+fn has(array: &Array, wanted: &Datum) -> Result<bool> {
+    for value in array.values() {
+        pulse::work(1)?;
+        if !value.is_null() && !wanted.is_null() && same(value, wanted) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Whether all values of one array are in another, NULLs in none.
-fn holds(whole: &Array, parts: &Array) -> bool {
-    let has =
-        |part: &Datum| !part.is_null() && whole.values().iter().any(|value| !value.is_null() && same(value, part));
-    parts.values().iter().all(has)
+fn holds(whole: &Array, parts: &Array) -> Result<Datum> {
+    for part in parts.values() {
+        if !has(whole, part)? {
+            return Ok(Datum::Bool(false));
+        }
+    }
+    Ok(Datum::Bool(true))
 }
 
 fn overlaps(args: &[&Datum], _: &Env) -> Result<Datum> {
     let (left, right) = (array(args[0])?, array(args[1])?);
-    let shared = |value: &Datum| !value.is_null() && right.values().iter().any(|other| same(value, other));
-    Ok(Datum::Bool(left.values().iter().any(shared)))
+    for value in left.values() {
+        if has(right, value)? {
+            return Ok(Datum::Bool(true));
+        }
+    }
+    Ok(Datum::Bool(false))
 }
 
 fn shape(args: &[&Datum], _: &Env) -> Result<Datum> {
@@ -199,7 +253,7 @@ pub(super) const TABLE: &[Function] = &[
     f("array_cat", &[AnyArray, AnyArray], AnyArray, concatenated).called_on_null(),
     f("array_position", &[AnyArray, AnyElement], Int4, position).called_on_null(),
     f("array_remove", &[AnyArray, AnyElement], AnyArray, removed).called_on_null(),
-    f("@>", &[AnyArray, AnyArray], Bool, |a, _| Ok(Datum::Bool(holds(array(a[0])?, array(a[1])?)))),
-    f("<@", &[AnyArray, AnyArray], Bool, |a, _| Ok(Datum::Bool(holds(array(a[1])?, array(a[0])?)))),
+    f("@>", &[AnyArray, AnyArray], Bool, |a, _| holds(array(a[0])?, array(a[1])?)),
+    f("<@", &[AnyArray, AnyArray], Bool, |a, _| holds(array(a[1])?, array(a[0])?)),
     f("&&", &[AnyArray, AnyArray], Bool, overlaps),
 ];

@@ -6,6 +6,8 @@ use super::number_picture;
 use super::{Function, check_length, f, float, int, number, text};
 use crate::error::{Error, Result, SqlState};
 use crate::numeric::Numeric;
+use crate::pieces::{self, Pace};
+use crate::pulse;
 use crate::types::Type::{self, Float4, Float8, Int4, Int8, Text};
 use crate::value::Datum;
 
@@ -189,6 +191,49 @@ pub(crate) fn quote_literal(text: &str) -> String {
     if text.contains('\\') { format!(" E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }
 
+/// A text with each of some characters written twice, between quotes.
+fn quoted(text: &str, quote: char, is_doubled: impl Fn(char) -> bool) -> Result<CompactString> {
+    let mut out = CompactString::with_capacity(text.len() + 2);
+    out.push(quote);
+    for piece in pieces::of_text(text, Pace::Computed) {
+        for c in piece?.chars() {
+            if is_doubled(c) {
+                out.push(c);
+            }
+            out.push(c);
+        }
+    }
+    out.push(quote);
+    Ok(out)
+}
+
+/// As [`quote_literal`], for texts of any length.
+fn literal(text: &str) -> Result<CompactString> {
+    if text.len() <= LENGTH_OF_LONG {
+        return Ok(CompactString::from(quote_literal(text).trim_start()));
+    }
+    let has_backslash = memchr::memchr(b'\\', text.as_bytes()).is_some();
+    let mut out = CompactString::from(if has_backslash { "E" } else { "" });
+    pieces::push(&mut out, &quoted(text, '\'', |c| c == '\'' || c == '\\')?)?;
+    Ok(out)
+}
+
+/// As [`quote_identifier`], for texts of any length.
+fn identifier(text: &str) -> Result<CompactString> {
+    if text.len() <= LENGTH_OF_LONG {
+        return Ok(CompactString::from(quote_identifier(text)));
+    }
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let mut plain = !text.as_bytes()[0].is_ascii_digit();
+    for piece in pieces::of_text(text, Pace::Read) {
+        plain = plain && piece?.bytes().all(is_plain);
+    }
+    if plain { Ok(CompactString::from(text)) } else { quoted(text, '"', |c| c == '"') }
+}
+
+/// Bytes from which a text is long.
+const LENGTH_OF_LONG: usize = 16 << 10;
+
 /// `format`: `%s`, `%I`, `%L`, with a position (`%2$s`), a width (`%10s`, `%*s`) and `-` for the left.
 fn format(a: &[&Datum]) -> Result<Datum> {
     if a[0].is_null() {
@@ -200,6 +245,7 @@ fn format(a: &[&Datum]) -> Result<Datum> {
     let mut next = 1;
     let mut chars = picture.chars().peekable();
     while let Some(c) = chars.next() {
+        pulse::work(1)?;
         if c != '%' {
             out.push(c);
             continue;
@@ -287,21 +333,27 @@ fn format(a: &[&Datum]) -> Result<Datum> {
             's' if arg.is_null() => CompactString::default(),
             's' => CompactString::new(text(arg)?),
             'L' if arg.is_null() => CompactString::const_new("NULL"),
-            'L' => CompactString::from(quote_literal(text(arg)?).trim_start()),
+            'L' => literal(text(arg)?)?,
             _ if arg.is_null() => {
                 return Err(Error::new(
                     SqlState::NULL_NOT_ALLOWED,
                     "null values cannot be formatted as an SQL identifier",
                 ));
             }
-            _ => CompactString::from(quote_identifier(text(arg)?)),
+            _ => identifier(text(arg)?)?,
         };
-        let missing = (width.unwrap_or(0).max(0) as usize).saturating_sub(super::strings::char_count(&shown));
+        let missing = (width.unwrap_or(0).max(0) as usize).saturating_sub(pieces::char_count(&shown)?);
         check_length(out.len() + shown.len() + missing)?;
         if at_left {
             out.push_str(&shown);
         }
-        out.extend(std::iter::repeat_n(' ', missing));
+        let mut left = missing;
+        while left > 0 {
+            let some = left.min(LENGTH_OF_LONG);
+            pieces::pass(some, Pace::Computed)?;
+            out.extend(std::iter::repeat_n(' ', some));
+            left -= some;
+        }
         if !at_left {
             out.push_str(&shown);
         }
@@ -310,10 +362,10 @@ fn format(a: &[&Datum]) -> Result<Datum> {
 }
 
 pub(super) const TABLE: &[Function] = &[
-    f("quote_ident", &[Text], Text, |a, _| Ok(Datum::text(&quote_identifier(text(a[0])?)))),
-    f("quote_literal", &[Text], Text, |a, _| Ok(Datum::text(quote_literal(text(a[0])?).trim_start()))),
+    f("quote_ident", &[Text], Text, |a, _| identifier(text(a[0])?).map(Datum::Text)),
+    f("quote_literal", &[Text], Text, |a, _| literal(text(a[0])?).map(Datum::Text)),
     f("quote_nullable", &[Text], Text, |a, _| {
-        if a[0].is_null() { Ok(Datum::text("NULL")) } else { Ok(Datum::text(quote_literal(text(a[0])?).trim_start())) }
+        if a[0].is_null() { Ok(Datum::text("NULL")) } else { literal(text(a[0])?).map(Datum::Text) }
     })
     .called_on_null(),
     f("format", &[Text], Text, |a, _| format(a)).variadic().called_on_null().stable(),

@@ -3,11 +3,19 @@
 use super::{Function, check_length, f, text};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
+use crate::pieces::{self, Pace};
 use crate::types::Type::{Json, Text};
 use crate::value::Datum;
 
 fn quoted(text: &str) -> Result<String> {
-    serde_json::to_string(text).map_err(Error::internal)
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for piece in pieces::of_text(text, Pace::Computed) {
+        let quoted = serde_json::to_string(piece?).map_err(Error::internal)?;
+        out.push_str(&quoted[1..quoted.len() - 1]);
+    }
+    out.push('"');
+    Ok(out)
 }
 
 /// Keys and values in turns, the values being JSON already.
@@ -28,11 +36,11 @@ fn object(args: &[&Datum], _: &Env) -> Result<Datum> {
         check_length(out.len())?;
     }
     out.push('}');
-    Ok(Datum::text(&out))
+    Ok(Datum::Text(out.into()))
 }
 
 pub(super) const TABLE: &[Function] = &[
-    f("to_json", &[Text], Json, |a, _| Ok(Datum::text(&quoted(text(a[0])?)?))),
+    f("to_json", &[Text], Json, |a, _| Ok(Datum::Text(quoted(text(a[0])?)?.into()))),
     // The binder makes JSON of the values.
     f("json_build_object", &[Text], Json, object).variadic().called_on_null(),
 ];

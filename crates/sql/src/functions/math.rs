@@ -3,6 +3,7 @@
 use super::{Function, f, float, int, number};
 use crate::error::{Error, Result, SqlState};
 use crate::numeric::{self, Numeric};
+use crate::pulse;
 use crate::types::Type::{self, Float8, Int4, Int8};
 use crate::value::Datum;
 
@@ -124,6 +125,7 @@ fn numeric_gcd(a: Numeric, b: Numeric) -> Result<Numeric> {
     let scale = i32::from(a.scale().max(b.scale()));
     let (mut a, mut b) = (a.abs(), b.abs());
     while !b.is_zero() {
+        pulse::work(50)?;
         (a, b) = (b, a.rem(b)?);
     }
     a.round(scale)

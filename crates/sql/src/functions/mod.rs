@@ -22,6 +22,8 @@ mod catalog;
 mod datetime;
 mod format;
 mod json;
+#[cfg(test)]
+mod long_values;
 mod math;
 mod number_picture;
 mod privileges;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result, SqlState};
 use crate::numeric::Numeric;
+use crate::pulse;
 
 /// A part of a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +69,8 @@ fn read(picture: &str) -> Result<Picture> {
     let mut rest = picture;
     let mut point = false;
     while let Some(first) = rest.chars().next() {
+        // Some look through all parts before them.
+        pulse::work(20 + out.parts.len() / 64)?;
         let upper: String = rest.chars().take(4).collect::<String>().to_ascii_uppercase();
         let two = upper.get(..2).unwrap_or(&upper);
         let mut length = first.len_utf8();
@@ -486,6 +489,7 @@ pub(super) fn to_number(text: &str, picture: &str) -> Result<Numeric> {
     let mut digits = String::new();
     let mut negative = false;
     for c in text.chars() {
+        pulse::work(1 + (form.parts.len() + digits.len()) / 64)?;
         match c {
             '0'..='9' => digits.push(c),
             '.' if !digits.contains('.') && form.parts.contains(&Part::Point) => digits.push('.'),

@@ -111,9 +111,8 @@ fn allowed_to_all(authority: &Authority, wanted: &[(Privileges, bool)], everybod
 fn relation_named(names: &Surroundings, text: &str) -> Result<ObjectId> {
     let parts = parse_name(text).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
     let number = names.relation_number(&parts)?;
-    number.ok_or_else(|| {
-        Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", parts.join(".")))
-    })
+    number
+        .ok_or_else(|| Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", parts.join("."))))
 }
 
 fn relation_id(names: &Surroundings, value: &Datum) -> Result<ObjectId> {
@@ -231,9 +230,9 @@ fn schema_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     let names = env.names();
     let (authority, args) = who(names, args, 2)?;
     let id = match args[0] {
-        Datum::Text(name) => names.schema_number(name).ok_or_else(|| {
-            Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{name}\" does not exist"))
-        })?,
+        Datum::Text(name) => names
+            .schema_number(name)
+            .ok_or_else(|| Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{name}\" does not exist")))?,
         other => int(other)? as u32,
     };
     let wanted = wanted(text(args[1])?, ObjectKind::Schema.all())?;
@@ -281,9 +280,7 @@ fn has_role(args: &[&Datum], env: &Env) -> Result<Datum> {
     for privilege in items(text(args[1])?) {
         has |= match privilege.to_ascii_uppercase().as_str() {
             "USAGE" => authority.has_role(role),
-            "MEMBER" => {
-                is_owner_of_all || authority.has_role(role) || roles.groups_of(authority.role).contains(&role)
-            }
+            "MEMBER" => is_owner_of_all || authority.has_role(role) || roles.groups_of(authority.role).contains(&role),
             "USAGE WITH GRANT OPTION"
             | "USAGE WITH ADMIN OPTION"
             | "MEMBER WITH GRANT OPTION"

@@ -1,10 +1,16 @@
 //! Text: lengths, parts, cases, LIKE. Positions and lengths count characters, from 1.
+//!
+//! What goes through a text does so a piece at a time, and polls: see [`pieces`].
+
+use std::collections::{HashMap, HashSet};
 
 use compact_str::CompactString;
 
 use super::{Function, check_length, f, int, text};
 use crate::error::{Error, Result, SqlState};
 use crate::like;
+use crate::pieces::{self, Pace};
+use crate::pulse;
 use crate::types::Type::{Bool, Int4, Int8, Text};
 use crate::value::Datum;
 
@@ -13,7 +19,7 @@ fn count(value: usize) -> Result<Datum> {
 }
 
 fn owned(text: &str) -> Result<Datum> {
-    Ok(Datum::text(text))
+    pieces::copy(text)
 }
 
 fn truth(value: bool) -> Result<Datum> {
@@ -34,13 +40,8 @@ pub(super) fn byte_of_char(text: &str, index: usize) -> usize {
 }
 
 /// Each character in lower case, if that is one character.
-pub(super) fn lower(text: &str) -> CompactString {
-    if text.is_ascii() {
-        let mut out = CompactString::new(text);
-        out.make_ascii_lowercase();
-        return out;
-    }
-    text.chars().map(lower_char).collect()
+pub(super) fn lower(text: &str) -> Result<CompactString> {
+    pieces::map(text, |c| Some(if c.is_ascii() { c.to_ascii_lowercase() } else { lower_char(c) }))
 }
 
 fn lower_char(c: char) -> char {
@@ -60,25 +61,18 @@ fn upper_char(c: char) -> char {
 }
 
 /// Each character in upper case, if that is one character.
-pub(super) fn upper(text: &str) -> CompactString {
-    if text.is_ascii() {
-        let mut out = CompactString::new(text);
-        out.make_ascii_uppercase();
-        return out;
-    }
-    text.chars().map(upper_char).collect()
+pub(super) fn upper(text: &str) -> Result<CompactString> {
+    pieces::map(text, |c| Some(if c.is_ascii() { c.to_ascii_uppercase() } else { upper_char(c) }))
 }
 
 /// Words with a capital.
-pub(super) fn capitalized(text: &str) -> CompactString {
+pub(super) fn capitalized(text: &str) -> Result<CompactString> {
     let mut in_word = false;
-    text.chars()
-        .map(|c| {
-            let shown = if in_word { lower_char(c) } else { upper_char(c) };
-            in_word = c.is_alphanumeric();
-            shown
-        })
-        .collect()
+    pieces::map(text, |c| {
+        let shown = if in_word { lower_char(c) } else { upper_char(c) };
+        in_word = c.is_alphanumeric();
+        Some(shown)
+    })
 }
 
 /// The part from `start`, `length` characters of it if that is given. What is before the text counts too.
@@ -88,77 +82,154 @@ pub(super) fn substring(text: &str, start: i64, length: Option<i64>) -> Result<&
         Some(length) => start.saturating_add(length),
         None => i64::MAX,
     };
-    let from = byte_of_char(text, (start - 1).max(0) as usize);
+    let from = pieces::byte_of_char(text, (start - 1).max(0) as usize)?;
     let rest = &text[from..];
     let chars = end.saturating_sub(start.max(1)).max(0) as usize;
-    Ok(&rest[..byte_of_char(rest, chars)])
+    Ok(&rest[..pieces::byte_of_char(rest, chars)?])
 }
 
-fn left(text: &str, chars: i64) -> &str {
-    let chars = if chars < 0 { (char_count(text) as i64).saturating_add(chars).max(0) } else { chars };
-    &text[..byte_of_char(text, chars as usize)]
+fn left(text: &str, chars: i64) -> Result<&str> {
+    let chars = if chars < 0 { (pieces::char_count(text)? as i64).saturating_add(chars).max(0) } else { chars };
+    Ok(&text[..pieces::byte_of_char(text, chars as usize)?])
 }
 
-fn right(text: &str, chars: i64) -> &str {
-    let total = char_count(text) as i64;
-    let skip = if chars < 0 { chars.checked_neg().unwrap_or(i64::MAX) } else { total.saturating_sub(chars).max(0) };
-    &text[byte_of_char(text, skip as usize)..]
+fn right(text: &str, chars: i64) -> Result<&str> {
+    let skip = match chars {
+        ..0 => chars.checked_neg().unwrap_or(i64::MAX),
+        0.. => (pieces::char_count(text)? as i64).saturating_sub(chars).max(0),
+    };
+    Ok(&text[pieces::byte_of_char(text, skip as usize)?..])
 }
 
 fn pad(text: &str, length: i64, fill: &str, at_left: bool) -> Result<Datum> {
     let length = length.max(0) as usize;
-    let have = char_count(text);
+    let have = pieces::char_count(text)?;
     if have >= length || fill.is_empty() {
-        return owned(&text[..byte_of_char(text, length)]);
+        return owned(&text[..pieces::byte_of_char(text, length)?]);
     }
     check_length(text.len().saturating_add((length - have).saturating_mul(4)))?;
-    let padding = fill.chars().cycle().take(length - have);
     let mut out = CompactString::with_capacity(text.len() + length - have);
+    if !at_left {
+        pieces::push(&mut out, text)?;
+    }
+    let mut padding = fill.chars().cycle();
+    let mut left = length - have;
+    while left > 0 {
+        let some = left.min(PADDED_AT_ONCE);
+        pieces::pass(some, Pace::Computed)?;
+        out.extend(padding.by_ref().take(some));
+        left -= some;
+    }
     if at_left {
-        out.extend(padding);
-        out.push_str(text);
-    } else {
-        out.push_str(text);
-        out.extend(padding);
+        pieces::push(&mut out, text)?;
     }
     Ok(Datum::Text(out))
 }
 
-fn trim<'text>(text: &'text str, set: &str, left: bool, right: bool) -> &'text str {
-    let in_set = |c: char| set.contains(c);
-    let text = if left { text.trim_start_matches(in_set) } else { text };
-    if right { text.trim_end_matches(in_set) } else { text }
+/// Characters that are added between two polls.
+const PADDED_AT_ONCE: usize = 8 << 10;
+
+fn trim<'text>(text: &'text str, set: &str, left: bool, right: bool) -> Result<&'text str> {
+    // A set of more characters than a few takes long to be looked through.
+    let mut many = HashSet::new();
+    if set.len() > SET_SEARCHED_BYTES {
+        for piece in pieces::of_text(set, Pace::Computed) {
+            many.extend(piece?.chars());
+        }
+    }
+    let in_set = |c: char| if many.is_empty() { set.contains(c) } else { many.contains(&c) };
+    let mut rest = text;
+    while left && !rest.is_empty() {
+        let piece = &rest[..rest.floor_char_boundary(TRIMMED_AT_ONCE)];
+        let kept = piece.trim_start_matches(in_set);
+        rest = &rest[piece.len() - kept.len()..];
+        if !kept.is_empty() {
+            break;
+        }
+        pieces::pass(piece.len(), Pace::Computed)?;
+    }
+    while right && !rest.is_empty() {
+        let piece = &rest[rest.ceil_char_boundary(rest.len().saturating_sub(TRIMMED_AT_ONCE))..];
+        let kept = piece.trim_end_matches(in_set);
+        rest = &rest[..rest.len() - piece.len() + kept.len()];
+        if !kept.is_empty() {
+            break;
+        }
+        pieces::pass(piece.len(), Pace::Computed)?;
+    }
+    Ok(rest)
 }
 
-fn position(text: &str, part: &str) -> usize {
-    text.find(part).map_or(0, |at| char_count(&text[..at]) + 1)
+/// Bytes of a set of characters that is searched as it is.
+const SET_SEARCHED_BYTES: usize = 64;
+
+/// Bytes that are trimmed between two polls.
+const TRIMMED_AT_ONCE: usize = 4 << 10;
+
+fn position(text: &str, part: &str) -> Result<usize> {
+    match pieces::find(text.as_bytes(), part.as_bytes(), 0)? {
+        Some(at) => Ok(pieces::char_count(&text[..at])? + 1),
+        None => Ok(0),
+    }
 }
 
 fn replace(text: &str, from: &str, to: &str) -> Result<Datum> {
     if from.is_empty() || text.is_empty() {
         return owned(text);
     }
-    if to.len() > from.len() {
-        let hits = text.matches(from).count();
-        check_length(text.len().saturating_add(hits.saturating_mul(to.len())))?;
+    let finder = memchr::memmem::Finder::new(from);
+    let mut out = CompactString::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(found) = pieces::find_by(&finder, text.as_bytes(), at)? {
+        check_length(out.len() + found - at + to.len())?;
+        pieces::push(&mut out, &text[at..found])?;
+        pieces::push(&mut out, to)?;
+        pulse::work(UNITS_PER_PART)?;
+        at = found + from.len();
     }
-    Ok(Datum::Text(CompactString::from(text.replace(from, to))))
+    check_length(out.len() + text.len() - at)?;
+    pieces::push(&mut out, &text[at..])?;
+    Ok(Datum::Text(out))
 }
 
-fn translate(text: &str, from: &str, to: &str) -> CompactString {
-    let to: Vec<char> = to.chars().collect();
-    text.chars()
-        .filter_map(|c| match from.chars().position(|other| other == c) {
-            Some(at) => to.get(at).copied(),
-            None => Some(c),
-        })
-        .collect()
+/// What finding a part of a text and dealing with it takes, in units of work.
+const UNITS_PER_PART: usize = 4;
+
+fn translate(text: &str, from: &str, to: &str) -> Result<CompactString> {
+    let mut into: HashMap<char, Option<char>> = HashMap::new();
+    let mut to = to.chars();
+    for piece in pieces::of_text(from, Pace::Computed) {
+        for c in piece?.chars() {
+            // Of a character that is there twice the first counts.
+            into.entry(c).or_insert(to.next());
+        }
+    }
+    pieces::map(text, |c| into.get(&c).copied().unwrap_or(Some(c)))
 }
 
 fn repeat(text: &str, times: i64) -> Result<Datum> {
     let times = times.max(0) as usize;
     check_length(text.len().saturating_mul(times))?;
-    Ok(Datum::Text(CompactString::from(text.repeat(times))))
+    // Short texts are put together to a longer one first.
+    let at_once = (REPEATED_BYTES / text.len().max(1)).clamp(1, times.max(1));
+    let several = text.repeat(at_once);
+    let mut out = CompactString::with_capacity(text.len() * times);
+    for _ in 0..times / at_once {
+        pieces::push(&mut out, &several)?;
+    }
+    pieces::push(&mut out, &several[..text.len() * (times % at_once)])?;
+    Ok(Datum::Text(out))
+}
+
+/// Bytes of a text of several that is repeated.
+const REPEATED_BYTES: usize = 4 << 10;
+
+fn reversed(text: &str) -> Result<Datum> {
+    let mut out = CompactString::with_capacity(text.len());
+    for piece in pieces::of_text_backward(text, Pace::Computed) {
+        out.extend(piece?.chars().rev());
+    }
+    Ok(Datum::Text(out))
 }
 
 fn split_part<'text>(text: &'text str, separator: &str, part: i64) -> Result<&'text str> {
@@ -169,8 +240,30 @@ fn split_part<'text>(text: &'text str, separator: &str, part: i64) -> Result<&'t
         return Ok(if part == 1 || part == -1 { text } else { "" });
     }
     let index = part.unsigned_abs() as usize - 1;
-    let found = if part > 0 { text.split(separator).nth(index) } else { text.rsplit(separator).nth(index) };
-    Ok(found.unwrap_or(""))
+    let finder = memchr::memmem::Finder::new(separator);
+    let index = if part > 0 {
+        index
+    } else {
+        let (mut count, mut at) = (1, 0);
+        while let Some(found) = pieces::find_by(&finder, text.as_bytes(), at)? {
+            pulse::work(UNITS_PER_PART)?;
+            (count, at) = (count + 1, found + separator.len());
+        }
+        match usize::checked_sub(count, index + 1) {
+            Some(index) => index,
+            None => return Ok(""),
+        }
+    };
+    let mut at = 0;
+    for _ in 0..index {
+        pulse::work(UNITS_PER_PART)?;
+        match pieces::find_by(&finder, text.as_bytes(), at)? {
+            Some(found) => at = found + separator.len(),
+            None => return Ok(""),
+        }
+    }
+    let end = pieces::find_by(&finder, text.as_bytes(), at)?;
+    Ok(&text[at..end.unwrap_or(text.len())])
 }
 
 fn overlay(text: &str, new: &str, start: i64, length: i64) -> Result<Datum> {
@@ -178,9 +271,10 @@ fn overlay(text: &str, new: &str, start: i64, length: i64) -> Result<Datum> {
         return Err(Error::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
     }
     let after = start.checked_add(length).ok_or_else(|| Error::new(SqlState::OUT_OF_RANGE, "integer out of range"))?;
-    let mut out = CompactString::new(substring(text, 1, Some(start - 1))?);
-    out.push_str(new);
-    out.push_str(substring(text, after, None)?);
+    let mut out = CompactString::default();
+    pieces::push(&mut out, substring(text, 1, Some(start - 1))?)?;
+    pieces::push(&mut out, new)?;
+    pieces::push(&mut out, substring(text, after, None)?)?;
     Ok(Datum::Text(out))
 }
 
@@ -204,11 +298,12 @@ fn concat<'a>(parts: impl Iterator<Item = &'a &'a Datum>, separator: &str) -> Re
         if part.is_null() {
             continue;
         }
+        let part = text(part)?;
+        check_length(out.len() + separator.len() + part.len())?;
         if !first {
-            out.push_str(separator);
+            pieces::push(&mut out, separator)?;
         }
-        out.push_str(text(part)?);
-        check_length(out.len())?;
+        pieces::push(&mut out, part)?;
         first = false;
     }
     Ok(Datum::Text(out))
@@ -219,14 +314,14 @@ pub(super) const TABLE: &[Function] = &[
         let (left, right) = (text(a[0])?, text(a[1])?);
         check_length(left.len() + right.len())?;
         let mut out = CompactString::with_capacity(left.len() + right.len());
-        out.push_str(left);
-        out.push_str(right);
+        pieces::push(&mut out, left)?;
+        pieces::push(&mut out, right)?;
         Ok(Datum::Text(out))
     }),
     f("~~", &[Text, Text], Bool, |a, _| truth(like::like(text(a[0])?, text(a[1])?, Some('\\'))?)),
     f("!~~", &[Text, Text], Bool, |a, _| truth(!like::like(text(a[0])?, text(a[1])?, Some('\\'))?)),
-    f("~~*", &[Text, Text], Bool, |a, _| truth(like::like(&lower(text(a[0])?), &lower(text(a[1])?), Some('\\'))?)),
-    f("!~~*", &[Text, Text], Bool, |a, _| truth(!like::like(&lower(text(a[0])?), &lower(text(a[1])?), Some('\\'))?)),
+    f("~~*", &[Text, Text], Bool, |a, _| truth(like::like(&lower(text(a[0])?)?, &lower(text(a[1])?)?, Some('\\'))?)),
+    f("!~~*", &[Text, Text], Bool, |a, _| truth(!like::like(&lower(text(a[0])?)?, &lower(text(a[1])?)?, Some('\\'))?)),
     f("like", &[Text, Text], Bool, |a, _| truth(like::like(text(a[0])?, text(a[1])?, Some('\\'))?)),
     f("notlike", &[Text, Text], Bool, |a, _| truth(!like::like(text(a[0])?, text(a[1])?, Some('\\'))?)),
     f("like_escape", &[Text, Text], Text, |a, _| {
@@ -234,39 +329,39 @@ pub(super) const TABLE: &[Function] = &[
     }),
     f("^@", &[Text, Text], Bool, |a, _| truth(text(a[0])?.starts_with(text(a[1])?))),
     f("starts_with", &[Text, Text], Bool, |a, _| truth(text(a[0])?.starts_with(text(a[1])?))),
-    f("length", &[Text], Int4, |a, _| count(char_count(text(a[0])?))),
-    f("char_length", &[Text], Int4, |a, _| count(char_count(text(a[0])?))),
-    f("character_length", &[Text], Int4, |a, _| count(char_count(text(a[0])?))),
+    f("length", &[Text], Int4, |a, _| count(pieces::char_count(text(a[0])?)?)),
+    f("char_length", &[Text], Int4, |a, _| count(pieces::char_count(text(a[0])?)?)),
+    f("character_length", &[Text], Int4, |a, _| count(pieces::char_count(text(a[0])?)?)),
     f("octet_length", &[Text], Int4, |a, _| count(text(a[0])?.len())),
     f("bit_length", &[Text], Int4, |a, _| count(text(a[0])?.len() * 8)),
-    f("lower", &[Text], Text, |a, _| Ok(Datum::Text(lower(text(a[0])?)))),
-    f("upper", &[Text], Text, |a, _| Ok(Datum::Text(upper(text(a[0])?)))),
-    f("initcap", &[Text], Text, |a, _| Ok(Datum::Text(capitalized(text(a[0])?)))),
+    f("lower", &[Text], Text, |a, _| lower(text(a[0])?).map(Datum::Text)),
+    f("upper", &[Text], Text, |a, _| upper(text(a[0])?).map(Datum::Text)),
+    f("initcap", &[Text], Text, |a, _| capitalized(text(a[0])?).map(Datum::Text)),
     f("substring", &[Text, Int4], Text, |a, _| owned(substring(text(a[0])?, int(a[1])?, None)?)),
     f("substring", &[Text, Int4, Int4], Text, |a, _| owned(substring(text(a[0])?, int(a[1])?, Some(int(a[2])?))?)),
     f("substr", &[Text, Int4], Text, |a, _| owned(substring(text(a[0])?, int(a[1])?, None)?)),
     f("substr", &[Text, Int4, Int4], Text, |a, _| owned(substring(text(a[0])?, int(a[1])?, Some(int(a[2])?))?)),
-    f("left", &[Text, Int4], Text, |a, _| owned(left(text(a[0])?, int(a[1])?))),
-    f("right", &[Text, Int4], Text, |a, _| owned(right(text(a[0])?, int(a[1])?))),
+    f("left", &[Text, Int4], Text, |a, _| owned(left(text(a[0])?, int(a[1])?)?)),
+    f("right", &[Text, Int4], Text, |a, _| owned(right(text(a[0])?, int(a[1])?)?)),
     f("lpad", &[Text, Int4], Text, |a, _| pad(text(a[0])?, int(a[1])?, " ", true)),
     f("lpad", &[Text, Int4, Text], Text, |a, _| pad(text(a[0])?, int(a[1])?, text(a[2])?, true)),
     f("rpad", &[Text, Int4], Text, |a, _| pad(text(a[0])?, int(a[1])?, " ", false)),
     f("rpad", &[Text, Int4, Text], Text, |a, _| pad(text(a[0])?, int(a[1])?, text(a[2])?, false)),
-    f("btrim", &[Text], Text, |a, _| owned(trim(text(a[0])?, " ", true, true))),
-    f("btrim", &[Text, Text], Text, |a, _| owned(trim(text(a[0])?, text(a[1])?, true, true))),
-    f("ltrim", &[Text], Text, |a, _| owned(trim(text(a[0])?, " ", true, false))),
-    f("ltrim", &[Text, Text], Text, |a, _| owned(trim(text(a[0])?, text(a[1])?, true, false))),
-    f("rtrim", &[Text], Text, |a, _| owned(trim(text(a[0])?, " ", false, true))),
-    f("rtrim", &[Text, Text], Text, |a, _| owned(trim(text(a[0])?, text(a[1])?, false, true))),
-    f("position", &[Text, Text], Int4, |a, _| count(position(text(a[0])?, text(a[1])?))),
-    f("strpos", &[Text, Text], Int4, |a, _| count(position(text(a[0])?, text(a[1])?))),
+    f("btrim", &[Text], Text, |a, _| owned(trim(text(a[0])?, " ", true, true)?)),
+    f("btrim", &[Text, Text], Text, |a, _| owned(trim(text(a[0])?, text(a[1])?, true, true)?)),
+    f("ltrim", &[Text], Text, |a, _| owned(trim(text(a[0])?, " ", true, false)?)),
+    f("ltrim", &[Text, Text], Text, |a, _| owned(trim(text(a[0])?, text(a[1])?, true, false)?)),
+    f("rtrim", &[Text], Text, |a, _| owned(trim(text(a[0])?, " ", false, true)?)),
+    f("rtrim", &[Text, Text], Text, |a, _| owned(trim(text(a[0])?, text(a[1])?, false, true)?)),
+    f("position", &[Text, Text], Int4, |a, _| count(position(text(a[0])?, text(a[1])?)?)),
+    f("strpos", &[Text, Text], Int4, |a, _| count(position(text(a[0])?, text(a[1])?)?)),
     f("replace", &[Text, Text, Text], Text, |a, _| replace(text(a[0])?, text(a[1])?, text(a[2])?)),
-    f("translate", &[Text, Text, Text], Text, |a, _| Ok(Datum::Text(translate(text(a[0])?, text(a[1])?, text(a[2])?)))),
+    f("translate", &[Text, Text, Text], Text, |a, _| translate(text(a[0])?, text(a[1])?, text(a[2])?).map(Datum::Text)),
     f("repeat", &[Text, Int4], Text, |a, _| repeat(text(a[0])?, int(a[1])?)),
-    f("reverse", &[Text], Text, |a, _| Ok(Datum::Text(text(a[0])?.chars().rev().collect()))),
+    f("reverse", &[Text], Text, |a, _| reversed(text(a[0])?)),
     f("split_part", &[Text, Text, Int4], Text, |a, _| owned(split_part(text(a[0])?, text(a[1])?, int(a[2])?)?)),
     f("overlay", &[Text, Text, Int4], Text, |a, _| {
-        overlay(text(a[0])?, text(a[1])?, int(a[2])?, char_count(text(a[1])?) as i64)
+        overlay(text(a[0])?, text(a[1])?, int(a[2])?, pieces::char_count(text(a[1])?)? as i64)
     }),
     f("overlay", &[Text, Text, Int4, Int4], Text, |a, _| overlay(text(a[0])?, text(a[1])?, int(a[2])?, int(a[3])?)),
     f("ascii", &[Text], Int4, |a, _| Ok(Datum::Int(text(a[0])?.chars().next().map_or(0, |c| i64::from(u32::from(c)))))),

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use super::{DIGITS_MAX, Numeric, SCALE_MAX, SIGNIFICANT_DIGITS_MIN, overflow};
 use crate::error::{Error, Result, SqlState};
+use crate::pulse;
 
 /// Bits after the binary point.
 const FRACTION_BITS: usize = 448;
@@ -173,6 +174,9 @@ impl Natural {
         root
     }
 }
+
+/// What a logarithm, a power or a root takes, in units of work: a series of long multiplications.
+const UNITS_PER_SERIES: usize = 10_000;
 
 /// A number in fixed point.
 #[derive(Debug, Clone)]
@@ -351,6 +355,7 @@ impl Numeric {
     /// # Errors
     /// 2201F for a negative number.
     pub fn sqrt_to_scale(self, scale: u32) -> Result<Self> {
+        pulse::work(UNITS_PER_SERIES)?;
         if self.signum() < 0 {
             return Err(Error::new(SqlState::BAD_POWER, "cannot take square root of a negative number"));
         }
@@ -376,6 +381,7 @@ impl Numeric {
     /// # Errors
     /// 22003 if the result does not fit.
     pub fn exp(self) -> Result<Self> {
+        pulse::work(UNITS_PER_SERIES)?;
         let scale = self.clamp_scale(SIGNIFICANT_DIGITS_MIN - (self.to_f64() * LOG10_E).clamp(-1000.0, 1000.0) as i32);
         Fixed::from_numeric(self).exp()?.to_numeric(scale)
     }
@@ -385,6 +391,7 @@ impl Numeric {
     /// # Errors
     /// 22003 if the result does not fit.
     pub fn ln(self) -> Result<Self> {
+        pulse::work(UNITS_PER_SERIES)?;
         debug_assert!(self.signum() > 0, "the caller has checked the sign");
         let scale = self.clamp_scale(SIGNIFICANT_DIGITS_MIN - self.ln_weight()?);
         Fixed::ln(self).to_numeric(scale)
@@ -395,6 +402,7 @@ impl Numeric {
     /// # Errors
     /// 22003 if the result does not fit.
     pub fn log(self, base: Self) -> Result<Self> {
+        pulse::work(UNITS_PER_SERIES)?;
         debug_assert!(self.signum() > 0 && base.signum() > 0, "the caller has checked the signs");
         let weight = self.ln_weight()? - base.ln_weight()?;
         let scale = base.clamp_scale(SIGNIFICANT_DIGITS_MIN - weight).max(u32::from(self.scale));
@@ -406,6 +414,7 @@ impl Numeric {
     /// # Errors
     /// 2201F for zero to a negative power, or a negative number to a fraction; 22003 if the result does not fit.
     pub fn power(self, exponent: Self) -> Result<Self> {
+        pulse::work(UNITS_PER_SERIES)?;
         if self.is_zero() && exponent.signum() < 0 {
             return Err(Error::new(SqlState::BAD_POWER, "zero raised to a negative power is undefined"));
         }

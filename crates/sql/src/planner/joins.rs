@@ -16,6 +16,10 @@ use crate::bind::rewrite;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::{JoinKind, Node, Series};
+use crate::pulse;
+
+/// What looking for a way to join a part takes, in units of work.
+const UNITS_PER_METHOD: usize = 500;
 
 /// What putting a row into a hash table costs, in rows looked at.
 const HASH_COST: f64 = 1.5;
@@ -236,13 +240,14 @@ impl Planner<'_> {
             // What is LATERAL comes behind all that it looks at.
             let ready: Vec<usize> =
                 left.iter().copied().filter(|&item| taken[item].iter().all(|&column| columns.has(column))).collect();
-            let candidates: Vec<usize> =
-                match ready.iter().copied().filter(|&item| connected(item)).collect::<Vec<_>>() {
-                    connected if !connected.is_empty() => connected,
-                    _ => ready,
-                };
+            let candidates: Vec<usize> = match ready.iter().copied().filter(|&item| connected(item)).collect::<Vec<_>>()
+            {
+                connected if !connected.is_empty() => connected,
+                _ => ready,
+            };
             let mut best: Option<(f64, usize, Method)> = None;
             for &candidate in &candidates {
+                pulse::work(UNITS_PER_METHOD)?;
                 let item = &items[candidate];
                 let (cost, method) = self.method(&planned, &columns, item, &across, estimates[candidate], tables);
                 if best.as_ref().is_none_or(|(least, ..)| cost < *least) {

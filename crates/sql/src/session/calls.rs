@@ -14,6 +14,7 @@ use crate::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
 use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::SessionCalls;
+use crate::pulse;
 use crate::value::Datum;
 
 /// What a session knows besides its transaction.
@@ -198,7 +199,11 @@ impl SessionCalls for Own {
                     let message = format!("column \"{}\" of relation \"{}\" does not exist", text(1), table.name);
                     Error::new(SqlState::NO_SUCH_COLUMN, message)
                 })?;
-                let owned = self.catalog.sequences().find(|sequence| sequence.owned_by == Some((table.id, column)));
+                let owned = self
+                    .catalog
+                    .sequences()
+                    .inspect(|_| pulse::look())
+                    .find(|sequence| sequence.owned_by == Some((table.id, column)));
                 match owned {
                     Some(sequence) => Datum::text(&format!("{}.{}", sequence.schema, sequence.name)),
                     None => Datum::Null,

@@ -16,6 +16,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::exec::{Context, Execution, Step};
 use crate::explain::{self, ExplainOptions};
 use crate::plan::Fragment;
+use crate::pulse;
 use crate::text_io;
 use crate::types::Type;
 use crate::value::Datum;
@@ -638,9 +639,11 @@ impl Session {
                 session: &mut self.own,
                 cancel: &self.cancel,
                 memory_bytes_max,
-                budget_rows: super::BUDGET_ROWS,
+                budget_rows: pulse::ROWS_AT_ONCE,
             };
-            match execution.step(fragment, txn, &mut cx, &mut batch)? {
+            let step = execution.step(fragment, txn, &mut cx, &mut batch)?;
+            pulse::rows_done(pulse::ROWS_AT_ONCE - cx.budget_rows)?;
+            match step {
                 Step::Rows => {
                     for index in 0..batch.rows() {
                         rows.push(batch.row_mut(index).iter_mut().map(std::mem::take));

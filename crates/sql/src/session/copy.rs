@@ -14,8 +14,8 @@ use sqlparser::ast;
 
 use super::block::in_failed_block;
 use super::drive::wait_now;
-use super::{Completion, Progress, Rows, Running, Session, TransactionState};
 use super::serve::in_text;
+use super::{Completion, Progress, Rows, Running, Session, TransactionState};
 use crate::bind::Binder;
 use crate::catalog::{self, Relation, Table, catalog_space, table_key};
 use crate::cluster::Privileges;
@@ -25,6 +25,10 @@ use crate::error::{Error, Pause, Result, SqlState};
 use crate::expr::Expr;
 use crate::functions::quote_identifier;
 use crate::plan::TableRules;
+use crate::pulse;
+
+/// Bytes of a row from which writing it takes long.
+const LONG_ROW_BYTES: usize = 16 << 10;
 
 /// A COPY that has begun.
 pub enum Copy {
@@ -217,11 +221,11 @@ impl Session {
     /// # Errors
     /// As [`Session::copy_data`].
     pub fn copy_push(&mut self, copy: &mut CopyFrom, bytes: &[u8]) -> Result<Option<LockWait>> {
-        let result = match copy.copy.push(bytes, &self.env) {
-            Ok(()) if copy.copy.is_full() => self.copy_flush(copy),
+        let result = self.at_work(|session| match copy.copy.push(bytes, &session.env) {
+            Ok(()) if copy.copy.is_full() => session.copy_flush(copy),
             Ok(()) => Ok(None),
             Err(error) => Err(error),
-        };
+        });
         result.inspect_err(|_| self.end_copy(copy))
     }
 
@@ -250,7 +254,7 @@ impl Session {
     /// # Errors
     /// As [`Session::copy_end`].
     pub fn copy_finish(&mut self, copy: &mut CopyFrom) -> Result<Progress> {
-        let finished = self.try_copy_finish(copy);
+        let finished = self.at_work(|session| session.try_copy_finish(copy));
         if finished.is_err() {
             self.end_copy(copy);
         }
@@ -347,10 +351,12 @@ impl Session {
         let options = request.options(columns.len(), &|name| {
             let place = columns.iter().position(|column| column.name == name);
             let is_known = match table {
-                Some((table, _)) => self.own.catalog.find(table, &self.own.search_path).is_some_and(|found| match found {
-                    Relation::Table(table) => table.column(name).is_some(),
-                    _ => false,
-                }),
+                Some((table, _)) => {
+                    self.own.catalog.find(table, &self.own.search_path).is_some_and(|found| match found {
+                        Relation::Table(table) => table.column(name).is_some(),
+                        _ => false,
+                    })
+                }
                 None => false,
             };
             match place {
@@ -420,6 +426,16 @@ impl Session {
         ends: &mut Vec<usize>,
         budget_rows: i64,
     ) -> Result<Progress> {
+        self.at_work(|session| session.copy_rows_on(copy, out, ends, budget_rows))
+    }
+
+    fn copy_rows_on(
+        &mut self,
+        copy: &mut CopyTo,
+        out: &mut Vec<u8>,
+        ends: &mut Vec<usize>,
+        budget_rows: i64,
+    ) -> Result<Progress> {
         let progress = self.step(&mut copy.running, &mut copy.rows, budget_rows)?;
         if !copy.started && !matches!(progress, Progress::Wait(_)) {
             copy.started = true;
@@ -430,7 +446,14 @@ impl Session {
             }
         }
         for row in copy.rows.iter() {
+            let before = out.len();
             copy.out.write_row(row, &self.env, out);
+            if out.len() - before > LONG_ROW_BYTES
+                && let Err(error) = pulse::check()
+            {
+                self.fail(&mut copy.running);
+                return Err(error);
+            }
             ends.push(out.len());
         }
         copy.count += copy.rows.len() as u64;

@@ -8,7 +8,7 @@ use compact_str::CompactString;
 
 use super::drive::wait_now;
 use super::step::{Ends, Stage};
-use super::{BUDGET_ROWS, Prepared, Progress, Rows, Running, Session, TransactionState};
+use super::{Prepared, Progress, Rows, Running, Session, TransactionState};
 use crate::error::{Error, Result, SqlState};
 use crate::value::Datum;
 
@@ -40,8 +40,7 @@ impl Session {
                 self.statement_failed(running);
                 return Err(Error::new(SqlState::CANCELED, "canceling statement due to statement timeout"));
             }
-            let budget_rows = if deadline.is_some() { BUDGET_ROWS >> 4 } else { BUDGET_ROWS };
-            match self.step(running, rows, budget_rows)? {
+            match self.step_until(*deadline, running, rows)? {
                 Progress::Rows => return Ok(None),
                 Progress::Yield => {}
                 Progress::Wait(wait) => {

@@ -8,7 +8,7 @@ use colibri_txn::LockWait;
 use compact_str::CompactString;
 
 use super::serve::in_text;
-use super::{BUDGET_ROWS, Lifting, Prepared, Progress, ResultColumn, Rows, Session, Settings};
+use super::{BUDGET_ROWS, Lifting, Prepared, Progress, ResultColumn, Rows, Running, Session, Settings};
 use crate::error::{Error, Result, SqlState};
 use crate::value::Datum;
 
@@ -59,7 +59,7 @@ impl Session {
                 self.statement_failed(&mut running);
                 return Err(Error::new(SqlState::CANCELED, "canceling statement due to statement timeout"));
             }
-            match self.step(&mut running, rows, if deadline.is_some() { BUDGET_ROWS >> 4 } else { BUDGET_ROWS })? {
+            match self.step_until(deadline, &mut running, rows)? {
                 Progress::Rows => take(rows)?,
                 Progress::Yield => {}
                 Progress::Wait(wait) => {
@@ -76,6 +76,34 @@ impl Session {
                     return Ok((running.prepared.columns.clone(), completion.tag));
                 }
             }
+        }
+    }
+
+    /// A step of a driver that waits; at the deadline it is cancelled also in the middle of what cannot be put aside.
+    pub(super) fn step_until(
+        &mut self,
+        deadline: Option<Instant>,
+        running: &mut Running,
+        rows: &mut Rows,
+    ) -> Result<Progress> {
+        let Some(deadline) = deadline else { return self.step(running, rows, BUDGET_ROWS) };
+        let (hook, cancel) = (self.long_work_hook.clone(), Arc::clone(&self.cancel));
+        let inner = hook.clone();
+        self.set_long_work_hook(Some(Arc::new(move || {
+            if let Some(inner) = &inner {
+                inner();
+            }
+            if Instant::now() >= deadline {
+                cancel.store(true, Ordering::Relaxed);
+            }
+        })));
+        let stepped = self.step(running, rows, BUDGET_ROWS >> 4);
+        self.set_long_work_hook(hook);
+        match stepped {
+            Err(error) if error.state() == SqlState::CANCELED && Instant::now() >= deadline => {
+                Err(Error::new(SqlState::CANCELED, "canceling statement due to statement timeout"))
+            }
+            other => other,
         }
     }
 

@@ -33,6 +33,8 @@ mod cursor;
 mod drive;
 mod engine;
 mod identity;
+#[cfg(test)]
+mod long_work;
 mod named_cursor;
 mod plans;
 mod recipes;
@@ -54,6 +56,7 @@ use crate::cluster::{self, Authority};
 use crate::env::{self, Env};
 use crate::error::{Error, Result};
 use crate::exec::{Batch, Context};
+use crate::pulse::{self, Pulse};
 
 use block::Block;
 use calls::Own;
@@ -108,6 +111,12 @@ pub struct Session {
     plans: Plans,
     named: HashMap<CompactString, Arc<Prepared>, foldhash::fast::RandomState>,
     cancel: Arc<AtomicBool>,
+    /// See [`Session::set_long_work_hook`].
+    long_work_hook: Option<pulse::Hook>,
+    /// Made of the two; the thread has it while the session is at work.
+    pulse: Option<Pulse>,
+    /// The flag was found set while a text's shape was prepared; the text itself is next.
+    canceled_early: bool,
     /// The newest state that this session's transactions saw or made: later ones see at least that.
     seen: TxnId,
     notices: Vec<Notice>,
@@ -165,6 +174,9 @@ impl Session {
             plans: Plans::default(),
             named: HashMap::default(),
             cancel: Arc::default(),
+            long_work_hook: None,
+            pulse: None,
+            canceled_early: false,
             seen: TxnId(0),
             notices: Vec::new(),
             settings_version: 0,
@@ -199,6 +211,24 @@ impl Session {
     #[must_use]
     pub fn cancel_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.cancel)
+    }
+
+    /// Has something called from the middle of work that cannot be put aside, about every 50 µs of it, on the thread that
+    /// steps: it can let others run, and set the cancel flag, which is looked at behind it. What it is called from holds
+    /// no locks.
+    pub fn set_long_work_hook(&mut self, hook: Option<Arc<dyn Fn() + Send + Sync>>) {
+        self.long_work_hook = hook;
+        self.pulse = None;
+    }
+
+    /// Does something that polls for this session.
+    #[inline]
+    fn at_work<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let new = || Pulse::new(self.long_work_hook.clone(), &self.cancel);
+        let at_work = self.pulse.take().unwrap_or_else(new).begin();
+        let done = work(self);
+        self.pulse = at_work.end();
+        done
     }
 
     /// A setting's value, as SHOW gives it.
@@ -305,7 +335,7 @@ impl Session {
             session: &mut self.own,
             cancel: &self.cancel,
             memory_bytes_max,
-            budget_rows: i64::MAX,
+            budget_rows: pulse::ROWS_AT_ONCE,
         };
         run(txn, &mut cx)
     }

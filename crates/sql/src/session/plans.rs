@@ -330,6 +330,13 @@ fn adds_to(node: &Node) -> Option<SpaceId> {
 impl Session {
     /// Prepares a text with its literals lifted out, if that gives the same; with their values.
     pub(super) fn prepare_lifted(&mut self, text: &str) -> Option<(Arc<Prepared>, Vec<Datum>)> {
+        self.cancel.store(false, Ordering::Relaxed);
+        let lifted = self.at_work(|session| session.prepare_lifted_shape(text));
+        self.canceled_early = lifted.is_none() && self.cancel.load(Ordering::Relaxed);
+        lifted
+    }
+
+    fn prepare_lifted_shape(&mut self, text: &str) -> Option<(Arc<Prepared>, Vec<Datum>)> {
         if self.plans.lifting == Lifting::Never || self.state == TransactionState::Failed || self.block.catalog_changed
         {
             return None;
@@ -386,9 +393,7 @@ impl Session {
         // What is wrong with the text says nothing of its shape.
         let plain = self.prepare_in_txn(text, &[])?;
         // What is computed of literals, or fails for them, before anything runs is not known of parameters.
-        let computes = |prepared: &Prepared| {
-            matches!(&prepared.command, Command::Plan { fragment, .. } if fragment.computes || fragment.fails.is_some())
-        };
+        let computes = |prepared: &Prepared| matches!(&prepared.command, Command::Plan { fragment, .. } if fragment.computes || fragment.fails.is_some());
         let lifted = self.prepare_in_txn(shape, types).ok().filter(|lifted| {
             !computes(&plain)
                 && lifted.columns == plain.columns
@@ -513,7 +518,10 @@ impl Session {
             writes: false,
             is_binary: false,
             locks: false,
-            names_cursors: text.as_bytes().windows(VIEW_OF_CURSORS.len()).any(|part| part.eq_ignore_ascii_case(VIEW_OF_CURSORS)),
+            names_cursors: text
+                .as_bytes()
+                .windows(VIEW_OF_CURSORS.len())
+                .any(|part| part.eq_ignore_ascii_case(VIEW_OF_CURSORS)),
             adds_to: None,
             // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },

@@ -121,6 +121,14 @@ impl Session {
     /// # Errors
     /// Syntax, names, types: whatever can be said of a statement before it runs.
     pub fn prepare(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
+        // Set before, the flag is meant for an earlier statement.
+        if !std::mem::take(&mut self.canceled_early) {
+            self.cancel.store(false, Ordering::Relaxed);
+        }
+        self.at_work(|session| session.prepare_plain(text, types))
+    }
+
+    fn prepare_plain(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         if self.state == TransactionState::Failed {
             if crate::admin::parse(text)?.is_some() || named_cursor::parse(text)?.is_some() {
                 return Err(in_failed_block());
@@ -240,7 +248,7 @@ impl Session {
     /// # Errors
     /// The statement's. It is over then, and taken back.
     pub fn step(&mut self, running: &mut Running, out: &mut Rows, budget_rows: i64) -> Result<Progress> {
-        match self.advance(running, out, budget_rows) {
+        match self.at_work(|session| session.advance(running, out, budget_rows)) {
             Ok(progress) => Ok(progress),
             Err(error) if self.runs_again_after(running, &error) => {
                 self.own.advisory.take_statement_back();
@@ -255,7 +263,8 @@ impl Session {
                 Ok(Progress::Yield)
             }
             Err(error) => {
-                self.statement_failed(running);
+                // What is let go of may be much.
+                self.at_work(|session| session.statement_failed(running));
                 Err(error)
             }
         }

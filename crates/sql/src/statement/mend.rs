@@ -128,7 +128,9 @@ impl Mender<'_> {
                         Error::new(SqlState::SYNTAX_ERROR, "zero-length delimited identifier at or near \"\"\"\"");
                     return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
                 }
-                Token::LParen if nth == start || *self.token(nth - 1) != Token::LParen => self.query_operand(nth, start),
+                Token::LParen if nth == start || *self.token(nth - 1) != Token::LParen => {
+                    self.query_operand(nth, start)
+                }
                 Token::SingleQuotedString(_) => self.string(nth, start)?,
                 // A view's text, as it is kept, has the mark already.
                 Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => {
@@ -373,8 +375,26 @@ impl Mender<'_> {
     /// of a set operation begins, in FROM, behind EXISTS and the like.
     fn query_operand(&mut self, open: usize, start: usize) {
         let elsewhere = [
-            "FROM", "JOIN", "LATERAL", "UNION", "INTERSECT", "EXCEPT", "ALL", "DISTINCT", "AS", "EXISTS", "ANY", "SOME",
-            "IN", "ARRAY", "EXPLAIN", "ANALYZE", "VERBOSE", "COPY", "USING", "MATERIALIZED",
+            "FROM",
+            "JOIN",
+            "LATERAL",
+            "UNION",
+            "INTERSECT",
+            "EXCEPT",
+            "ALL",
+            "DISTINCT",
+            "AS",
+            "EXISTS",
+            "ANY",
+            "SOME",
+            "IN",
+            "ARRAY",
+            "EXPLAIN",
+            "ANALYZE",
+            "VERBOSE",
+            "COPY",
+            "USING",
+            "MATERIALIZED",
         ];
         if open == start || elsewhere.iter().any(|word| self.is(open - 1, word)) {
             return;
@@ -383,7 +403,9 @@ impl Mender<'_> {
         while *self.token(first) == Token::LParen {
             first += 1;
         }
-        if !["SELECT", "VALUES", "WITH", "TABLE"].iter().any(|word| self.is(first, word)) || self.is_in_from(open, start) {
+        if !["SELECT", "VALUES", "WITH", "TABLE"].iter().any(|word| self.is(first, word))
+            || self.is_in_from(open, start)
+        {
             return;
         }
         // Behind a name, the first one is a call's, a list's of columns, or an INSERT's query.

@@ -7,6 +7,7 @@ use crate::catalog::CATALOG_SPACE;
 use crate::cluster::SessionInfo;
 use crate::env::{Env, Surroundings};
 use crate::error::Result;
+use crate::pulse;
 use crate::session::advisory;
 use crate::value::Datum;
 
@@ -35,12 +36,12 @@ fn sessions(env: &Env, rows: &mut Rows) -> Result<()> {
     let Some(cluster) = &names.cluster else { return Ok(()) };
     let roles = names.roles();
     for session in cluster.sessions() {
-        session_row(env, &session, roles.named(&session.user).map(|role| role.oid), rows);
+        session_row(env, &session, roles.named(&session.user).map(|role| role.oid), rows)?;
     }
     Ok(())
 }
 
-fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut Rows) {
+fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     // Others' statements may hold what is nobody's business.
     let seen = names.authority.as_ref().is_some_and(|authority| role.is_some_and(|role| authority.has_role(role)));
@@ -70,12 +71,12 @@ fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut R
         NULL,
         text(if seen { &session.query } else { HIDDEN }),
         text("client backend"),
-    ]);
+    ])
 }
 
 /// Which relation a space belongs to, and whether it is an index.
 fn relation_of_space(names: &Surroundings, space: u32) -> Option<u32> {
-    names.catalog.tables().find_map(|table| {
+    names.catalog.tables().inspect(|_| pulse::look()).find_map(|table| {
         if table.space == space {
             return Some(table.id);
         }
@@ -92,7 +93,7 @@ fn cursors(env: &Env, rows: &mut Rows) -> Result<()> {
             Datum::Bool(cursor.is_binary),
             Datum::Bool(cursor.is_scrollable),
             Datum::Timestamp(cursor.declared_us),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -102,7 +103,8 @@ fn locks(env: &Env, rows: &mut Rows) -> Result<()> {
     let Some(engine) = &names.engine else { return Ok(()) };
     let database = database_number(names, engine.name());
     for lock in engine.store().locks() {
-        let advisory = [(advisory::BY_ONE, 1), (advisory::BY_TWO, 2)].into_iter().find(|(space, _)| *space == lock.space);
+        let advisory =
+            [(advisory::BY_ONE, 1), (advisory::BY_TWO, 2)].into_iter().find(|(space, _)| *space == lock.space);
         let in_catalog = lock.space == CATALOG_SPACE;
         let relation = if in_catalog { None } else { relation_of_space(names, lock.space.0) };
         let LockName(name) = lock.name;
@@ -135,7 +137,7 @@ fn locks(env: &Env, rows: &mut Rows) -> Result<()> {
             flag(lock.granted),
             flag(false),
             NULL,
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -162,7 +164,7 @@ fn settings(env: &Env, rows: &mut Rows) -> Result<()> {
             NULL,
             NULL,
             flag(false),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -184,7 +186,7 @@ fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
         row[4] = count(here.map(|engine| engine.activity().rolled_back()));
         row[12] = count(counters.as_ref().map(|counters| counters.conflicts));
         row[15] = count(counters.as_ref().map(|counters| counters.deadlocks));
-        rows.push(row);
+        rows.push(row)?;
     }
     Ok(())
 }
@@ -204,7 +206,7 @@ fn user_tables(env: &Env, rows: &mut Rows) -> Result<()> {
         row[11] = int(entries as i64);
         // Nothing dead is left behind.
         row[12] = int(0);
-        rows.push(row);
+        rows.push(row)?;
     }
     Ok(())
 }
@@ -225,7 +227,7 @@ fn user_indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 NULL,
                 NULL,
                 NULL,
-            ]);
+            ])?;
         }
     }
     Ok(())
@@ -254,7 +256,7 @@ fn statements(env: &Env, rows: &mut Rows) -> Result<()> {
             ms(statement.total_ns.checked_div(statement.calls).unwrap_or(0)),
             int(statement.rows as i64),
             int(statement.conflicts as i64),
-        ]);
+        ])?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use crate::catalog::{ForeignKey, Index, Table, View};
 use crate::env::{Env, Surroundings};
 use crate::plan::ReferenceAction;
 use crate::planner::Sizes;
+use crate::pulse;
 use crate::types::{Category, ColumnType, Type};
 
 /// A name with its schema.
@@ -51,7 +52,7 @@ pub(crate) fn index_by_number(names: &Surroundings, id: u32, column: i64, pretty
     let find = |table: &&std::sync::Arc<Table>| {
         table.primary_key.as_ref().is_some_and(|key| key.id == id) || table.indexes.iter().any(|index| index.id == id)
     };
-    let table = names.catalog.tables().find(find)?;
+    let table = names.catalog.tables().inspect(|_| pulse::look()).find(find)?;
     let index = table_indexes(table).into_iter().find(|index| index.id == id)?;
     match column {
         0 => {
@@ -93,7 +94,7 @@ fn foreign_key(names: &Surroundings, table: &Table, key: &ForeignKey) -> Option<
 
 /// `pg_get_constraintdef`. `pretty` leaves out parentheses.
 pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) -> Option<String> {
-    names.catalog.tables().find_map(|table| {
+    names.catalog.tables().inspect(|_| pulse::look()).find_map(|table| {
         let of_index = |index: &AnyIndex| {
             let columns: Vec<usize> = index.columns.iter().map(|part| part.column).collect();
             let kind = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };

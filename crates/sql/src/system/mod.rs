@@ -38,6 +38,7 @@ pub(crate) use relations::class_of as class_of_comment;
 
 use crate::env::Env;
 use crate::error::{Error, Result};
+use crate::pulse;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -67,6 +68,9 @@ impl std::fmt::Debug for SystemTable {
 /// Makes the rows of a table.
 type Fill = fn(&Env, &mut Rows) -> Result<()>;
 
+/// What describing an object takes, in units of work.
+const UNITS_PER_OBJECT: usize = 100;
+
 /// Rows in the making.
 pub(crate) struct Rows {
     width: usize,
@@ -76,11 +80,13 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Adds a row: a value for each column, in order. Where that is allowed, the last ones may be missing: they are NULL.
-    fn push<const N: usize>(&mut self, row: [Datum; N]) {
+    /// Adds a row: a value for each column, in order. Where that is allowed, the last ones may be missing: they are NULL. Polls, as
+    /// there may be very many objects; see [`crate::pulse`].
+    fn push<const N: usize>(&mut self, row: [Datum; N]) -> Result<()> {
         debug_assert!(self.width == N || (self.is_padded && N < self.width), "a value for each column");
         self.cells.extend(row);
         self.cells.resize(self.cells.len().next_multiple_of(self.width), Datum::Null);
+        pulse::work(UNITS_PER_OBJECT)
     }
 }
 
@@ -120,11 +126,7 @@ struct Tables {
 }
 
 static TABLES: LazyLock<Tables> = LazyLock::new(|| {
-    let fills: HashMap<&str, Fill> = ALL_FILLS
-        .into_iter()
-        .flatten()
-        .copied()
-        .collect();
+    let fills: HashMap<&str, Fill> = ALL_FILLS.into_iter().flatten().copied().collect();
     let all: Vec<SystemTable> = include_str!("tables.txt")
         .lines()
         .map(|line| declared(line, &fills).expect("the list of tables is well-formed"))

@@ -50,7 +50,8 @@ fn is_there(name: &str, left: u32, right: u32) -> bool {
     let takes = |args: &[Type]| {
         args.len() == wanted.len()
             && args.iter().zip(&wanted).all(|(arg, &ty)| {
-                arg.oid() == ty || (!is_array(ty) && arg.category() == Category::String && category(ty) == Category::String)
+                arg.oid() == ty
+                    || (!is_array(ty) && arg.category() == Category::String && category(ty) == Category::String)
             })
     };
     functions::named(name).iter().any(|function| takes(function.args))
@@ -81,7 +82,7 @@ fn operators(_: &Env, rows: &mut Rows) -> Result<()> {
             oid(number(words[10])),
             oid(number(words[11])),
             oid(number(words[12])),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -89,7 +90,7 @@ fn operators(_: &Env, rows: &mut Rows) -> Result<()> {
 fn casts(_: &Env, rows: &mut Rows) -> Result<()> {
     for words in lines("cast") {
         let [cast, source, target, function] = [0, 1, 2, 3].map(|at| oid(number(words[at])));
-        rows.push([cast, source, target, function, text(words[4]), text(words[5])]);
+        rows.push([cast, source, target, function, text(words[4]), text(words[5])])?;
     }
     Ok(())
 }
@@ -98,7 +99,7 @@ fn index_operators(_: &Env, rows: &mut Rows) -> Result<()> {
     for words in lines("amop").filter(|words| LISTED.contains(&number(words[5]))) {
         let [entry, family, left, right] = [0, 1, 2, 3].map(|at| oid(number(words[at])));
         let (strategy, operator) = (int(number(words[4])), oid(number(words[5])));
-        rows.push([entry, family, left, right, strategy, text("s"), operator, oid(BTREE), oid(0)]);
+        rows.push([entry, family, left, right, strategy, text("s"), operator, oid(BTREE), oid(0)])?;
     }
     Ok(())
 }
@@ -106,7 +107,7 @@ fn index_operators(_: &Env, rows: &mut Rows) -> Result<()> {
 fn index_functions(_: &Env, rows: &mut Rows) -> Result<()> {
     for words in lines("amproc") {
         let [entry, family, left, right] = [0, 1, 2, 3].map(|at| oid(number(words[at])));
-        rows.push([entry, family, left, right, int(number(words[4])), oid(number(words[5]))]);
+        rows.push([entry, family, left, right, int(number(words[4])), oid(number(words[5]))])?;
     }
     Ok(())
 }

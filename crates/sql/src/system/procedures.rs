@@ -288,7 +288,7 @@ pub(super) fn procedures(_: &Env, rows: &mut Rows) -> Result<()> {
             NULL,
             NULL,
             NULL,
-        ]);
+        ])?;
     }
     Ok(())
 }

@@ -9,7 +9,9 @@ use super::{
     Fill, INFORMATION_SCHEMA, NULL, PG_CATALOG, Rows, SystemTable, array, describe, flag, int, oid, text, text_or_null,
     vector,
 };
-use crate::catalog::{CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View};
+use crate::catalog::{
+    CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View,
+};
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::env::{Env, Surroundings};
 use crate::error::Result;
@@ -76,7 +78,7 @@ pub(super) fn all_schemas(names: &Surroundings) -> Vec<Arc<Schema>> {
 fn namespaces(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for schema in all_schemas(names) {
-        rows.push([oid(schema.id), text(&schema.name), oid(schema.owner), acl(schema.acl.as_ref(), names)]);
+        rows.push([oid(schema.id), text(&schema.name), oid(schema.owner), acl(schema.acl.as_ref(), names)])?;
     }
     Ok(())
 }
@@ -110,7 +112,7 @@ struct Class<'a> {
 }
 
 impl Class<'_> {
-    fn push(&self, names: &Surroundings, rows: &mut Rows) {
+    fn push(&self, names: &Surroundings, rows: &mut Rows) -> Result<()> {
         let is_stored = matches!(self.kind, "r" | "i");
         rows.push([
             oid(self.id),
@@ -146,7 +148,7 @@ impl Class<'_> {
             acl(self.acl, names),
             NULL,
             NULL,
-        ]);
+        ])
     }
 }
 
@@ -195,7 +197,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_triggers: false,
             has_rules: table.is_view,
         }
-        .push(names, rows);
+        .push(names, rows)?;
     }
     for table in sorted_tables(names) {
         table_classes(names, &table, rows)?;
@@ -217,7 +219,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_triggers: false,
             has_rules: true,
         }
-        .push(names, rows);
+        .push(names, rows)?;
     }
     for sequence in sorted_sequences(names) {
         Class {
@@ -236,7 +238,7 @@ fn classes(env: &Env, rows: &mut Rows) -> Result<()> {
             has_triggers: false,
             has_rules: false,
         }
-        .push(names, rows);
+        .push(names, rows)?;
     }
     Ok(())
 }
@@ -262,7 +264,7 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
         has_triggers: refers,
         has_rules: false,
     };
-    class.push(names, rows);
+    class.push(names, rows)?;
     let of_index = |id, name, columns, bytes| Class {
         id,
         name,
@@ -278,11 +280,11 @@ fn table_classes(names: &Surroundings, table: &Table, rows: &mut Rows) -> Result
     };
     if let Some(key) = &table.primary_key {
         // The table itself is in the key's order.
-        of_index(key.id, &key.name, key.columns.len(), 0).push(names, rows);
+        of_index(key.id, &key.name, key.columns.len(), 0).push(names, rows)?;
     }
     for index in &table.indexes {
         let (_, bytes) = figures(names, index.space)?;
-        of_index(index.id, &index.name, index.columns.len(), bytes).push(names, rows);
+        of_index(index.id, &index.name, index.columns.len(), bytes).push(names, rows)?;
     }
     Ok(())
 }
@@ -335,7 +337,7 @@ impl<'a> Attribute<'a> {
         Self { relation, name, ty, number, not_null: false, has_default: false, identity: "", dropped: false }
     }
 
-    fn push(&self, rows: &mut Rows) {
+    fn push(&self, rows: &mut Rows) -> Result<()> {
         let ty = self.ty.ty;
         let (align, storage, by_value) = layout_of(ty);
         rows.push([
@@ -365,7 +367,7 @@ impl<'a> Attribute<'a> {
             NULL,
             NULL,
             NULL,
-        ]);
+        ])
     }
 }
 
@@ -389,7 +391,7 @@ fn attribute_name(column: &Column, number: usize) -> CompactString {
 fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for table in super::tables() {
-        system_attributes(table, rows);
+        system_attributes(table, rows)?;
     }
     for table in sorted_tables(names) {
         for (at, column) in table.columns.iter().enumerate() {
@@ -401,35 +403,36 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
                 dropped: column.dropped,
                 ..Attribute::plain(table.id, &name, column.ty, at as i64 + 1)
             }
-            .push(rows);
+            .push(rows)?;
         }
         for index in table_indexes(&table) {
             for (at, part) in index.columns.iter().enumerate() {
                 let column = &table.columns[part.column];
-                Attribute::plain(index.id, &column.name, column.ty, at as i64 + 1).push(rows);
+                Attribute::plain(index.id, &column.name, column.ty, at as i64 + 1).push(rows)?;
             }
         }
     }
     for view in sorted_views(names) {
         let types = describe::view_types(env, &view);
         for (at, (name, ty)) in view.columns.iter().zip(types).enumerate() {
-            Attribute::plain(view.id, name, ty, at as i64 + 1).push(rows);
+            Attribute::plain(view.id, name, ty, at as i64 + 1).push(rows)?;
         }
     }
     for sequence in sorted_sequences(names) {
         let columns = [("last_value", Type::Int8), ("log_cnt", Type::Int8), ("is_called", Type::Bool)];
         for (at, (name, ty)) in columns.into_iter().enumerate() {
-            Attribute { not_null: true, ..Attribute::plain(sequence.id, name, ty.into(), at as i64 + 1) }.push(rows);
+            Attribute { not_null: true, ..Attribute::plain(sequence.id, name, ty.into(), at as i64 + 1) }.push(rows)?;
         }
     }
     Ok(())
 }
 
-fn system_attributes(table: &SystemTable, rows: &mut Rows) {
+fn system_attributes(table: &SystemTable, rows: &mut Rows) -> Result<()> {
     for (at, (name, ty)) in table.columns.iter().enumerate() {
         let column = Attribute::plain(table.oid, name, (*ty).into(), at as i64 + 1);
-        Attribute { not_null: !table.is_view && *name == "oid", ..column }.push(rows);
+        Attribute { not_null: !table.is_view && *name == "oid", ..column }.push(rows)?;
     }
+    Ok(())
 }
 
 /// A number for a default: nothing else has one like it.
@@ -442,7 +445,7 @@ fn defaults(env: &Env, rows: &mut Rows) -> Result<()> {
         for (at, column) in table.live_columns() {
             if let (Some(default), None) = (&column.default, column.identity) {
                 let shown = describe::default_expression(env, default, column.ty);
-                rows.push([oid(default_number(table.id, at)), oid(table.id), int(at as i64 + 1), text(&shown)]);
+                rows.push([oid(default_number(table.id, at)), oid(table.id), int(at as i64 + 1), text(&shown)])?;
             }
         }
     }
@@ -513,7 +516,7 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
                 vector(Type::Int2, index.columns.iter().map(|part| int(option(part)))),
                 NULL,
                 NULL,
-            ]);
+            ])?;
         }
     }
     Ok(())
@@ -551,7 +554,7 @@ struct Constraint<'a> {
 }
 
 impl Constraint<'_> {
-    fn push(&self, names: &Surroundings, table: &Table, rows: &mut Rows) {
+    fn push(&self, names: &Surroundings, table: &Table, rows: &mut Rows) -> Result<()> {
         let numbers = |columns: &[usize]| array(Type::Int2, columns.iter().map(|&column| int(column as i64 + 1)));
         let action = |action: Option<ReferenceAction>| text(action.map_or(" ", action_letter));
         rows.push([
@@ -581,7 +584,7 @@ impl Constraint<'_> {
             NULL,
             NULL,
             text_or_null(self.condition.as_deref()),
-        ]);
+        ])
     }
 }
 
@@ -598,7 +601,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 foreign: None,
                 condition: None,
             }
-            .push(names, &table, rows);
+            .push(names, &table, rows)?;
         }
         for check in &table.checks {
             Constraint {
@@ -610,7 +613,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 foreign: None,
                 condition: Some(format!("({})", check.condition)),
             }
-            .push(names, &table, rows);
+            .push(names, &table, rows)?;
         }
         for key in &table.foreign_keys {
             Constraint {
@@ -622,7 +625,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 foreign: Some(key),
                 condition: None,
             }
-            .push(names, &table, rows);
+            .push(names, &table, rows)?;
         }
     }
     Ok(())
@@ -641,7 +644,7 @@ fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
             int(sequence.min),
             int(1),
             flag(sequence.cycle),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -665,7 +668,7 @@ fn sequence_list(env: &Env, rows: &mut Rows) -> Result<()> {
             flag(sequence.cycle),
             int(1),
             last.map_or(NULL, int),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -676,7 +679,7 @@ fn sequence_states(env: &Env, rows: &mut Rows) -> Result<()> {
     let Some(engine) = &names.engine else { return Ok(()) };
     for sequence in sorted_sequences(names) {
         let (value, is_called) = engine.sequence_state(&sequence)?;
-        rows.push([oid(sequence.id), int(value), int(0), flag(is_called)]);
+        rows.push([oid(sequence.id), int(value), int(0), flag(is_called)])?;
     }
     Ok(())
 }
@@ -694,7 +697,7 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
                 oid(table),
                 int(column as i64 + 1),
                 text(if identity { "i" } else { "a" }),
-            ]);
+            ])?;
         }
     }
     for table in sorted_tables(names) {
@@ -702,20 +705,20 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
             let (class, kind) = if index.constraint { (PG_CONSTRAINT, "i") } else { (PG_CLASS, "a") };
             let (of, column) =
                 if index.constraint { (index.id, 0) } else { (table.id, index.columns[0].column as i64 + 1) };
-            rows.push([oid(PG_CLASS), oid(index.id), int(0), oid(class), oid(of), int(column), text(kind)]);
+            rows.push([oid(PG_CLASS), oid(index.id), int(0), oid(class), oid(of), int(column), text(kind)])?;
         }
         for (at, _) in table.live_columns().filter(|(_, column)| column.default.is_some()) {
             let default = default_number(table.id, at);
             let column = int(at as i64 + 1);
-            rows.push([oid(PG_ATTRDEF), oid(default), int(0), oid(PG_CLASS), oid(table.id), column, text("a")]);
+            rows.push([oid(PG_ATTRDEF), oid(default), int(0), oid(PG_CLASS), oid(table.id), column, text("a")])?;
         }
         for key in &table.foreign_keys {
-            rows.push([oid(PG_CONSTRAINT), oid(key.id), int(0), oid(PG_CLASS), oid(key.target), int(0), text("n")]);
+            rows.push([oid(PG_CONSTRAINT), oid(key.id), int(0), oid(PG_CLASS), oid(key.target), int(0), text("n")])?;
         }
     }
     for view in sorted_views(names) {
         for &read in &view.reads {
-            rows.push([oid(PG_CLASS), oid(view.id), int(0), oid(PG_CLASS), oid(read), int(0), text("n")]);
+            rows.push([oid(PG_CLASS), oid(view.id), int(0), oid(PG_CLASS), oid(read), int(0), text("n")])?;
         }
     }
     Ok(())
@@ -738,7 +741,7 @@ pub(crate) fn class_of(names: &Surroundings, object: u32, part: i32) -> u32 {
 fn descriptions(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for ((object, part), comment) in names.catalog.comments() {
-        rows.push([oid(object), oid(class_of(names, object, part)), int(part.max(0)), text(comment)]);
+        rows.push([oid(object), oid(class_of(names, object, part)), int(part.max(0)), text(comment)])?;
     }
     Ok(())
 }
@@ -751,7 +754,7 @@ fn table_list(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in super::tables().filter(|table| !table.is_view) {
         let owner = text(&roles.name_of(BOOTSTRAP_ROLE));
         let no = flag(false);
-        rows.push([text(table.schema), text(table.name), owner, NULL, no.clone(), no.clone(), no.clone(), no]);
+        rows.push([text(table.schema), text(table.name), owner, NULL, no.clone(), no.clone(), no.clone(), no])?;
     }
     for table in sorted_tables(names) {
         rows.push([
@@ -763,7 +766,7 @@ fn table_list(env: &Env, rows: &mut Rows) -> Result<()> {
             flag(false),
             flag(!table.foreign_keys.is_empty() || names.catalog.referring_to(table.id).next().is_some()),
             flag(false),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -773,7 +776,7 @@ fn index_list(env: &Env, rows: &mut Rows) -> Result<()> {
         for index in table_indexes(&table) {
             let definition =
                 describe::index_definition(&table, &index, &describe::qualified(&table.schema, &table.name));
-            rows.push([text(&table.schema), text(&table.name), text(&index.name), NULL, text(&definition)]);
+            rows.push([text(&table.schema), text(&table.name), text(&index.name), NULL, text(&definition)])?;
         }
     }
     Ok(())
@@ -783,7 +786,7 @@ fn view_list(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for view in sorted_views(names) {
         let owner = names.roles().name_of(view.owner);
-        rows.push([text(&view.schema), text(&view.name), text(&owner), text(&describe::view_definition(&view))]);
+        rows.push([text(&view.schema), text(&view.name), text(&owner), text(&describe::view_definition(&view))])?;
     }
     Ok(())
 }
@@ -792,7 +795,7 @@ fn view_list(env: &Env, rows: &mut Rows) -> Result<()> {
 fn rules(env: &Env, rows: &mut Rows) -> Result<()> {
     for view in sorted_views(env.names()) {
         let (number, kind, enabled) = (oid(view.id), text("1"), text("O"));
-        rows.push([number.clone(), text("_RETURN"), number, kind, enabled, flag(true), NULL, NULL]);
+        rows.push([number.clone(), text("_RETURN"), number, kind, enabled, flag(true), NULL, NULL])?;
     }
     Ok(())
 }

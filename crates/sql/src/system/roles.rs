@@ -57,7 +57,7 @@ fn authids(env: &Env, rows: &mut Rows) -> Result<()> {
             int(role.connection_limit),
             super::text_or_null(role.verifier.as_deref()),
             until(role),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -78,12 +78,12 @@ fn roles(env: &Env, rows: &mut Rows) -> Result<()> {
             flag(role.superuser),
             NULL,
             oid(role.oid),
-        ]);
+        ])?;
     }
     Ok(())
 }
 
-fn user_rows(env: &Env, rows: &mut Rows, password: impl Fn(&Role) -> Datum) {
+fn user_rows(env: &Env, rows: &mut Rows, password: impl Fn(&Role) -> Datum) -> Result<()> {
     for role in env.names().roles().iter().filter(|role| role.login) {
         rows.push([
             text(&role.name),
@@ -95,19 +95,18 @@ fn user_rows(env: &Env, rows: &mut Rows, password: impl Fn(&Role) -> Datum) {
             password(role),
             until(role),
             NULL,
-        ]);
+        ])?;
     }
+    Ok(())
 }
 
 fn users(env: &Env, rows: &mut Rows) -> Result<()> {
-    user_rows(env, rows, |_| text(HIDDEN));
-    Ok(())
+    user_rows(env, rows, |_| text(HIDDEN))
 }
 
 fn shadows(env: &Env, rows: &mut Rows) -> Result<()> {
     refuse(env, "pg_shadow")?;
-    user_rows(env, rows, |role| super::text_or_null(role.verifier.as_deref()));
-    Ok(())
+    user_rows(env, rows, |role| super::text_or_null(role.verifier.as_deref()))
 }
 
 fn groups(env: &Env, rows: &mut Rows) -> Result<()> {
@@ -115,7 +114,7 @@ fn groups(env: &Env, rows: &mut Rows) -> Result<()> {
     for group in roles.iter().filter(|role| !role.login) {
         let is_member = |role: &&Role| role.member_of.iter().any(|membership| membership.group == group.oid);
         let members = roles.iter().filter(is_member).map(|role| oid(role.oid));
-        rows.push([text(&group.name), oid(group.oid), array(Type::Oid, members)]);
+        rows.push([text(&group.name), oid(group.oid), array(Type::Oid, members)])?;
     }
     Ok(())
 }
@@ -123,7 +122,7 @@ fn groups(env: &Env, rows: &mut Rows) -> Result<()> {
 fn members(env: &Env, rows: &mut Rows) -> Result<()> {
     for role in env.names().roles().iter() {
         for membership in &role.member_of {
-            rows.push([oid(membership.group), oid(role.oid), oid(membership.grantor), flag(membership.admin)]);
+            rows.push([oid(membership.group), oid(role.oid), oid(membership.grantor), flag(membership.admin)])?;
         }
     }
     Ok(())
@@ -149,14 +148,14 @@ fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
             NULL,
             NULL,
             relations::acl(database.acl.as_ref(), names),
-        ]);
+        ])?;
     }
     Ok(())
 }
 
 fn tablespaces(_: &Env, rows: &mut Rows) -> Result<()> {
     for (number, name) in [(DEFAULT_TABLESPACE, "pg_default"), (1664, "pg_global")] {
-        rows.push([oid(number), text(name), oid(BOOTSTRAP_ROLE), NULL, NULL]);
+        rows.push([oid(number), text(name), oid(BOOTSTRAP_ROLE), NULL, NULL])?;
     }
     Ok(())
 }
@@ -168,12 +167,12 @@ fn shared_descriptions(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for database in names.databases() {
         if let Some(comment) = &database.comment {
-            rows.push([oid(database.oid), oid(PG_DATABASE), text(comment)]);
+            rows.push([oid(database.oid), oid(PG_DATABASE), text(comment)])?;
         }
     }
     for role in names.roles().iter() {
         if let Some(comment) = &role.comment {
-            rows.push([oid(role.oid), oid(PG_AUTHID), text(comment)]);
+            rows.push([oid(role.oid), oid(PG_AUTHID), text(comment)])?;
         }
     }
     Ok(())

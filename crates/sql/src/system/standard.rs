@@ -13,6 +13,7 @@ use crate::cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId
 use crate::env::{Env, Surroundings};
 use crate::error::Result;
 use crate::plan::ReferenceAction;
+use crate::pulse;
 use crate::types::{Category, ColumnType, Type};
 use crate::value::Datum;
 
@@ -63,7 +64,7 @@ fn seen_views(names: &Surroundings) -> Vec<Arc<View>> {
 }
 
 fn catalog_name(env: &Env, rows: &mut Rows) -> Result<()> {
-    rows.push([database(env)]);
+    rows.push([database(env)])?;
     Ok(())
 }
 
@@ -74,7 +75,7 @@ fn schemata(env: &Env, rows: &mut Rows) -> Result<()> {
         let privileges = authority.privileges(ObjectKind::Schema, schema.owner, schema.acl.as_ref());
         if authority.has_role(schema.owner) || !privileges.is_empty() {
             let owner = text(&names.roles().name_of(schema.owner));
-            rows.push([database(env), text(&schema.name), owner, NULL, NULL, NULL, NULL]);
+            rows.push([database(env), text(&schema.name), owner, NULL, NULL, NULL, NULL])?;
         }
     }
     Ok(())
@@ -96,16 +97,16 @@ fn tables(env: &Env, rows: &mut Rows) -> Result<()> {
             yes_or_no(writable),
             text("NO"),
             NULL,
-        ]);
+        ])
     };
     for table in super::tables() {
-        push(table.schema, table.name, if table.is_view { "VIEW" } else { "BASE TABLE" }, false);
+        push(table.schema, table.name, if table.is_view { "VIEW" } else { "BASE TABLE" }, false)?;
     }
     for table in seen_tables(names) {
-        push(&table.schema, &table.name, "BASE TABLE", true);
+        push(&table.schema, &table.name, "BASE TABLE", true)?;
     }
     for view in seen_views(names) {
-        push(&view.schema, &view.name, "VIEW", false);
+        push(&view.schema, &view.name, "VIEW", false)?;
     }
     Ok(())
 }
@@ -148,7 +149,7 @@ fn numeric_shape(ty: ColumnType) -> [Datum; 3] {
 }
 
 impl Described<'_> {
-    fn push(self, env: &Env, rows: &mut Rows) {
+    fn push(self, env: &Env, rows: &mut Rows) -> Result<()> {
         let ty = self.ty.ty;
         let is_text = matches!(ty, Type::Char | Type::Varchar | Type::Text);
         let length = self.ty.modifier.chars_max().filter(|_| matches!(ty, Type::Char | Type::Varchar));
@@ -216,13 +217,17 @@ impl Described<'_> {
             text("NEVER"),
             NULL,
             yes_or_no(self.writable),
-        ]);
+        ])
     }
 }
 
 fn identity_of(names: &Surroundings, table: &Table, place: usize, column: &Column) -> Option<(Identity, [Datum; 5])> {
     let identity = column.identity?;
-    let sequence = names.catalog.sequences().find(|sequence| sequence.owned_by == Some((table.id, place)))?;
+    let sequence = names
+        .catalog
+        .sequences()
+        .inspect(|_| pulse::look())
+        .find(|sequence| sequence.owned_by == Some((table.id, place)))?;
     let number = |value: i64| text(&value.to_string());
     let options = [
         number(sequence.start),
@@ -249,7 +254,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
                 identity: None,
                 writable: false,
             };
-            described.push(env, rows);
+            described.push(env, rows)?;
         }
     }
     for table in seen_tables(names) {
@@ -266,7 +271,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
                 identity: identity_of(names, &table, at, column),
                 writable: true,
             };
-            described.push(env, rows);
+            described.push(env, rows)?;
         }
     }
     for view in seen_views(names) {
@@ -283,7 +288,7 @@ fn columns(env: &Env, rows: &mut Rows) -> Result<()> {
                 identity: None,
                 writable: false,
             };
-            described.push(env, rows);
+            described.push(env, rows)?;
         }
     }
     Ok(())
@@ -303,7 +308,7 @@ fn views(env: &Env, rows: &mut Rows) -> Result<()> {
             no(),
             no(),
             no(),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -332,7 +337,7 @@ fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
             number(sequence.max),
             number(sequence.increment),
             yes_or_no(sequence.cycle),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -358,16 +363,16 @@ fn table_constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 text("NO"),
                 text("YES"),
                 if kind == "UNIQUE" { text("YES") } else { NULL },
-            ]);
+            ])
         };
         for index in constraint_indexes(&table) {
-            push(&index.name, if index.primary { "PRIMARY KEY" } else { "UNIQUE" });
+            push(&index.name, if index.primary { "PRIMARY KEY" } else { "UNIQUE" })?;
         }
-        table.checks.iter().for_each(|check| push(&check.name, "CHECK"));
-        table.foreign_keys.iter().for_each(|key| push(&key.name, "FOREIGN KEY"));
+        table.checks.iter().try_for_each(|check| push(&check.name, "CHECK"))?;
+        table.foreign_keys.iter().try_for_each(|key| push(&key.name, "FOREIGN KEY"))?;
         // As PostgreSQL does, NOT NULL counts as a check with a name made of numbers.
         for (at, _) in table.live_columns().filter(|(_, column)| column.not_null) {
-            push(&not_null_name(&table, at), "CHECK");
+            push(&not_null_name(&table, at), "CHECK")?;
         }
     }
     Ok(())
@@ -391,18 +396,18 @@ fn key_columns(env: &Env, rows: &mut Rows) -> Result<()> {
                 text(&table.columns[column].name),
                 int(number as i64 + 1),
                 of_target.map_or(NULL, |place| int(place as i64 + 1)),
-            ]);
+            ])
         };
         for index in constraint_indexes(&table) {
             for (number, part) in index.columns.iter().enumerate() {
-                push(&index.name, part.column, number, None);
+                push(&index.name, part.column, number, None)?;
             }
         }
         for key in &table.foreign_keys {
             let target = referenced_index(names, key);
             for (number, (&column, target_column)) in key.columns.iter().zip(&key.target_columns).enumerate() {
                 let place = |index: &AnyIndex| index.columns.iter().position(|part| part.column == *target_column);
-                push(&key.name, column, number, target.as_ref().and_then(place));
+                push(&key.name, column, number, target.as_ref().and_then(place))?;
             }
         }
     }
@@ -436,7 +441,7 @@ fn references(env: &Env, rows: &mut Rows) -> Result<()> {
                 text("NONE"),
                 rule(key.on_update),
                 rule(key.on_delete),
-            ]);
+            ])?;
         }
     }
     Ok(())
@@ -476,7 +481,7 @@ fn constraint_columns(env: &Env, rows: &mut Rows) -> Result<()> {
                 database(env),
                 text(&schema),
                 text(&name),
-            ]);
+            ])?;
         }
     }
     Ok(())
@@ -485,7 +490,7 @@ fn constraint_columns(env: &Env, rows: &mut Rows) -> Result<()> {
 fn constraint_tables(env: &Env, rows: &mut Rows) -> Result<()> {
     for (table, schema, name, _) in uses(env.names()) {
         let row = [database(env), text(&table.schema), text(&table.name), database(env), text(&schema), text(&name)];
-        rows.push(row);
+        rows.push(row)?;
     }
     Ok(())
 }
@@ -494,11 +499,11 @@ fn checks(env: &Env, rows: &mut Rows) -> Result<()> {
     for table in seen_tables(env.names()) {
         for check in &table.checks {
             let clause = format!("(({}))", describe::bare(&check.condition));
-            rows.push([database(env), text(&table.schema), text(&check.name), text(&clause)]);
+            rows.push([database(env), text(&table.schema), text(&check.name), text(&clause)])?;
         }
         for (at, column) in table.live_columns().filter(|(_, column)| column.not_null) {
             let clause = format!("{} IS NOT NULL", super::names::quoted(&column.name));
-            rows.push([database(env), text(&table.schema), text(&not_null_name(&table, at)), text(&clause)]);
+            rows.push([database(env), text(&table.schema), text(&not_null_name(&table, at)), text(&clause)])?;
         }
     }
     Ok(())
@@ -534,7 +539,7 @@ fn table_privileges(env: &Env, rows: &mut Rows) -> Result<()> {
                     text(privilege),
                     yes_or_no(grantable || grant.grantee == owner),
                     yes_or_no(privilege == "SELECT"),
-                ]);
+                ])?;
             }
         }
     }
@@ -552,7 +557,7 @@ fn view_tables(env: &Env, rows: &mut Rows) -> Result<()> {
                 database(env),
                 text(&table.schema),
                 text(&table.name),
-            ]);
+            ])?;
         }
     }
     Ok(())
@@ -562,7 +567,7 @@ fn enabled_roles(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     let authority = authority(names);
     for role in names.roles().iter().filter(|role| authority.has_role(role.oid)) {
-        rows.push([text(&role.name)]);
+        rows.push([text(&role.name)])?;
     }
     Ok(())
 }
@@ -573,7 +578,7 @@ fn applicable_roles(env: &Env, rows: &mut Rows) -> Result<()> {
     for role in roles.iter().filter(|role| authority.has_role(role.oid)) {
         for membership in &role.member_of {
             let row = [text(&role.name), text(&roles.name_of(membership.group)), yes_or_no(membership.admin)];
-            rows.push(row);
+            rows.push(row)?;
         }
     }
     Ok(())

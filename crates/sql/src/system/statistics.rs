@@ -38,12 +38,12 @@ enum Which {
 fn tables(env: &Env, rows: &mut Rows, which: Which) -> Result<()> {
     if which != Which::User {
         for table in super::tables().filter(|table| !table.is_view) {
-            rows.push([oid(table.oid), text(table.schema), text(table.name)]);
+            rows.push([oid(table.oid), text(table.schema), text(table.name)])?;
         }
     }
     if which != Which::System {
         for table in relations::sorted_tables(env.names()) {
-            rows.push([oid(table.id), text(&table.schema), text(&table.name)]);
+            rows.push([oid(table.id), text(&table.schema), text(&table.name)])?;
         }
     }
     Ok(())
@@ -54,7 +54,7 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
         for index in relations::table_indexes(&table) {
             let names = [text(&table.schema), text(&table.name), text(&index.name)];
             let [schema, name, index_name] = names;
-            rows.push([oid(table.id), oid(index.id), schema, name, index_name]);
+            rows.push([oid(table.id), oid(index.id), schema, name, index_name])?;
         }
     }
     Ok(())
@@ -62,21 +62,21 @@ fn indexes(env: &Env, rows: &mut Rows) -> Result<()> {
 
 fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
     for sequence in relations::sorted_sequences(env.names()) {
-        rows.push([oid(sequence.id), text(&sequence.schema), text(&sequence.name)]);
+        rows.push([oid(sequence.id), text(&sequence.schema), text(&sequence.name)])?;
     }
     Ok(())
 }
 
 /// Where there is one row whatever happens.
 fn one_row(rows: &mut Rows) -> Result<()> {
-    rows.push([NULL]);
+    rows.push([NULL])?;
     Ok(())
 }
 
 /// Nobody logs in that way.
 fn gssapi(env: &Env, rows: &mut Rows) -> Result<()> {
     for session in env.names().cluster.as_ref().map(|cluster| cluster.sessions()).unwrap_or_default() {
-        rows.push([int(session.pid), flag(false), NULL, flag(false)]);
+        rows.push([int(session.pid), flag(false), NULL, flag(false)])?;
     }
     Ok(())
 }
@@ -85,7 +85,7 @@ fn gssapi(env: &Env, rows: &mut Rows) -> Result<()> {
 fn conflicts(env: &Env, rows: &mut Rows) -> Result<()> {
     for database in env.names().databases() {
         let none = || Datum::Int(0);
-        rows.push([oid(database.oid), text(&database.name), none(), none(), none(), none(), none()]);
+        rows.push([oid(database.oid), text(&database.name), none(), none(), none(), none(), none()])?;
     }
     Ok(())
 }

@@ -81,7 +81,7 @@ struct TypeRow<'a> {
 }
 
 impl TypeRow<'_> {
-    fn push(&self, rows: &mut Rows) {
+    fn push(&self, rows: &mut Rows) -> Result<()> {
         let has = self.has;
         rows.push([
             oid(self.number),
@@ -116,7 +116,7 @@ impl TypeRow<'_> {
             NULL,
             NULL,
             NULL,
-        ]);
+        ])
     }
 }
 
@@ -142,18 +142,17 @@ fn types(env: &Env, rows: &mut Rows) -> Result<()> {
             collation: collation_of(ty),
             has: &has,
         }
-        .push(rows);
+        .push(rows)?;
     }
-    row_types(env, rows);
-    Ok(())
+    row_types(env, rows)
 }
 
 /// Each table and view has a type of its rows, and one of arrays of them.
-fn row_types(env: &Env, rows: &mut Rows) {
+fn row_types(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
-    let mut push = |relation: u32, name: &str, namespace: u32, owner: RoleId| {
+    let mut push = |relation: u32, name: &str, namespace: u32, owner: RoleId| -> Result<()> {
         if row_type(relation) == 0 {
-            return;
+            return Ok(());
         }
         let row = TypeRow {
             number: row_type(relation),
@@ -170,24 +169,25 @@ fn row_types(env: &Env, rows: &mut Rows) {
             collation: 0,
             has: &procedures::RECORD,
         };
-        row.push(rows);
+        row.push(rows)?;
         let mut array_name = compact_str::format_compact!("_{name}");
         while array_name.len() > NAME_BYTES_MAX {
             array_name.pop();
         }
         let has = procedures::array_of(&procedures::RECORD, row.number);
         let (number, kind, category) = (row.array, "b", "A");
-        TypeRow { number, name: &array_name, kind, category, relation: 0, array: 0, has: &has, ..row }.push(rows);
+        TypeRow { number, name: &array_name, kind, category, relation: 0, array: 0, has: &has, ..row }.push(rows)
     };
     for table in super::tables() {
-        push(table.oid, table.name, table.namespace(), BOOTSTRAP_ROLE);
+        push(table.oid, table.name, table.namespace(), BOOTSTRAP_ROLE)?;
     }
     for table in sorted_tables(names) {
-        push(table.id, &table.name, names.schema_number(&table.schema).unwrap_or_default(), table.owner);
+        push(table.id, &table.name, names.schema_number(&table.schema).unwrap_or_default(), table.owner)?;
     }
     for view in sorted_views(names) {
-        push(view.id, &view.name, names.schema_number(&view.schema).unwrap_or_default(), view.owner);
+        push(view.id, &view.name, names.schema_number(&view.schema).unwrap_or_default(), view.owner)?;
     }
+    Ok(())
 }
 
 // ---- the rest ----
@@ -209,14 +209,14 @@ fn collations(_: &Env, rows: &mut Rows) -> Result<()> {
             locale,
             NULL,
             NULL,
-        ]);
+        ])?;
     }
     Ok(())
 }
 
 fn access_methods(_: &Env, rows: &mut Rows) -> Result<()> {
-    rows.push([oid(2), text("heap"), oid(0), text("t")]);
-    rows.push([oid(BTREE), text("btree"), oid(0), text("i")]);
+    rows.push([oid(2), text("heap"), oid(0), text("t")])?;
+    rows.push([oid(BTREE), text("btree"), oid(0), text("i")])?;
     Ok(())
 }
 
@@ -261,7 +261,7 @@ fn operator_classes(_: &Env, rows: &mut Rows) -> Result<()> {
             oid(ty.oid()),
             flag(true),
             oid(0),
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -279,7 +279,7 @@ fn operator_families(_: &Env, rows: &mut Rows) -> Result<()> {
                 1994 => "text_ops",
                 _ => class,
             };
-            rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)]);
+            rows.push([oid(family), oid(BTREE), text(name), oid(PG_CATALOG), oid(BOOTSTRAP_ROLE)])?;
         }
     }
     Ok(())
@@ -301,7 +301,7 @@ fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
             none.clone(),
             none,
             NULL,
-        ]);
+        ])?;
     }
     Ok(())
 }
@@ -309,7 +309,7 @@ fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
 /// Words that are names only in quotes.
 fn keywords(_: &Env, rows: &mut Rows) -> Result<()> {
     for word in crate::bind::RESERVED {
-        rows.push([text(word), text("R"), flag(false), text("reserved"), text("requires AS")]);
+        rows.push([text(word), text("R"), flag(false), text("reserved"), text("requires AS")])?;
     }
     Ok(())
 }

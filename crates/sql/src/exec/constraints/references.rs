@@ -36,6 +36,7 @@ use crate::exec::{Batch, Exec, idle, row_bytes};
 use crate::key;
 use crate::operators;
 use crate::plan::{Arbiter, ForeignKeyRule, ReferenceAction, ReferenceRule, TableRules};
+use crate::pulse;
 use crate::record;
 use crate::types::{Modifier, Type};
 use crate::value::Datum;
@@ -141,6 +142,7 @@ impl Effects {
             return Ok(());
         }
         for moved in std::mem::take(&mut self.moved) {
+            pulse::work(pulse::UNITS_PER_WRITE)?;
             let Moved { table, space, row, key, is_put, indexes } = moved;
             if is_put {
                 claim_key(ex, &table, &space, &key, &row)?;
@@ -270,6 +272,7 @@ impl Effects {
             }
         }
         for Unchecked { table, rules, rule, values } in &self.unchecked {
+            pulse::work(pulse::UNITS_PER_WRITE)?;
             let foreign_key = &rules.foreign_keys[*rule];
             if !target_exists(ex, table, foreign_key, values.iter())? {
                 return Err(not_present(table, foreign_key, values.iter(), ex.cx.env));
@@ -308,6 +311,7 @@ impl Effects {
         let mut changed = Vec::new();
         for batch in &batches {
             for row in batch.iter() {
+                pulse::work(pulse::UNITS_PER_WRITE)?;
                 let key = record::row_key(table, row)?;
                 ex.txn.lock(&space, &key, LockMode::Exclusive, IfLocked::Wait)?;
                 match (&plan, &new) {

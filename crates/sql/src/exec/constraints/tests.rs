@@ -760,7 +760,7 @@ fn a_copy_is_written_like_an_insert() {
     let mut db = Db::new(&[&birds]);
     let defaults = vec![(3, Expr::Const(int(2)))];
     let options = || CopyOptions::new(CopyFormat::Text);
-    let new = || CopyIn::new(&birds, &rules, vec![1, 0, 2], defaults.clone(), options());
+    let new = || CopyIn::new(&birds, &rules, vec![1, 0, 2], defaults.clone(), None, options());
     let mut copy = new();
     let env = Env::default();
     copy.push(b"colibri\t1\t2\nowl\t2", &env).unwrap();

@@ -1,8 +1,9 @@
 //! What changes of the catalogue need of the rows that are there: new constraints checked, new indexes filled, tables
 //! written anew, and the check of a table against its indexes.
 //!
-//! Everything here goes through a table a batch at a time and can be cancelled between two batches. What is filled is
-//! sorted first and loaded into a space of its own, which costs a fraction of as many single writes.
+//! Everything here goes through a table a batch at a time. It cannot be put aside, so it polls with every row, and can be
+//! cancelled there: see [`crate::pulse`]. What is filled is sorted first and loaded into a space of its own, which costs a
+//! fraction of as many single writes.
 //!
 //! Invariants: the transaction comes to depend on all it has looked at, so that a row written meanwhile by another makes
 //! one of the two fail.
@@ -17,9 +18,10 @@ use super::duplicate_in_old_rows;
 use super::references::target_exists;
 use crate::catalog::{Index, Table};
 use crate::error::{Error, Result, SqlState};
-use crate::exec::{Context, Exec, Statement};
+use crate::exec::{Context, Exec, Statement, merge_sort};
 use crate::expr::Expr;
 use crate::plan::ForeignKeyRule;
+use crate::pulse;
 use crate::record::{self, RowReader};
 use crate::row::RowFormat;
 use crate::value::Datum;
@@ -61,6 +63,7 @@ fn for_each_row(
         ex.check_cancel()?;
         let entries = next_entries(ex.txn, &space, last.as_ref(), ColumnSet::ALL)?;
         for (key, value) in &entries {
+            pulse::work(pulse::UNITS_PER_WRITE)?;
             reader.read(key, value, &mut row)?;
             visit(ex, key, &row)?;
         }
@@ -104,10 +107,11 @@ pub(crate) fn backfill_index(
 
 /// Makes an index' space and fills it with entries in any order.
 fn load_index(ex: &mut Exec<'_, '_>, table: &Table, index: &Index, mut entries: Vec<Key>) -> Result<()> {
-    entries.sort_unstable();
+    merge_sort::sort(&mut entries, merge_sort::PIECE, Ord::cmp)?;
     if index.unique {
         let mut previous: Option<&[u8]> = None;
         for entry in &entries {
+            pulse::work(pulse::UNITS_PER_ROW)?;
             let values = values_part(table, index, entry)?;
             if previous == Some(values) && !record::has_null_marker(table, index, values)? {
                 let mut row = vec![Datum::Null; table.columns.len()];
@@ -119,7 +123,11 @@ fn load_index(ex: &mut Exec<'_, '_>, table: &Table, index: &Index, mut entries: 
     }
     let space = index.space();
     ex.txn.create_space(space.id)?;
-    ex.txn.load(&space, entries.into_iter().map(|entry| (entry, Vec::new())).collect())?;
+    let loaded = entries.into_iter().map(|entry| {
+        pulse::work(pulse::UNITS_PER_ROW)?;
+        Ok((entry, Vec::new()))
+    });
+    ex.txn.load(&space, loaded.collect::<Result<_>>()?)?;
     Ok(())
 }
 
@@ -168,8 +176,12 @@ pub(crate) fn rewrite_table(
             rows.push((key, value));
             Ok(())
         })?;
-        rows.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        if let Some(pair) = rows.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        merge_sort::sort(&mut rows, merge_sort::PIECE, |(a, _), (b, _)| a.cmp(b))?;
+        for pair in rows.windows(2) {
+            pulse::work(1)?;
+            if pair[0].0 != pair[1].0 {
+                continue;
+            }
             let mut row = vec![Datum::Null; new.columns.len()];
             let columns: Vec<usize> = (0..new.columns.len()).collect();
             record::read_row(new, &pair[1].0, &pair[1].1, &columns, &mut row)?;
@@ -267,6 +279,7 @@ pub(crate) fn check_table(txn: &mut dyn Transaction, table: &Arc<Table>) -> Resu
     loop {
         let entries = next_entries(txn, &space, last.as_ref(), ColumnSet::ALL)?;
         for (key, value) in &entries {
+            pulse::work(pulse::UNITS_PER_WRITE)?;
             count += 1;
             let place = format!("table \"{name}\", row {}", hex(key));
             let format =
@@ -331,6 +344,7 @@ fn check_index(
     loop {
         let entries = next_entries(txn, &space, last.as_ref(), ColumnSet::NONE)?;
         for (entry, _) in &entries {
+            pulse::work(pulse::UNITS_PER_WRITE)?;
             let place = format!("index \"{}\", entry {}", index.name, hex(entry));
             let Ok(row_key) = record::split_index_entry(table, index, entry) else {
                 findings.push(format!("{place}: it is malformed"));

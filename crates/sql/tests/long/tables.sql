@@ -1,0 +1,15 @@
+CREATE TABLE big (i int PRIMARY KEY, g int NOT NULL, s text NOT NULL);
+INSERT INTO big SELECT i, 1, 'row ' || i FROM generate_series(1, 20000) i;
+CREATE TABLE other (i int PRIMARY KEY, g int, s text);
+INSERT INTO other SELECT i, i % 7, 'row ' || i FROM generate_series(1, 20000) i;
+CREATE TABLE small (i int PRIMARY KEY, g int);
+INSERT INTO small SELECT i, i FROM generate_series(1, 300) i;
+CREATE TABLE target (i bigint PRIMARY KEY, s text);
+CREATE TABLE plain (i bigint, s text);
+CREATE TABLE parent (i int PRIMARY KEY, g int NOT NULL UNIQUE);
+INSERT INTO parent SELECT i, i FROM generate_series(1, 20000) i;
+CREATE TABLE child (i int PRIMARY KEY, p int REFERENCES parent ON UPDATE CASCADE ON DELETE CASCADE);
+INSERT INTO child SELECT i, i FROM generate_series(1, 20000) i;
+CREATE INDEX ON child (p);
+CREATE TABLE long_texts (i int PRIMARY KEY, s text);
+INSERT INTO long_texts SELECT i, repeat('x', 20000) || i FROM generate_series(1, 600) i;
