@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use colibri_sql::cluster::{Cluster, DatabaseInfo, RoleId, Roles, SessionInfo, SessionState};
+use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, RoleId, Roles, SessionInfo, SessionState};
 use colibri_sql::{Datum, Engine, Error, Result, Session, SqlState};
 use colibri_storage::{Database, Durability, Options};
 
 struct InMemory {
     databases: Mutex<Vec<DatabaseInfo>>,
     roles: Mutex<Arc<Roles>>,
+    settings: Mutex<Arc<KeptSettings>>,
     version: AtomicU64,
     cancelled: Mutex<Vec<i32>>,
 }
@@ -26,6 +27,7 @@ impl InMemory {
         Arc::new(Self {
             databases: Mutex::new(vec![database(5, "db", 10)]),
             roles: Mutex::new(Arc::new(Roles::new("postgres"))),
+            settings: Mutex::default(),
             version: AtomicU64::new(1),
             cancelled: Mutex::default(),
         })
@@ -86,6 +88,18 @@ impl Cluster for InMemory {
         change(&mut changed)?;
         *roles = Arc::new(changed);
         self.changed();
+        Ok(())
+    }
+
+    fn kept_settings(&self) -> Arc<KeptSettings> {
+        Arc::clone(&self.settings.lock().unwrap())
+    }
+
+    fn change_settings(&self, change: &mut dyn FnMut(&mut KeptSettings) -> Result<()>) -> Result<()> {
+        let mut settings = self.settings.lock().unwrap();
+        let mut changed = (**settings).clone();
+        change(&mut changed)?;
+        *settings = Arc::new(changed);
         Ok(())
     }
 

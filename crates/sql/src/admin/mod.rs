@@ -10,6 +10,7 @@ mod grants;
 mod parse;
 mod roles;
 mod sequences;
+mod settings;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, TransactionState};
 
 pub(crate) use parse::parse;
+pub(crate) use settings::{SettingChange, SettingsOf};
 
 /// A statement of these.
 #[derive(Debug, Clone)]
@@ -66,6 +68,10 @@ pub(crate) enum Statement {
         limit: Option<i32>,
         allow: Option<bool>,
     },
+    Settings {
+        of: SettingsOf,
+        change: SettingChange,
+    },
     /// `privileges` by name, `None` for all; `to` is `None` for PUBLIC.
     Grant {
         privileges: Option<Vec<CompactString>>,
@@ -90,13 +96,6 @@ pub(crate) enum Statement {
     Comment {
         object: Object,
         text: Option<String>,
-    },
-    SetRole {
-        to: Option<CompactString>,
-        local: bool,
-    },
-    SetSessionAuthorization {
-        to: Option<CompactString>,
     },
     /// Nothing to do, but the tables have to be there. `alone`: not in a block.
     Upkeep {
@@ -219,6 +218,8 @@ impl Statement {
             Self::CreateDatabase { .. } => "CREATE DATABASE",
             Self::DropDatabase { .. } => "DROP DATABASE",
             Self::RenameDatabase { .. } | Self::AlterDatabase { .. } => "ALTER DATABASE",
+            Self::Settings { of, .. } if of.is_database => "ALTER DATABASE",
+            Self::Settings { .. } => "ALTER ROLE",
             Self::Grant { revoke: false, .. } => "GRANT",
             Self::Grant { revoke: true, .. } => "REVOKE",
             Self::Owner { object, .. } => match object.kind {
@@ -229,8 +230,6 @@ impl Statement {
             Self::ReassignOwned { .. } => "REASSIGN OWNED",
             Self::DropOwned { .. } => "DROP OWNED",
             Self::Comment { .. } => "COMMENT",
-            Self::SetRole { to: None, .. } | Self::SetSessionAuthorization { to: None } => "RESET",
-            Self::SetRole { .. } | Self::SetSessionAuthorization { .. } => "SET",
             Self::Upkeep { tag, .. } => tag,
             Self::Checkpoint => "CHECKPOINT",
             Self::Lock { .. } => "LOCK TABLE",
@@ -244,13 +243,7 @@ impl Statement {
     pub(crate) fn writes(&self) -> bool {
         !matches!(
             self,
-            Self::SetRole { .. }
-                | Self::SetSessionAuthorization { .. }
-                | Self::Upkeep { .. }
-                | Self::Checkpoint
-                | Self::Lock { .. }
-                | Self::DiscardPlans
-                | Self::DiscardSequences
+            Self::Upkeep { .. } | Self::Checkpoint | Self::Lock { .. } | Self::DiscardPlans | Self::DiscardSequences
         )
     }
 
@@ -281,6 +274,7 @@ impl Session {
             Statement::DropDatabase { name, if_exists, force } => self.drop_database(name, *if_exists, *force),
             Statement::RenameDatabase { name, to } => self.rename_database(name, to),
             Statement::AlterDatabase { name, limit, allow } => self.alter_database(name, *limit, *allow),
+            Statement::Settings { of, change } => self.change_settings(of, change),
             Statement::Grant { privileges, on, to, option, revoke } => {
                 self.grant(privileges.as_deref(), on, to, *option, *revoke)
             }
@@ -288,8 +282,6 @@ impl Session {
             Statement::ReassignOwned { from, to } => self.reassign_owned(from, to),
             Statement::DropOwned { roles, cascade } => self.drop_owned(roles, *cascade),
             Statement::Comment { object, text } => self.comment_on(object, text.clone()),
-            Statement::SetRole { to, local } => self.set_role(to.as_deref(), *local),
-            Statement::SetSessionAuthorization { to } => self.set_session_authorization(to.as_deref()),
             Statement::Upkeep { tables, .. } => {
                 tables.iter().try_for_each(|name| self.expect_relation(name).map(|_| ()))
             }
