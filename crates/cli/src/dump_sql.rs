@@ -5,14 +5,15 @@
 //!
 //! ```text
 //! (roles) ─ schemas ─ sequences ─ tables with their keys ─ rows ─ values of sequences ─ UNIQUE, indexes ─ foreign keys ─
-//! views ─ (owners, grants)
+//! views ─ (owners, grants) ─ settings that a server keeps
 //! ```
 
 mod roles;
+mod settings;
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use colibri::sql::{self, Connection};
 
@@ -31,6 +32,8 @@ struct Dump<'a> {
     serials: Vec<Serial>,
     /// For roles, owners and grants, if they are wanted.
     names: Option<Names>,
+    /// The records of the server that the database belongs to, if it belongs to one.
+    cluster: Option<PathBuf>,
 }
 
 /// A column that was declared as `serial`, and the sequence that came with it.
@@ -57,7 +60,8 @@ pub(crate) fn dump(dir: &Path, tables: &[String], cluster: Option<&Path>, out: &
     let storage = crate::database::open(dir, &colibri::Options::new().create(false))?;
     let database = sql::Database::with_storage(storage).map_err(failed)?;
     let names = cluster.map(Names::read).transpose()?;
-    let mut dump = Dump { dir, connection: database.connect(), out, tables, serials: Vec::new(), names };
+    let cluster = cluster.map(Path::to_owned).or_else(|| settings::cluster_of(dir));
+    let mut dump = Dump { dir, connection: database.connect(), out, tables, serials: Vec::new(), names, cluster };
     dump.run()
 }
 
@@ -108,6 +112,9 @@ impl Dump<'_> {
         }
         self.views()?;
         self.grants()?;
+        if self.tables.is_empty() {
+            self.settings()?;
+        }
         self.connection.batch("ROLLBACK").map_err(|source| self.failed(source))
     }
 

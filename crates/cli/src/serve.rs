@@ -42,6 +42,10 @@ pub(crate) struct ServeArgs {
     /// One thread, and 4 MB for what a statement sorts and hashes
     #[arg(long)]
     tiny: bool,
+    /// Isolation of transactions that ask for none, unless their database, their role or their client says otherwise
+    /// [default: serializable]
+    #[arg(long, value_name = "LEVEL", value_parser = PossibleValuesParser::new(["serializable", "repeatable-read", "read-committed"]))]
+    isolation: Option<String>,
     /// End when nobody has been connected for so long, such as 5m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     idle_exit: Option<Duration>,
@@ -125,6 +129,11 @@ pub(crate) fn run(args: ServeArgs) -> Result<()> {
     options.connections_max = args.max_connections as usize;
     options.cpus = args.cpus;
     options.tiny = args.tiny;
+    options.isolation = args.isolation.map(|level| match level.as_str() {
+        "read-committed" => "read committed",
+        "repeatable-read" => "repeatable read",
+        _ => "serializable",
+    });
     options.idle_exit = args.idle_exit;
     options.metrics = args.metrics;
     options.tls = args.tls_cert.zip(args.tls_key);

@@ -100,12 +100,10 @@ impl Future for Yield {
         }
         self.has_yielded = true;
         if self.move_to.is_some() {
-            worker::with_context(|context| {
-                match context {
-                    Some(Thread::Worker(local)) => local.move_to.set(self.move_to),
-                    Some(Thread::Aside(aside)) => aside.move_to.set(self.move_to),
-                    _ => {}
-                }
+            worker::with_context(|context| match context {
+                Some(Thread::Worker(local)) => local.move_to.set(self.move_to),
+                Some(Thread::Aside(aside)) => aside.move_to.set(self.move_to),
+                _ => {}
             });
         }
         cx.waker().wake_by_ref();

@@ -86,7 +86,8 @@ impl Placement {
         let is_moved = |place: &&CachePadded<Place>| {
             // It is awake, or sleeps elsewhere, or was moved before.
             place.cpu.compare_exchange(here, here | MOVED, AcqRel, Relaxed).is_ok()
-                && Pid::from_raw(place.tid.load(Acquire)).is_some_and(|tid| sched_setaffinity(Some(tid), &others).is_ok())
+                && Pid::from_raw(place.tid.load(Acquire))
+                    .is_some_and(|tid| sched_setaffinity(Some(tid), &others).is_ok())
         };
         self.places.iter().filter(is_moved).count()
     }

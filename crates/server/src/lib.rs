@@ -53,8 +53,8 @@ mod shared;
 mod tls;
 
 pub use auth::Auth;
-pub use cluster::roles;
-pub use colibri_sql::cluster::{Role, Roles};
+pub use cluster::{kept_settings, roles};
+pub use colibri_sql::cluster::{KeptSettings, Role, Roles};
 pub use error::ServeError;
 pub use log::LogFormat;
 pub use options::Options;

@@ -23,6 +23,9 @@ pub struct Options {
     pub cpus: Option<Cpus>,
     /// One thread, and 4 MB for what a statement sorts and hashes.
     pub tiny: bool,
+    /// The isolation of transactions that ask for none, as `default_transaction_isolation` has it; `serializable` unless it is
+    /// given.
+    pub isolation: Option<&'static str>,
     /// End when nobody has been connected for so long.
     pub idle_exit: Option<Duration>,
     /// Where metrics are served, by HTTP.
@@ -63,6 +66,7 @@ impl Options {
             connections_max: 100,
             cpus: None,
             tiny: false,
+            isolation: None,
             idle_exit: None,
             metrics: None,
             tls: None,

@@ -153,7 +153,7 @@ impl Server {
         directory.set("ssl", if certificate.is_some() { "on" } else { "off" });
         let shared = Arc::new(Shared {
             auth: options.auth.unwrap_or(Auth::Trust),
-            session_defaults: machine::session_defaults(options.tiny),
+            session_defaults: session_defaults(&options),
             directory,
             registry,
             counts: Counts::default(),
@@ -339,4 +339,11 @@ fn reload(shared: &Shared) {
         }
         Err(error) => shared.log.error("reload_failed", &[("error", &error)]),
     }
+}
+
+/// What sessions begin with unless somebody says otherwise who counts more.
+fn session_defaults(options: &Options) -> Vec<(&'static str, String)> {
+    let mut defaults = machine::session_defaults(options.tiny);
+    defaults.extend(options.isolation.map(|level| ("default_transaction_isolation", level.to_owned())));
+    defaults
 }

@@ -11,12 +11,14 @@
 
 mod privileges;
 mod roles;
+mod settings;
 #[cfg(test)]
 mod tests;
 
 pub use privileges::{Acl, Authority, Dependents, Grant, ObjectKind, Parties, Privileges};
 pub(crate) use roles::quoted_role;
 pub use roles::{Membership, Role, Roles};
+pub use settings::{KeptSettings, Whose};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -88,6 +90,15 @@ pub trait Cluster: Send + Sync {
     /// # Errors
     /// What `change` gives, and then nothing is changed; of the disk.
     fn change_roles(&self, change: &mut dyn FnMut(&mut Roles) -> Result<()>) -> Result<()>;
+
+    /// The settings that are kept for databases and roles.
+    fn kept_settings(&self) -> Arc<KeptSettings>;
+
+    /// Changes them, one change at a time. It is durable on return.
+    ///
+    /// # Errors
+    /// What `change` gives, and then nothing is changed; of the disk.
+    fn change_settings(&self, change: &mut dyn FnMut(&mut KeptSettings) -> Result<()>) -> Result<()>;
 
     /// The SCRAM-SHA-256 verifier of a password, as PostgreSQL keeps it (`SCRAM-SHA-256$4096:…`). What is a whole one
     /// already stays as it is. `None` for an empty password, or the verifier of one: nobody may log in with that.

@@ -17,11 +17,13 @@ mod arithmetic;
 mod parse;
 mod picture;
 mod zone;
+mod zone_setting;
 
 pub(crate) use arithmetic::*;
 pub(crate) use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
 pub(crate) use picture::{interval_to_char, timestamp_to_char, to_date, to_timestamp};
 pub(crate) use zone::Zone;
+pub(crate) use zone_setting::{ZoneFault, zone_of_setting};
 
 use parse::{MONTHS, WEEKDAYS};
 

@@ -11,7 +11,7 @@ use compact_str::CompactString;
 use crate::catalog::Catalog;
 use crate::cluster::{self, Authority, Cluster, Roles};
 use crate::datetime::Zone;
-use crate::session::{Engine, Settings};
+use crate::session::{Engine, Modes, Settings};
 
 /// The surroundings of an expression: fixed while one statement runs.
 #[derive(Debug, Clone)]
@@ -59,6 +59,8 @@ pub(crate) struct Surroundings {
     pub(crate) roles: Option<Arc<Roles>>,
     pub(crate) authority: Option<Arc<Authority>>,
     pub(crate) settings: Settings,
+    /// What the block at hand is like.
+    pub(crate) modes: Option<Modes>,
     /// The session's number.
     pub(crate) pid: i32,
 }

@@ -62,4 +62,4 @@ pub use store::{
     Savepoint, Space, SpaceId, Store, Transaction, Visit,
 };
 pub use ticket::{CommitTicket, Committed};
-pub use transaction::{LocalTransaction, Remains};
+pub use transaction::{Behind, LocalTransaction, Remains};

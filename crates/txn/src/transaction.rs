@@ -395,6 +395,66 @@ impl LocalTransaction {
     fn is_read_committed(&self) -> bool {
         self.begun.isolation == Isolation::ReadCommitted
     }
+
+    /// Sees the newest state from now on, if all that it has read holds there (in READ COMMITTED it does between
+    /// statements, whatever it was). False if it goes on seeing what it did.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn catch_up(&mut self) -> Result<bool> {
+        if self.blind.is_some() && !self.is_read_committed() {
+            return Ok(false);
+        }
+        let (snapshot, weak) = self.shared.snapshot(self.begun.newest || self.weak, self.snapshot.txn())?;
+        if snapshot.txn() == self.snapshot.txn() {
+            return Ok(false);
+        }
+        if self.is_read_committed() {
+            self.work.reads.clear();
+        } else if let Err(error) = self.check_reads(&snapshot) {
+            return if matches!(error, Error::Conflict { .. }) { Ok(false) } else { Err(error) };
+        }
+        self.move_to(snapshot, weak)?;
+        Ok(true)
+    }
+
+    /// Looks at the newest state though what was read does not hold there: to find out what a statement would meet that
+    /// cannot be carried out. The transaction can write nothing any more, but goes back with [`Self::look_back`].
+    ///
+    /// # Errors
+    /// Those of the storage; then it sees what it saw.
+    pub fn look_ahead(&mut self) -> Result<Behind> {
+        let newest = self.shared.database.read_newest_owned()?;
+        let space = self.work.reads.reads().first().map(|read| self.work.reads.space(read.space).id);
+        let images = self.images_in(&newest)?;
+        self.work.writes.set_images(images);
+        self.work.writes.make_notes_old();
+        let snapshot = std::mem::replace(&mut self.snapshot, newest);
+        let behind = Behind { snapshot, weak: std::mem::replace(&mut self.weak, true) };
+        // What it writes from here on is of no state that there was.
+        self.blind = self.blind.or(space);
+        Ok(behind)
+    }
+
+    /// Sees again what it saw before [`Self::look_ahead`].
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn look_back(&mut self, behind: Behind) -> Result<()> {
+        self.snapshot = behind.snapshot;
+        self.weak = behind.weak;
+        let images = self.images_in(&self.snapshot)?;
+        self.work.writes.set_images(images);
+        self.work.writes.make_notes_old();
+        Ok(())
+    }
+}
+
+/// The state that a transaction sees which is looking at a newer one.
+#[must_use]
+pub struct Behind {
+    snapshot: Snapshot<'static>,
+    weak: bool,
 }
 
 /// A table, if it is there.

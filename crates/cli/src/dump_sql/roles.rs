@@ -66,7 +66,7 @@ impl Names {
         Ok(Self { roles, by_oid })
     }
 
-    fn of(&self, oid: u32) -> String {
+    pub(super) fn of(&self, oid: u32) -> String {
         self.by_oid.get(&oid).map_or_else(|| format!("unknown (OID={oid})"), Clone::clone)
     }
 

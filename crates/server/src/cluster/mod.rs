@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use colibri_sql::cluster::{Cluster, DatabaseInfo, RoleId, Roles, SessionInfo};
+use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, RoleId, Roles, SessionInfo};
 use colibri_sql::{CompactString, DirectoryLock, Error, Result, SqlState};
 use colibri_storage::Options;
 use parking_lot::{Mutex, RwLock};
@@ -65,6 +65,7 @@ pub(crate) struct Directory {
     /// As on disk. Who changes them has `changing`.
     roles: RwLock<Arc<Roles>>,
     databases: RwLock<Arc<Databases>>,
+    kept_settings: RwLock<Arc<KeptSettings>>,
     changing: Mutex<()>,
     version: AtomicU64,
     pub(crate) secret: [u8; 32],
@@ -75,6 +76,16 @@ pub(crate) struct Directory {
     settings: Mutex<HashMap<&'static str, String>>,
     started_us: i64,
     _lock: DirectoryLock,
+}
+
+/// The databases of a server and the settings that it keeps for them and for roles, from its record (`DIR/cluster`).
+///
+/// # Errors
+/// If there is no such record, or it cannot be read.
+pub fn kept_settings(
+    cluster: &Path,
+) -> std::result::Result<(Vec<DatabaseInfo>, KeptSettings), crate::error::ServeError> {
+    Ok(Records::settings(cluster)?)
 }
 
 /// The roles of a server, from its record of them (`DIR/cluster`).
@@ -201,6 +212,7 @@ impl Directory {
             records,
             roles: RwLock::new(Arc::new(loaded.roles)),
             databases: RwLock::new(Arc::new(loaded.databases)),
+            kept_settings: RwLock::new(Arc::new(loaded.settings)),
             changing: Mutex::new(()),
             version: AtomicU64::new(1),
             secret: loaded.secret,
@@ -369,6 +381,10 @@ impl Cluster for Directory {
             let place = databases.place(name).ok_or_else(|| no_such_database(name))?;
             Ok(databases.all.remove(place).info.oid)
         })?;
+        self.change_settings(&mut |kept| {
+            kept.forget_database(oid);
+            Ok(())
+        })?;
         self.slots.lock().remove(name);
         drop(closed);
         let (from, to) = (self.path_of(name), self.dir.join("databases").join(format!("{DROPPED}{oid}")));
@@ -432,6 +448,22 @@ impl Cluster for Directory {
         self.records.write_roles(&roles)?;
         *self.roles.write() = Arc::new(roles);
         self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn kept_settings(&self) -> Arc<KeptSettings> {
+        Arc::clone(&self.kept_settings.read())
+    }
+
+    fn change_settings(&self, change: &mut dyn FnMut(&mut KeptSettings) -> Result<()>) -> Result<()> {
+        let _changing = self.changing.lock();
+        let mut settings = KeptSettings::clone(&self.kept_settings.read());
+        change(&mut settings)?;
+        if settings == **self.kept_settings.read() {
+            return Ok(());
+        }
+        self.records.write_settings(&settings)?;
+        *self.kept_settings.write() = Arc::new(settings);
         Ok(())
     }
 

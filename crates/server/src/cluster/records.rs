@@ -5,6 +5,7 @@
 //!   format     → {"version":1}
 //!   roles      → JSON of all roles
 //!   databases  → JSON of all databases
+//!   settings   → JSON of the settings kept for databases and roles; none before the first is kept
 //!   secret     → 32 random bytes
 //! ```
 //!
@@ -12,9 +13,9 @@
 
 use std::path::Path;
 
-use colibri_sql::cluster::{BOOTSTRAP_ROLE, DatabaseInfo, Role, Roles};
+use colibri_sql::cluster::{BOOTSTRAP_ROLE, DatabaseInfo, KeptSettings, Role, Roles};
 use colibri_sql::{CompactString, Error, Result, SqlState};
-use colibri_storage::{Database, Options, Table, TableKind};
+use colibri_storage::{Database, Options, Snapshot, Table, TableKind};
 use serde::{Deserialize, Serialize};
 
 use crate::auth::scram;
@@ -89,6 +90,7 @@ pub(crate) struct Records {
 pub(crate) struct Loaded {
     pub(crate) roles: Roles,
     pub(crate) databases: Databases,
+    pub(crate) settings: KeptSettings,
     pub(crate) secret: [u8; 32],
 }
 
@@ -103,6 +105,14 @@ fn damaged(what: &str) -> Error {
 
 fn json<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(Error::internal)
+}
+
+/// The settings that are kept; a server that has never kept any has no record of them.
+fn settings_in(snapshot: &Snapshot<'_>, table: &Table) -> Result<KeptSettings> {
+    match snapshot.get(table, b"settings").map_err(storage)? {
+        Some(settings) => serde_json::from_slice(settings).map_err(|_| damaged("settings")),
+        None => Ok(KeptSettings::default()),
+    }
 }
 
 impl Records {
@@ -131,6 +141,7 @@ impl Records {
         let loaded = Loaded {
             roles: serde_json::from_slice(read("roles")?).map_err(|_| damaged("roles"))?,
             databases: serde_json::from_slice(read("databases")?).map_err(|_| damaged("databases"))?,
+            settings: settings_in(&snapshot, &table)?,
             secret: read("secret")?.try_into().map_err(|_| damaged("secret"))?,
         };
         drop(snapshot);
@@ -144,6 +155,16 @@ impl Records {
         let table = snapshot.table(TABLE).map_err(storage)?;
         let roles = snapshot.get(&table, b"roles").map_err(storage)?.ok_or_else(|| damaged("roles"))?;
         serde_json::from_slice(roles).map_err(|_| damaged("roles"))
+    }
+
+    /// The databases of a server and the settings that it keeps, whether it runs or not.
+    pub(crate) fn settings(dir: &Path) -> Result<(Vec<DatabaseInfo>, KeptSettings)> {
+        let database = Database::open(dir, &Options::new().read_only(true).create(false)).map_err(storage)?;
+        let snapshot = database.read().map_err(storage)?;
+        let table = snapshot.table(TABLE).map_err(storage)?;
+        let databases = snapshot.get(&table, b"databases").map_err(storage)?.ok_or_else(|| damaged("databases"))?;
+        let databases: Databases = serde_json::from_slice(databases).map_err(|_| damaged("databases"))?;
+        Ok((databases.all.into_iter().map(|record| record.info).collect(), settings_in(&snapshot, &table)?))
     }
 
     fn create(database: &Database, superusers: &[&str]) -> Result<()> {
@@ -182,6 +203,11 @@ impl Records {
     /// Keeps the roles. They are durable on return.
     pub(crate) fn write_roles(&self, roles: &Roles) -> Result<()> {
         self.write("roles", &json(roles)?)
+    }
+
+    /// Keeps the settings. They are durable on return.
+    pub(crate) fn write_settings(&self, settings: &KeptSettings) -> Result<()> {
+        self.write("settings", &json(settings)?)
     }
 
     /// Keeps the databases. They are durable on return.

@@ -142,7 +142,8 @@ impl Portals {
 
     /// Makes a portal that has not run yet the session's.
     fn hand_over(&mut self, name: &str, session: &mut Session) -> Result<(), Error> {
-        let portal = if name.is_empty() { self.unnamed.as_deref_mut() } else { self.named.get_mut(name).map(|it| &mut **it) };
+        let portal =
+            if name.is_empty() { self.unnamed.as_deref_mut() } else { self.named.get_mut(name).map(|it| &mut **it) };
         let Some(Portal { statement: Statement::Sql(prepared), stage, .. }) = portal else { return Ok(()) };
         if !prepared.can_be_cursor() {
             return Ok(());
@@ -168,7 +169,8 @@ impl Portals {
 
     /// A portal that is there still.
     fn portal(&self, name: &str, session: &Session) -> Option<&Portal> {
-        let portal = if name.is_empty() { self.unnamed.as_deref() } else { self.named.get(name).map(|portal| &**portal) };
+        let portal =
+            if name.is_empty() { self.unnamed.as_deref() } else { self.named.get(name).map(|portal| &**portal) };
         portal.filter(|portal| portal.is_there(name, session))
     }
 

@@ -175,6 +175,8 @@ struct Reported {
     values: [String; REPORTED.len()],
     /// Notices that matter less are kept back.
     notices_from: Option<Severity>,
+    /// All of them are.
+    is_silent: bool,
 }
 
 impl Client {
@@ -216,7 +218,9 @@ impl Client {
                 Ok(end) => end,
                 Err(message) => {
                     self.shared.log.error("statement_panicked", &[("pid", &self.member().pid), ("message", &message)]);
-                    End::Fatal(Error::internal(format_args!("the statement ended by a mistake of the server: {message}")))
+                    End::Fatal(Error::internal(format_args!(
+                        "the statement ended by a mistake of the server: {message}"
+                    )))
                 }
             },
             Err(end) => end,
@@ -353,9 +357,9 @@ impl Client {
     }
 
     fn tell_notices(&mut self) {
-        let from = self.reported.notices_from;
+        let (from, is_silent) = (self.reported.notices_from, self.reported.is_silent);
         for notice in self.session().take_notices() {
-            if from.is_none_or(|from| notice.severity >= from) {
+            if !is_silent && from.is_none_or(|from| notice.severity >= from) {
                 backend::notice(&mut self.link.out, &notice);
                 self.is_flush_due = true;
             }
@@ -371,10 +375,7 @@ impl Client {
         }
         self.reported.version = Some(version);
         for ((name, setting), told) in REPORTED.iter().zip(&mut self.reported.values) {
-            let value = match *setting {
-                "session_authorization" => self.membership.member.user.to_string(),
-                setting => session.setting(setting).unwrap_or_default(),
-            };
+            let value = session.setting(setting).unwrap_or_default();
             if *told == value {
                 continue;
             }
@@ -386,9 +387,10 @@ impl Client {
         }
         self.limits = Limits::of(session);
         self.reported.notices_from = match session.setting("client_min_messages").as_deref() {
-            Ok("warning") => Some(Severity::Warning),
+            Ok("warning" | "error") => Some(Severity::Warning),
             _ => None,
         };
+        self.reported.is_silent = session.setting("client_min_messages").is_ok_and(|least| least == "error");
     }
 
     /// Says that the next message may come, and sends what is to be sent.

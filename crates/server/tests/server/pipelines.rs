@@ -171,7 +171,13 @@ fn portals_end_with_the_savepoint_that_they_are_younger_than() {
     let mut wire = server.connect();
     table(&mut wire);
     wire.run("BEGIN");
-    wire.parse("s", "SELECT a FROM t ORDER BY a").bind("old", "s", &[]).execute("old", 1).sync().flush().answer().unwrap();
+    wire.parse("s", "SELECT a FROM t ORDER BY a")
+        .bind("old", "s", &[])
+        .execute("old", 1)
+        .sync()
+        .flush()
+        .answer()
+        .unwrap();
     wire.run("SAVEPOINT here");
     wire.bind("young", "s", &[]).execute("young", 1).sync().flush().answer().unwrap();
     assert_eq!(wire.query("SELECT 1/0").unwrap_err().code(), "22012");
@@ -299,7 +305,8 @@ fn an_advisory_lock_is_waited_for_and_let_go_of_with_its_session() {
     let (_dir, server) = server();
     let (mut one, mut other) = (server.connect(), server.connect());
     assert_eq!(one.run("SELECT pg_advisory_lock(7)").rows, [[Some(String::new())]]);
-    let shown = "SELECT classid || ' ' || objid || ' ' || objsubid || ' ' || mode FROM pg_locks WHERE locktype = 'advisory'";
+    let shown =
+        "SELECT classid || ' ' || objid || ' ' || objsubid || ' ' || mode FROM pg_locks WHERE locktype = 'advisory'";
     assert_eq!(other.value(shown), "0 7 1 ExclusiveLock");
     assert_eq!(other.value("SELECT pg_try_advisory_lock(7)"), "f");
     assert_eq!(other.value("SELECT pg_try_advisory_lock(0, 7)"), "t");

@@ -11,6 +11,7 @@ mod grants;
 mod parse;
 mod roles;
 mod sequences;
+mod settings;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, TransactionState};
 
 pub(crate) use parse::parse;
+pub(crate) use settings::{SettingChange, SettingsOf};
 
 /// A statement of these.
 #[derive(Debug, Clone)]
@@ -69,6 +71,10 @@ pub(crate) enum Statement {
         limit: Option<i32>,
         allow: Option<bool>,
     },
+    Settings {
+        of: SettingsOf,
+        change: SettingChange,
+    },
     /// `to` is `None` for PUBLIC.
     Grant {
         granting: Granting,
@@ -91,13 +97,6 @@ pub(crate) enum Statement {
     Comment {
         object: Object,
         text: Option<String>,
-    },
-    SetRole {
-        to: Option<CompactString>,
-        local: bool,
-    },
-    SetSessionAuthorization {
-        to: Option<CompactString>,
     },
     /// Nothing to do, but the tables have to be there. `alone`: not in a block.
     Upkeep {
@@ -238,6 +237,8 @@ impl Statement {
             Self::CreateDatabase { .. } => "CREATE DATABASE",
             Self::DropDatabase { .. } => "DROP DATABASE",
             Self::RenameDatabase { .. } | Self::AlterDatabase { .. } => "ALTER DATABASE",
+            Self::Settings { of, .. } if of.is_database => "ALTER DATABASE",
+            Self::Settings { .. } => "ALTER ROLE",
             Self::Grant { granting, .. } => {
                 if granting.revoke {
                     "REVOKE"
@@ -256,8 +257,6 @@ impl Statement {
             Self::ReassignOwned { .. } => "REASSIGN OWNED",
             Self::DropOwned { .. } => "DROP OWNED",
             Self::Comment { .. } => "COMMENT",
-            Self::SetRole { to: None, .. } | Self::SetSessionAuthorization { to: None } => "RESET",
-            Self::SetRole { .. } | Self::SetSessionAuthorization { .. } => "SET",
             Self::Upkeep { tag, .. } => tag,
             Self::Checkpoint => "CHECKPOINT",
             Self::Lock { .. } => "LOCK TABLE",
@@ -271,13 +270,7 @@ impl Statement {
     pub(crate) fn writes(&self) -> bool {
         !matches!(
             self,
-            Self::SetRole { .. }
-                | Self::SetSessionAuthorization { .. }
-                | Self::Upkeep { .. }
-                | Self::Checkpoint
-                | Self::Lock { .. }
-                | Self::DiscardPlans
-                | Self::DiscardSequences
+            Self::Upkeep { .. } | Self::Checkpoint | Self::Lock { .. } | Self::DiscardPlans | Self::DiscardSequences
         )
     }
 
@@ -315,13 +308,12 @@ impl Session {
             Statement::DropDatabase { name, if_exists, force } => self.drop_database(name, *if_exists, *force),
             Statement::RenameDatabase { name, to } => self.rename_database(name, to),
             Statement::AlterDatabase { name, limit, allow } => self.alter_database(name, *limit, *allow),
+            Statement::Settings { of, change } => self.change_settings(of, change),
             Statement::Grant { granting, on, to } => self.grant(granting, on, to),
             Statement::Owner { object, if_exists, to } => self.change_owner(object, *if_exists, to),
             Statement::ReassignOwned { from, to } => self.reassign_owned(from, to),
             Statement::DropOwned { roles, cascade } => self.drop_owned(roles, *cascade),
             Statement::Comment { object, text } => self.comment_on(object, text.clone()),
-            Statement::SetRole { to, local } => self.set_role(to.as_deref(), *local),
-            Statement::SetSessionAuthorization { to } => self.set_session_authorization(to.as_deref()),
             Statement::Upkeep { tables, .. } => {
                 tables.iter().try_for_each(|name| self.expect_relation(name).map(|_| ()))
             }

@@ -3,10 +3,11 @@
 //! ```text
 //! CREATE|ALTER {ROLE|USER|GROUP} name [WITH] option …        DROP {ROLE|USER|GROUP} [IF EXISTS] name, …
 //! CREATE DATABASE name [WITH] [OWNER [=] role] …             ALTER DATABASE name …, DROP DATABASE [IF EXISTS] name
+//! ALTER ROLE {name|ALL} [IN DATABASE name] {SET|RESET} …     ALTER DATABASE name {SET|RESET} …
 //! GRANT|REVOKE [GRANT OPTION FOR] … ON … {TO|FROM} role, …   GRANT|REVOKE role, … {TO|FROM} role, …
 //! ALTER SEQUENCE name option …, RENAME TO name
 //! ALTER kind name OWNER TO role                              REASSIGN OWNED BY …, DROP OWNED BY …
-//! COMMENT ON kind name IS …                                  SET [SESSION] ROLE|SESSION AUTHORIZATION …
+//! COMMENT ON kind name IS …
 //! VACUUM, ANALYZE, REINDEX, CLUSTER, CHECKPOINT, LOCK TABLE, LISTEN, UNLISTEN, NOTIFY, DISCARD …
 //! ```
 
@@ -16,13 +17,13 @@ mod tests;
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 
-use super::{Actor, Granting, Kind, LockTable, Object, On, RoleOption, SequenceOption, Statement};
+use super::{Actor, Granting, Kind, LockTable, Object, On, RoleOption, SequenceOption, SettingsOf, Statement};
 use crate::cluster::{Dependents, Privileges};
 use crate::error::{Error, Result, SqlState};
 use crate::statement::reader::{Reader, may_begin_with};
 
 /// With what they begin.
-const WORDS: [&str; 20] = [
+const WORDS: [&str; 18] = [
     "alter",
     "analyze",
     "analyse",
@@ -37,9 +38,7 @@ const WORDS: [&str; 20] = [
     "notify",
     "reassign",
     "reindex",
-    "reset",
     "revoke",
-    "set",
     "unlisten",
     "vacuum",
     "discard",
@@ -139,9 +138,6 @@ impl Reader {
         if self.eat(&["COMMENT", "ON"]) {
             return self.comment().map(Some);
         }
-        if self.eat(&["SET"]) || self.eat(&["RESET"]) {
-            return self.set();
-        }
         self.upkeep()
     }
 
@@ -203,15 +199,28 @@ impl Reader {
     }
 
     fn alter_role(&mut self) -> Result<Statement> {
+        if self.eat(&["ALL"]) {
+            return self.role_settings(None)?.ok_or_else(|| self.syntax());
+        }
         let role = self.actor()?;
         if self.eat(&["RENAME", "TO"]) {
             let Actor::Named(name) = role else { return Err(self.syntax()) };
             return Ok(Statement::RenameRole { name, to: self.name()? });
         }
-        if self.eat_any(&["SET", "RESET", "IN"]).is_some() {
-            return Err(Error::unsupported("settings of a role"));
+        if let Some(settings) = self.role_settings(Some(&role))? {
+            return Ok(settings);
         }
         Ok(Statement::AlterRole { role, options: self.role_options()? })
+    }
+
+    /// `[IN DATABASE name] SET …`, if that is what comes next; no role is all of them.
+    fn role_settings(&mut self, role: Option<&Actor>) -> Result<Option<Statement>> {
+        let database = if self.eat(&["IN", "DATABASE"]) { Some(self.name()?) } else { None };
+        let is_in = database.is_some();
+        match self.setting_change(SettingsOf { role: role.cloned(), database, is_database: false })? {
+            None if is_in => Err(self.syntax()),
+            settings => Ok(settings),
+        }
     }
 
     fn create_database(&mut self) -> Result<Statement> {
@@ -270,8 +279,12 @@ impl Reader {
             let object = Object { kind: Kind::Database, name: vec![name] };
             return Ok(Statement::Owner { object, if_exists: false, to: self.actor()? });
         }
-        if self.eat_any(&["SET", "RESET"]).is_some() {
-            return Err(Error::unsupported("settings of a database"));
+        if self.is_at(self.at, "SET") && self.is_at(self.at + 1, "TABLESPACE") {
+            return Err(Error::unsupported("another tablespace"));
+        }
+        let of = SettingsOf { role: None, database: Some(name.clone()), is_database: true };
+        if let Some(settings) = self.setting_change(of)? {
+            return Ok(settings);
         }
         self.eat(&["WITH"]);
         let (mut limit, mut allow) = (None, None);
@@ -537,35 +550,6 @@ impl Reader {
         self.expect(&["IS"])?;
         let text = if self.eat(&["NULL"]) { None } else { Some(self.string()?) };
         Ok(Statement::Comment { object: Object { kind, name }, text })
-    }
-
-    /// SET and RESET of roles; other settings are not read here.
-    fn set(&mut self) -> Result<Option<Statement>> {
-        let resets = self.at > 0 && self.is_at(self.at - 1, "RESET");
-        if resets {
-            return Ok(if self.eat(&["ROLE"]) {
-                Some(Statement::SetRole { to: None, local: false })
-            } else if self.eat(&["SESSION", "AUTHORIZATION"]) {
-                Some(Statement::SetSessionAuthorization { to: None })
-            } else {
-                None
-            });
-        }
-        let local = self.eat(&["LOCAL"]);
-        if self.eat(&["SESSION", "AUTHORIZATION"]) {
-            let to = if self.eat(&["DEFAULT"]) { None } else { Some(self.role_name()?) };
-            return Ok(Some(Statement::SetSessionAuthorization { to }));
-        }
-        self.eat(&["SESSION"]);
-        if !self.eat(&["ROLE"]) {
-            return Ok(None);
-        }
-        let to = if self.eat(&["NONE"]) { None } else { Some(self.role_name()?) };
-        Ok(Some(Statement::SetRole { to, local }))
-    }
-
-    fn role_name(&mut self) -> Result<CompactString> {
-        if matches!(self.peek(), Token::SingleQuotedString(_)) { self.string().map(Into::into) } else { self.name() }
     }
 
     /// Words and options in parentheses before the tables of a statement about upkeep.

@@ -236,7 +236,11 @@ impl Session {
         for role in &found {
             self.expect_droppable(role)?;
         }
-        cluster.change_roles(&mut |roles| found.iter().try_for_each(|role| roles.remove(&role.name).map(|_| ())))
+        cluster.change_roles(&mut |roles| found.iter().try_for_each(|role| roles.remove(&role.name).map(|_| ())))?;
+        cluster.change_settings(&mut |kept| {
+            found.iter().for_each(|role| kept.forget_role(role.oid));
+            Ok(())
+        })
     }
 
     /// Refuses the user, superusers if the user is none, and roles to which something belongs or is granted.
@@ -389,28 +393,5 @@ impl Session {
             database.owner = to;
             Ok(())
         })
-    }
-
-    // ---- as whom ----
-
-    pub(super) fn set_role(&mut self, to: Option<&str>, local: bool) -> Result<()> {
-        let Some(name) = to else { return self.become_role(self.session_role(), local) };
-        let roles = self.all_roles();
-        let role = roles.expect(name)?.oid;
-        let login = self.session_role();
-        let may = roles.get(login).is_none_or(|role| role.superuser) || roles.groups_of(login).contains(&role);
-        if !may {
-            return Err(denied(&format!("permission denied to set role \"{name}\"")));
-        }
-        self.become_role(role, local)
-    }
-
-    pub(super) fn set_session_authorization(&mut self, to: Option<&str>) -> Result<()> {
-        let Some(name) = to else { return self.become_session(None) };
-        let role = self.all_roles().expect(name)?.oid;
-        if role != self.session_role() && !self.logged_in_as_superuser() {
-            return Err(denied("permission denied to set session authorization"));
-        }
-        self.become_session(Some((role, name)))
     }
 }

@@ -3,38 +3,46 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use colibri_txn::{Begin, Commit, CommitTicket, CommitTurn, Isolation, Savepoint, SpaceId};
+use colibri_txn::{Begin, Commit, CommitTicket, CommitTurn, LocalTransaction, Savepoint, SpaceId};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
 use super::activity::Counter;
 use super::advisory;
+use super::settings::{Level, Modes};
 use super::{Session, Settings, TransactionState};
 use crate::catalog::Catalog;
-use crate::cluster::RoleId;
 use crate::error::{Error, Result, SqlState};
 
 /// What belongs to a transaction block.
 pub(super) struct Block {
     /// It was begun by the protocol, which ends it as well.
     pub(super) implicit: bool,
-    pub(super) isolation: Isolation,
-    pub(super) read_only: bool,
+    /// What its transaction is like.
+    pub(super) modes: Modes,
     pub(super) savepoints: Vec<NamedSavepoint>,
     /// Settings as they were before the block.
     pub(super) settings_before: Option<Settings>,
-    /// Settings made by SET LOCAL.
-    pub(super) local: Vec<CompactString>,
     /// The catalogue was changed by the block.
     pub(super) catalog_changed: bool,
-    /// As whom statements ran before the block changed that, and whether it goes back at its end anyway.
-    pub(super) role_before: Option<(RoleId, bool)>,
-    /// Something was read or written already: the isolation can no more be chosen.
+    /// The transaction cannot move to where the catalogue has this version.
+    pub(super) stuck_behind: u64,
+    /// A query has run already: the isolation can no more be chosen.
     pub(super) used: bool,
     /// Where statements have added to rows that others add to as well.
     pub(super) added: SmallVec<[(SpaceId, Arc<Counter>); 4]>,
     /// Tables that the transaction depends on, and whether it has locked them: see [`Session::depend`].
     pub(super) depends: SmallVec<[(u32, bool); 8]>,
+}
+
+/// What a statement is prepared in.
+pub(super) enum Preparing {
+    /// The transaction at hand.
+    Within,
+    /// One for this alone.
+    Alone,
+    /// The same, beside the transaction at hand, which sees an older catalogue.
+    Beside(Option<LocalTransaction>),
 }
 
 /// How far the session's commit has come.
@@ -51,6 +59,8 @@ pub(super) struct NamedSavepoint {
     pub(super) catalog: Arc<Catalog>,
     pub(super) catalog_changed: bool,
     pub(super) settings: Settings,
+    /// Whether the transaction only read: it does so again behind the savepoint's end, whatever it did within.
+    pub(super) read_only: bool,
     /// Cursors that were declared before it.
     pub(super) cursor_serial: u64,
     /// Advisory locks that were held before it.
@@ -58,8 +68,10 @@ pub(super) struct NamedSavepoint {
 }
 
 impl Session {
-    pub(super) fn default_isolation(&self) -> Isolation {
-        self.own.settings.hot().isolation
+    /// How the block at hand begins its transaction.
+    pub(super) fn begin_of_block(&self) -> Begin {
+        let Modes { level, read_only, .. } = self.block.modes;
+        Begin { isolation: level.isolation(), read_only, newest: self.repeats }
     }
 
     /// Makes sure that there is a transaction, which begins now if there is none (in microseconds since 2000-01-01 00:00 UTC),
@@ -87,15 +99,69 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn see_catalog(&mut self) -> Result<()> {
-        let Some(txn) = &mut self.txn else { return Ok(()) };
-        if self.block.catalog_changed {
-            return Ok(());
-        }
+    /// The version of the catalogue in the state that the transaction sees; `None` if there is no transaction.
+    fn version_seen(&mut self) -> Result<Option<u64>> {
+        let Some(txn) = &mut self.txn else { return Ok(None) };
         if self.looked_at.0 != txn.sees() {
             self.looked_at = (txn.sees(), Catalog::version_seen_by(txn)?);
         }
-        let version = self.looked_at.1;
+        Ok(Some(self.looked_at.1))
+    }
+
+    /// Whether the catalogue has changed since the state that the transaction sees, and not by itself.
+    pub(super) fn is_behind(&mut self) -> Result<bool> {
+        let seen = if self.block.catalog_changed { None } else { self.version_seen()? };
+        Ok(seen.is_some_and(|seen| seen < self.own.engine.catalog_version()))
+    }
+
+    /// Makes sure that there is a transaction to prepare a statement in. It is not the one at hand if that sees an older
+    /// catalogue: that one moves forward only with a statement.
+    pub(super) fn begin_preparing(&mut self) -> Result<Preparing> {
+        let read_only = Begin { read_only: true, ..Begin::default() };
+        if self.txn.is_none() {
+            self.ensure_txn(read_only, crate::env::clock_us())?;
+            return Ok(Preparing::Alone);
+        }
+        if !self.is_behind()? {
+            self.see_catalog()?;
+            return Ok(Preparing::Within);
+        }
+        let newer = self.own.engine.store.begin_after(read_only, self.seen)?;
+        let held = self.txn.replace(newer);
+        match self.see_catalog() {
+            Ok(()) => Ok(Preparing::Beside(held)),
+            Err(error) => {
+                self.txn = held;
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn end_preparing(&mut self, preparing: Preparing) {
+        match preparing {
+            Preparing::Within => {}
+            Preparing::Alone => self.txn = None,
+            Preparing::Beside(held) => self.txn = held,
+        }
+    }
+
+    /// Sees the catalogue of the transaction at hand. What is committed of it since is seen as well if the transaction can
+    /// move to where it is, which it can unless something that it has read is another there.
+    pub(super) fn see_catalog(&mut self) -> Result<()> {
+        if self.block.catalog_changed {
+            return Ok(());
+        }
+        let (Some(mut version), newest) = (self.version_seen()?, self.own.engine.catalog_version()) else {
+            return Ok(());
+        };
+        if version < newest && self.block.stuck_behind != newest {
+            let Some(txn) = &mut self.txn else { return Ok(()) };
+            match txn.catch_up()? {
+                true => version = self.version_seen()?.unwrap_or(version),
+                false => self.block.stuck_behind = newest,
+            }
+        }
+        let Some(txn) = &mut self.txn else { return Ok(()) };
         if self.own.catalog.version != version {
             self.own.catalog = match self.own.engine.catalog(version) {
                 Some(catalog) => catalog,
@@ -173,39 +239,49 @@ impl Session {
         }
     }
 
-    /// Ends a block: what was set for it alone is taken back, all if it did not commit.
-    pub(super) fn end_block(&mut self, committed: bool) {
-        if let Some((role, local)) = self.block.role_before
-            && (local || !committed)
+    /// Settings as they are behind a transaction: what was local is over, and without a commit all that was set.
+    pub(super) fn end_settings(&mut self, before: Option<Settings>, committed: bool) {
+        let of_statement = self.own.settings_before.take();
+        let mut changed = self.own.settings.forget_local();
+        if let Some(before) = before.or(of_statement).filter(|_| !committed)
+            && !self.own.settings.are_still(&before)
         {
-            self.renew_authority(role);
+            self.own.settings.go_back_to(before);
+            changed = true;
         }
-        let before = self.block.settings_before.take();
-        // Settings say what they mean by the catalogue and the role, too.
-        let is_plain = committed && !self.block.catalog_changed && self.block.role_before.is_none();
-        if let Some(before) = before.filter(|before| !is_plain || !self.own.settings.are_still(before)) {
-            if committed {
-                for name in std::mem::take(&mut self.block.local) {
-                    self.own.settings.restore(&before, &name);
-                }
-            } else {
-                self.own.settings = before;
-            }
+        // Settings say what they mean by the catalogue, too.
+        if changed || self.block.catalog_changed || self.own.settings_changed {
             self.settings_set();
         }
+    }
+
+    /// The block at hand has failed. Settings are at once as they were before it, or before its last savepoint.
+    pub(super) fn block_has_failed(&mut self) {
+        self.state = TransactionState::Failed;
+        self.own.settings_before = None;
+        let before = match self.block.savepoints.last() {
+            Some(savepoint) => Some(&savepoint.settings),
+            None => self.block.settings_before.as_ref(),
+        };
+        if let Some(before) = before.filter(|before| !self.own.settings.are_still(before)).cloned() {
+            self.own.settings.go_back_to(before);
+            self.settings_set();
+        }
+    }
+
+    /// Ends a block: what was set for it alone is taken back, all if it did not commit.
+    pub(super) fn end_block(&mut self, committed: bool) {
+        let before = self.block.settings_before.take();
+        self.end_settings(before, committed);
         self.block = Block::default();
+        if self.own.modes.take().is_some() {
+            self.env.surroundings = None;
+        }
         if !self.cursors.is_empty() {
             self.forget_cursors();
         }
         self.repeats = false;
         self.state = TransactionState::Idle;
-    }
-}
-
-pub(super) fn isolation_of(name: &str) -> Isolation {
-    match name {
-        "read committed" | "read uncommitted" => Isolation::ReadCommitted,
-        _ => Isolation::Serializable,
     }
 }
 
@@ -231,13 +307,11 @@ impl Default for Block {
     fn default() -> Self {
         Self {
             implicit: false,
-            isolation: Isolation::Serializable,
-            read_only: false,
+            modes: Modes { level: Level::default(), read_only: false, deferrable: false },
             savepoints: Vec::new(),
             settings_before: None,
-            local: Vec::new(),
             catalog_changed: false,
-            role_before: None,
+            stuck_behind: 0,
             used: false,
             added: SmallVec::new(),
             depends: SmallVec::new(),

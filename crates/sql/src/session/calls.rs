@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use super::activity::Presence;
 use super::advisory::{self, Advisory};
 use super::engine::Engine;
-use super::settings::{Around, Settings};
+use super::settings::{Around, Modes, Settings, parse_bool};
 use crate::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
 use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
@@ -43,8 +43,14 @@ pub(super) struct Own {
     /// What `nextval` gave last for each sequence.
     pub(super) current: HashMap<ObjectId, i64>,
     pub(super) last: Option<ObjectId>,
+    /// The modes of the block at hand, with what `set_config` has said of them; `None` between blocks.
+    pub(super) modes: Option<Modes>,
     /// Changes of settings made by `set_config`.
     pub(super) settings_changed: bool,
+    /// Settings as they were before the statement at hand changed them.
+    pub(super) settings_before: Option<Settings>,
+    /// Numbers of roles that the session has been, or wanted to be.
+    pub(super) role_numbers: HashMap<CompactString, RoleId>,
     /// Sequences that go back to their start if the transaction commits.
     pub(super) restarted: HashMap<ObjectId, Restarted>,
     pub(super) advisory: Advisory,
@@ -85,7 +91,65 @@ impl Own {
 
     /// What settings are read with.
     pub(super) fn around(&self) -> Around<'_> {
-        Around { server: self.cluster.as_deref(), is_superuser: self.authority.is_superuser() }
+        Around {
+            server: self.cluster.as_deref(),
+            is_superuser: self.authority.is_superuser(),
+            modes: self.modes,
+            session_user: &self.session_name,
+        }
+    }
+
+    /// `set_config`, with what was given for it; what the setting is then.
+    fn set_config(&mut self, args: &[Datum]) -> Result<Datum> {
+        let Some(Datum::Text(name)) = args.first() else {
+            return Err(Error::new(SqlState("22004"), "SET requires parameter name"));
+        };
+        let value = match args.get(1) {
+            Some(Datum::Text(value)) => Some(value.as_str()),
+            _ => None,
+        };
+        let local = matches!(args.get(2), Some(Datum::Bool(true)));
+        if !self.set_mode(name, value)? {
+            if self.settings_before.is_none() {
+                self.settings_before = Some(self.settings.clone());
+            }
+            self.set(name, value, local)?;
+        }
+        self.settings_changed = true;
+        Ok(Datum::text(&self.show(name)?))
+    }
+
+    /// Sets a mode of the transaction at hand, which has run a query already: this one. False if it is another setting.
+    fn set_mode(&mut self, name: &str, value: Option<&str>) -> Result<bool> {
+        let active = |message| Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
+        let default = self.settings.hot().modes();
+        let mut modes = self.modes.unwrap_or(default);
+        match name.to_ascii_lowercase().as_str() {
+            "transaction_isolation" => {
+                let level = value.map_or(Ok(default.level), super::settings::Level::named)?;
+                if level != modes.level {
+                    return active("SET TRANSACTION ISOLATION LEVEL must be called before any query");
+                }
+            }
+            "transaction_deferrable" => {
+                return active("SET TRANSACTION [NOT] DEFERRABLE must be called before any query");
+            }
+            "transaction_read_only" => {
+                let read_only = value.map_or(Some(default.read_only), parse_bool).ok_or_else(|| {
+                    let message = "parameter \"transaction_read_only\" requires a Boolean value";
+                    Error::new(SqlState::BAD_PARAMETER, message)
+                })?;
+                if modes.read_only && !read_only {
+                    return active("transaction read-write mode must be set before any query");
+                }
+                modes.read_only = read_only;
+                if self.modes.is_some() {
+                    self.modes = Some(modes);
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Refuses whoever has none of some privileges on a sequence.
@@ -121,6 +185,9 @@ impl SessionCalls for Own {
     }
 
     fn call(&mut self, _txn: &mut dyn Transaction, name: &str, args: &[Datum]) -> Result<Datum> {
+        if name == "set_config" {
+            return self.set_config(args);
+        }
         if args.first().is_some_and(Datum::is_null) {
             return Ok(Datum::Null);
         }
@@ -177,11 +244,6 @@ impl SessionCalls for Own {
                 Err(_) if matches!(args.get(1), Some(Datum::Bool(true))) => Datum::Null,
                 Err(error) => return Err(error),
             },
-            "set_config" => {
-                self.settings.set(text(0), Some(text(1)))?;
-                self.settings_changed = true;
-                Datum::text(&self.show(text(0))?)
-            }
             "txid_current" | "pg_current_xact_id" => Datum::Int(self.engine.store.newest_txn().0 as i64),
             "pg_database_size" => {
                 let data = self.engine.store.database().path().join("data");

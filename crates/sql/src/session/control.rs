@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use colibri_txn::{Isolation, Transaction};
+use colibri_txn::Transaction;
 use compact_str::CompactString;
 use sqlparser::ast::{self, Statement};
 
-use super::block::{CommitStep, NamedSavepoint, isolation_of};
+use super::block::{CommitStep, NamedSavepoint};
 use super::step::Ends;
 use super::{Answer, Completion, Prepared, ResultColumn, Rows, Session, Severity, TransactionState};
 use crate::bind::{fold, name_parts};
@@ -25,13 +25,10 @@ use crate::value::Datum;
 pub(super) fn is_control(statement: &Statement) -> bool {
     matches!(
         statement,
-        Statement::StartTransaction { .. }
-            | Statement::Commit { .. }
+        Statement::Commit { .. }
             | Statement::Rollback { .. }
             | Statement::Savepoint { .. }
             | Statement::ReleaseSavepoint { .. }
-            | Statement::Set(_)
-            | Statement::Reset(_)
             | Statement::Deallocate { .. }
             | Statement::Discard { .. }
     )
@@ -39,13 +36,8 @@ pub(super) fn is_control(statement: &Statement) -> bool {
 
 /// Whether a statement runs within a transaction, but not as a plan.
 pub(super) fn is_utility(statement: &Statement) -> bool {
-    matches!(
-        statement,
-        Statement::Explain { .. }
-            | Statement::ShowVariable { .. }
-            | Statement::Prepare { .. }
-            | Statement::Execute { .. }
-    ) || ddl::is_ddl(statement)
+    matches!(statement, Statement::Explain { .. } | Statement::Prepare { .. } | Statement::Execute { .. })
+        || ddl::is_ddl(statement)
 }
 
 /// Whether a utility changes something.
@@ -80,14 +72,10 @@ pub(super) fn ends_block(statement: &Statement) -> bool {
 /// PostgreSQL's command tag.
 pub(super) fn tag(statement: &Statement) -> &'static str {
     match statement {
-        Statement::StartTransaction { begin: true, .. } => "BEGIN",
-        Statement::StartTransaction { .. } => "START TRANSACTION",
         Statement::Commit { .. } => "COMMIT",
         Statement::Rollback { .. } => "ROLLBACK",
         Statement::Savepoint { .. } => "SAVEPOINT",
         Statement::ReleaseSavepoint { .. } => "RELEASE",
-        Statement::Set(_) => "SET",
-        Statement::Reset(_) => "RESET",
         Statement::Deallocate { .. } => "DEALLOCATE",
         Statement::Discard { object_type } => match object_type {
             ast::DiscardObject::ALL => "DISCARD ALL",
@@ -96,7 +84,6 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
             ast::DiscardObject::TEMP => "DISCARD TEMP",
         },
         Statement::Explain { .. } => "EXPLAIN",
-        Statement::ShowVariable { .. } => "SHOW",
         Statement::Prepare { .. } => "PREPARE",
         Statement::Execute { .. } => "EXECUTE",
         other => ddl::tag(other),
@@ -123,18 +110,13 @@ fn text_rows(lines: impl IntoIterator<Item = String>) -> Rows {
     rows
 }
 
-fn text_column(name: &str) -> ResultColumn {
-    ResultColumn { name: name.into(), ty: Type::Text.into(), origin: None }
-}
-
 impl Session {
     pub(super) fn control(&mut self, statement: &Statement) -> Result<Completion> {
         self.check_chain(statement)?;
         match statement {
-            Statement::StartTransaction { modes, .. } => self.begin(modes).map(|()| done(tag(statement))),
             Statement::Commit { .. } => Ok(self.end_without_commit()),
             Statement::Rollback { chain, savepoint: None } => {
-                let (isolation, read_only) = (self.block.isolation, self.block.read_only);
+                let modes = self.block.modes;
                 let was_open = self.state != TransactionState::Idle;
                 if !was_open || self.block.implicit {
                     self.warn_of_no_block();
@@ -142,7 +124,7 @@ impl Session {
                 let ticket = self.abort_txn();
                 self.end_block(false);
                 if *chain && was_open {
-                    self.open_block(isolation, read_only);
+                    self.open_block(modes);
                 }
                 Ok(Completion { tag: "ROLLBACK".into(), ticket })
             }
@@ -162,6 +144,7 @@ impl Session {
                     catalog: Arc::clone(&self.own.catalog),
                     catalog_changed: self.block.catalog_changed,
                     settings: self.own.settings.clone(),
+                    read_only: self.block.modes.read_only,
                     cursor_serial: self.cursor_serial,
                     advisory: self.own.advisory.transaction_counts(),
                 };
@@ -173,21 +156,10 @@ impl Session {
                     return Err(only_in_block("RELEASE SAVEPOINT"));
                 }
                 let at = self.find_savepoint(&fold(name))?;
+                let read_only = self.block.savepoints[at].read_only;
                 self.block.savepoints.truncate(at);
+                self.be_read_only(read_only);
                 Ok(done("RELEASE"))
-            }
-            Statement::Set(set) => self.set(set).map(|()| done("SET")),
-            Statement::Reset(reset) => {
-                self.save_settings();
-                match &reset.reset {
-                    ast::Reset::ALL => self.own.settings.reset_all(),
-                    ast::Reset::SessionAuthorization => {}
-                    ast::Reset::ConfigurationParameter(name) => {
-                        self.own.settings.set(&name.to_string(), None)?;
-                    }
-                }
-                self.settings_set();
-                Ok(done("RESET"))
             }
             Statement::Deallocate { name, .. } => {
                 if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
@@ -223,9 +195,10 @@ impl Session {
                 }
                 self.named.clear();
                 self.own.settings.reset_all();
+                self.own.settings.put("session_authorization", None, false);
+                self.own.settings.put("role", None, false);
                 self.discard_sequences();
                 self.discard_plans();
-                self.become_session(None)?;
                 self.settings_set();
                 self.own.advisory.unlock_all();
                 self.end_advisory_statement();
@@ -246,72 +219,13 @@ impl Session {
         }
     }
 
-    pub(super) fn open_block(&mut self, isolation: Isolation, read_only: bool) {
-        self.block.isolation = isolation;
-        self.block.read_only = read_only;
-        self.block.settings_before = Some(self.own.settings.clone());
-        self.state = TransactionState::Open;
-    }
-
     fn warn_of_no_block(&mut self) {
         let message = "there is no transaction in progress";
         self.notice(Severity::Warning, SqlState::NO_ACTIVE_TRANSACTION, message);
     }
 
-    /// Outside a block some statements do nothing that lasts, and PostgreSQL says so.
-    fn warn_of_use(&mut self, what: &str) {
-        let message = format!("{what} can only be used in transaction blocks");
-        self.notice(Severity::Warning, SqlState::NO_ACTIVE_TRANSACTION, message);
-    }
-
-    fn begin(&mut self, modes: &[ast::TransactionMode]) -> Result<()> {
-        if self.state != TransactionState::Idle {
-            if std::mem::take(&mut self.block.implicit) {
-                return self.modes(modes);
-            }
-            let message = "there is already a transaction in progress";
-            self.notice(Severity::Warning, SqlState::ACTIVE_TRANSACTION, message);
-            return self.modes(modes);
-        }
-        let read_only = self.own.settings.hot().is_read_only;
-        self.open_block(self.default_isolation(), read_only);
-        self.modes(modes)
-    }
-
-    fn modes(&mut self, modes: &[ast::TransactionMode]) -> Result<()> {
-        for mode in modes {
-            match mode {
-                ast::TransactionMode::AccessMode(access) => {
-                    let read_only = *access == ast::TransactionAccessMode::ReadOnly;
-                    if !read_only && self.block.read_only && self.block.used {
-                        let message = "transaction read-write mode must be set before any query";
-                        return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
-                    }
-                    self.block.read_only = read_only;
-                    if let Some(txn) = &mut self.txn {
-                        txn.set_read_only(read_only);
-                    }
-                }
-                ast::TransactionMode::IsolationLevel(level) => {
-                    let level = level.to_string().to_ascii_lowercase();
-                    let isolation = isolation_of(&level);
-                    if self.block.used && isolation != self.block.isolation {
-                        let message = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
-                        return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
-                    }
-                    self.block.isolation = isolation;
-                    self.own.settings.set("transaction_isolation", Some(&level))?;
-                    self.block.local.push("transaction_isolation".into());
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn ensure_block_txn(&mut self) -> Result<()> {
-        let begin =
-            colibri_txn::Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: false };
-        self.block.used = true;
+        let begin = self.begin_of_block();
         self.ensure_txn(begin, self.env.statement_us)
     }
 
@@ -329,14 +243,14 @@ impl Session {
 
     /// Commits the block at hand, or goes on with that.
     pub(super) fn commit_block(&mut self, chain: bool) -> Result<CommitStep> {
-        let (isolation, read_only) = (self.block.isolation, self.block.read_only);
+        let modes = self.block.modes;
         let step = self.commit_step();
         match &step {
             Ok(CommitStep::Waits(_)) => {}
             Ok(CommitStep::Ended(_)) => {
                 self.end_block(true);
                 if chain {
-                    self.open_block(isolation, read_only);
+                    self.open_block(modes);
                 }
             }
             Err(_) => self.end_block(false),
@@ -371,7 +285,7 @@ impl Session {
         self.block.savepoints.truncate(at + 1);
         let savepoint = &self.block.savepoints[at];
         let settings = savepoint.settings.clone();
-        let serial = savepoint.cursor_serial;
+        let (serial, read_only) = (savepoint.cursor_serial, savepoint.read_only);
         let advisory = savepoint.advisory.clone();
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
@@ -380,104 +294,9 @@ impl Session {
         self.own.advisory.set_transaction_counts(&advisory);
         self.own.catalog = catalog;
         self.block.catalog_changed = changed;
-        self.own.settings = settings;
-        self.settings_set();
         self.state = TransactionState::Open;
-        Ok(())
-    }
-
-    // ---- settings ----
-
-    /// Keeps settings as they were, for a block that is taken back.
-    fn save_settings(&mut self) {
-        if self.state != TransactionState::Idle && self.block.settings_before.is_none() {
-            self.block.settings_before = Some(self.own.settings.clone());
-        }
-    }
-
-    fn set(&mut self, set: &ast::Set) -> Result<()> {
-        self.save_settings();
-        match set {
-            ast::Set::SingleAssignment { scope, variable, values, .. } => {
-                let local = *scope == Some(ast::ContextModifier::Local);
-                self.set_one(&variable.to_string().replace('"', ""), values, local)
-            }
-            ast::Set::SetTimeZone { local, value } => self.set_one("timezone", std::slice::from_ref(value), *local),
-            ast::Set::SetNames { charset_name, .. } => {
-                self.set_value("client_encoding", Some(&charset_name.value), false)
-            }
-            ast::Set::SetNamesDefault {} => self.set_value("client_encoding", None, false),
-            ast::Set::SetTransaction { modes, session: true, .. } => {
-                for mode in modes {
-                    match mode {
-                        ast::TransactionMode::AccessMode(access) => {
-                            let value = if *access == ast::TransactionAccessMode::ReadOnly { "on" } else { "off" };
-                            self.set_value("default_transaction_read_only", Some(value), false)?;
-                        }
-                        ast::TransactionMode::IsolationLevel(level) => {
-                            let level = level.to_string().to_ascii_lowercase();
-                            self.set_value("default_transaction_isolation", Some(&level), false)?;
-                        }
-                    }
-                }
-                Ok(())
-            }
-            ast::Set::SetTransaction { modes, session: false, .. } => {
-                if self.state == TransactionState::Open {
-                    return self.modes(modes);
-                }
-                self.warn_of_use("SET TRANSACTION");
-                Ok(())
-            }
-            other => Err(Error::unsupported(format_args!("{other}"))),
-        }
-    }
-
-    fn set_one(&mut self, name: &str, values: &[ast::Expr], local: bool) -> Result<()> {
-        let mut text = String::new();
-        for (index, value) in values.iter().enumerate() {
-            if index > 0 {
-                text.push_str(", ");
-            }
-            match value {
-                ast::Expr::Interval(_) => return Err(Error::unsupported("an interval as a time zone")),
-                ast::Expr::Value(value) => match &value.value {
-                    ast::Value::SingleQuotedString(value) => text.push_str(value),
-                    ast::Value::Number(value, _) => text.push_str(value),
-                    other => text.push_str(&other.to_string()),
-                },
-                ast::Expr::Identifier(ident) if ident.quote_style.is_none() => {
-                    if ident.value.eq_ignore_ascii_case("default") {
-                        return self.set_value(name, None, local);
-                    }
-                    text.push_str(&ident.value.to_ascii_lowercase());
-                }
-                other => text.push_str(&other.to_string()),
-            }
-        }
-        self.set_value(name, Some(&text), local)
-    }
-
-    fn set_value(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
-        if local && self.state == TransactionState::Idle {
-            self.warn_of_use("SET LOCAL");
-            return Ok(());
-        }
-        if name.eq_ignore_ascii_case("transaction_isolation") || name.eq_ignore_ascii_case("transaction_read_only") {
-            if self.state != TransactionState::Open {
-                return Ok(());
-            }
-            if let (true, Some(value)) = (name.eq_ignore_ascii_case("transaction_isolation"), value) {
-                self.block.isolation = isolation_of(value);
-            }
-        }
-        self.own.settings.set(name, value)?;
-        if local {
-            self.block.local.push(name.to_ascii_lowercase().into());
-        } else {
-            // A value that is to stay is not taken back with what was local.
-            self.block.local.retain(|other| !other.eq_ignore_ascii_case(name));
-        }
+        self.own.settings.go_back_to(settings);
+        self.be_read_only(read_only);
         self.settings_set();
         Ok(())
     }
@@ -489,17 +308,6 @@ impl Session {
         Ok(match statement {
             Statement::Explain { options, format, .. } => {
                 vec![Explained::column(options.as_deref().unwrap_or_default(), format.as_ref())]
-            }
-            Statement::ShowVariable { variable } => {
-                let name = setting_name(variable);
-                match name.as_str() {
-                    "all" => vec![text_column("name"), text_column("setting")],
-                    // As PostgreSQL writes them, however they were asked for.
-                    "datestyle" => vec![text_column("DateStyle")],
-                    "intervalstyle" => vec![text_column("IntervalStyle")],
-                    "timezone" => vec![text_column("TimeZone")],
-                    name => vec![text_column(name)],
-                }
             }
             Statement::Execute { name: Some(name), .. } => self.named_statement(name)?.columns.clone(),
             _ => Vec::new(),
@@ -516,29 +324,6 @@ impl Session {
     pub(super) fn utility(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, CompactString)> {
         match statement {
             Statement::Explain { .. } => self.explain(statement, params),
-            Statement::ShowVariable { variable } => {
-                let name = setting_name(variable);
-                if name.is_empty() {
-                    return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at end of input"));
-                }
-                if name == "all" {
-                    let mut rows = Rows::default();
-                    for (name, value) in self.own.settings.all(&self.own.around()) {
-                        rows.push([Datum::text(&name), Datum::text(&value)].into_iter());
-                    }
-                    return Ok((rows, "SHOW".into()));
-                }
-                let value = match name.as_str() {
-                    "transaction_isolation" => match self.block.isolation {
-                        Isolation::Serializable if self.state != TransactionState::Idle => self.own.show(&name)?,
-                        Isolation::ReadCommitted => "read committed".to_owned(),
-                        Isolation::Serializable => self.own.show("default_transaction_isolation")?,
-                    },
-                    "transaction_read_only" => if self.block.read_only { "on" } else { "off" }.to_owned(),
-                    other => self.own.show(other)?,
-                };
-                Ok((text_rows([value]), "SHOW".into()))
-            }
             Statement::Prepare { name, data_types, statement } => {
                 let name = fold(name);
                 if self.named.contains_key(&name) {
@@ -779,15 +564,6 @@ impl Explained {
         let is_json = Self::of(true, false, options, format).is_ok_and(|explained| explained.is_json);
         let ty = if is_json { Type::Json } else { Type::Text };
         ResultColumn { name: "QUERY PLAN".into(), ty: ty.into(), origin: None }
-    }
-}
-
-fn setting_name(variable: &[ast::Ident]) -> String {
-    let words: Vec<String> = variable.iter().map(|ident| ident.value.to_ascii_lowercase()).collect();
-    match &words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["time", "zone"] => "timezone".to_owned(),
-        ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
-        _ => words.join("."),
     }
 }
 

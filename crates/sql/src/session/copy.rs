@@ -142,9 +142,9 @@ impl Session {
         let implicit = self.state == TransactionState::Idle;
         let begin = if implicit {
             let read_only = self.own.settings.hot().is_read_only;
-            Begin { isolation: self.default_isolation(), read_only, newest: true }
+            Begin { isolation: self.own.settings.hot().isolation, read_only, newest: true }
         } else {
-            Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: false }
+            self.begin_of_block()
         };
         if begin.read_only {
             let message = "cannot execute COPY FROM in a read-only transaction";

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use colibri_storage::Database;
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
@@ -28,6 +28,8 @@ pub struct Engine {
     pub(crate) store: LocalStore,
     /// The newest catalogue that a session has met.
     catalog: RwLock<Arc<Catalog>>,
+    /// Its version: every statement of a block asks for it.
+    catalog_version: AtomicU64,
     sequences: Mutex<HashMap<ObjectId, Counter>>,
     /// For each space, the last row number given.
     row_numbers: Mutex<HashMap<u32, i64>>,
@@ -69,6 +71,7 @@ impl Engine {
         };
         Ok(Arc::new(Self {
             store,
+            catalog_version: AtomicU64::new(catalog.version),
             catalog: RwLock::new(Arc::new(catalog)),
             sequences: Mutex::default(),
             row_numbers: Mutex::default(),
@@ -149,7 +152,13 @@ impl Engine {
         let mut newest = self.catalog.write();
         if newest.version < catalog.version {
             *newest = Arc::clone(catalog);
+            self.catalog_version.store(catalog.version, Ordering::Release);
         }
+    }
+
+    /// The version of the newest catalogue that was committed.
+    pub(crate) fn catalog_version(&self) -> u64 {
+        self.catalog_version.load(Ordering::Acquire)
     }
 
     fn read_state(&self, sequence: &Sequence) -> Result<Option<(i64, bool)>> {

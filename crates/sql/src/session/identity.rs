@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Session, TransactionState};
+use super::{Engine, Session};
 use crate::cluster::{self, Authority, Cluster, RoleId};
 use crate::error::Result;
 
@@ -14,12 +14,13 @@ impl Session {
     /// # Errors
     /// As [`cluster::admit`].
     pub fn in_cluster(engine: &Arc<Engine>, cluster: &Arc<dyn Cluster>, user: &str, pid: i32) -> Result<Self> {
-        let (role, _) = cluster::admit(&**cluster, user, engine.name())?;
+        let (role, database) = cluster::admit(&**cluster, user, engine.name())?;
         let mut session = Self::with_number(engine, user, pid);
         session.own.cluster = Some(Arc::clone(cluster));
         session.own.session_user = role;
         session.own.login_role = role;
         session.renew_authority(role);
+        session.heed_kept_settings(database.oid, role);
         Ok(session)
     }
 
@@ -81,32 +82,5 @@ impl Session {
             acl: None,
             comment: None,
         })
-    }
-
-    /// Whether whoever logged in is a superuser.
-    pub(crate) fn logged_in_as_superuser(&self) -> bool {
-        let roles = self.all_roles();
-        self.own.cluster.is_none() || roles.get(self.own.login_role).is_some_and(|role| role.superuser)
-    }
-
-    /// Runs statements as another role from now on, `local`: until the block ends.
-    pub(crate) fn become_role(&mut self, role: RoleId, local: bool) -> Result<()> {
-        if local && self.state == TransactionState::Idle {
-            return Ok(());
-        }
-        if self.state != TransactionState::Idle {
-            let before = self.block.role_before.map_or(self.role(), |(role, _)| role);
-            self.block.role_before = Some((before, local));
-        }
-        self.renew_authority(role);
-        self.settings_set();
-        Ok(())
-    }
-
-    /// Makes the session one of another role; `None`: of whoever logged in.
-    pub(crate) fn become_session(&mut self, user: Option<(RoleId, &str)>) -> Result<()> {
-        self.own.session_user = user.map_or(self.own.login_role, |(role, _)| role);
-        self.own.session_name = user.map_or_else(|| self.own.login.clone(), |(_, name)| name.into());
-        self.become_role(self.own.session_user, false)
     }
 }

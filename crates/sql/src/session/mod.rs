@@ -8,8 +8,8 @@
 //! | --- | --- |
 //! | `step` | a statement at work: begun, stepped on with, broken off and run again |
 //! | `plans`, `recipes` | preparing, and the plans that are kept: by a session, and for others to share |
-//! | `block`, `control` | transaction blocks; BEGIN, COMMIT, SET, SHOW and their kin |
-//! | `identity`, `settings` | who the session is and what it may do; what can be set |
+//! | `block`, `control` | transaction blocks; COMMIT, ROLLBACK, savepoints, EXPLAIN and their kin |
+//! | `identity`, `settings`, `set` | who the session is and what it may do; what can be set, and setting it |
 //! | `named_cursor`, `cursor`, `copy` | DECLARE and FETCH; rows piece by piece for the library; COPY |
 //! | `drive`, `serve` | a thread that waits; what the server needs besides |
 //! | `advisory` | locks by numbers that applications make up |
@@ -40,6 +40,7 @@ mod plans;
 mod recipes;
 mod rows;
 mod serve;
+mod set;
 mod settings;
 mod step;
 
@@ -69,8 +70,9 @@ use plans::Plans;
 pub use plans::{Lifting, Prepared, ResultColumn};
 pub use rows::Rows;
 pub use serve::{Notice, Severity};
+pub(crate) use set::{To as SettingTo, flatten as flatten_setting};
 pub use settings::DefaultBy;
-pub(crate) use settings::{Settings, for_catalog as settings_for_catalog};
+pub(crate) use settings::{Modes, Settings, for_catalog as settings_for_catalog};
 pub use step::{Completion, Progress, Running};
 
 /// The version that clients are told: that of the PostgreSQL whose SQL this follows.
@@ -156,7 +158,10 @@ impl Session {
             catalog: Arc::default(),
             current: HashMap::new(),
             last: None,
+            modes: None,
             settings_changed: false,
+            settings_before: None,
+            role_numbers: HashMap::new(),
             restarted: HashMap::new(),
             advisory: advisory::Advisory::default(),
             engine: Arc::clone(engine),
@@ -252,8 +257,10 @@ impl Session {
     }
 
     fn settings_set(&mut self) {
+        self.heed_roles();
+        self.heed_modes();
         let settings = &self.own.settings;
-        if let Ok(zone) = crate::datetime::Zone::parse(settings.text("timezone")) {
+        if let Ok((_, zone)) = crate::datetime::zone_of_setting(settings.text("timezone")) {
             self.env.zone = zone;
         }
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);
@@ -285,6 +292,7 @@ impl Session {
             roles,
             authority: Some(Arc::clone(&self.own.authority)),
             settings: self.own.settings.clone(),
+            modes: self.own.modes,
             pid: self.own.number,
         }));
     }

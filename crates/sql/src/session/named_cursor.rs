@@ -296,8 +296,8 @@ impl Session {
     /// Whether a statement that is about to begin would show in what cursors give later.
     pub(super) fn disturbs_cursors(&self, running: &Running) -> bool {
         match running.prepared.command {
-            Command::Cursor(_) | Command::Control(_) => false,
-            _ => running.prepared.writes || self.block.isolation == Isolation::ReadCommitted,
+            Command::Cursor(_) | Command::Control(_) | Command::Set(_) => false,
+            _ => running.prepared.writes || self.block.modes.level.isolation() == Isolation::ReadCommitted,
         }
     }
 

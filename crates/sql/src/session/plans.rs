@@ -9,18 +9,18 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use colibri_txn::{Begin, Isolation, Key, LocalTransaction, Space, SpaceId, Transaction};
+use colibri_txn::{Key, LocalTransaction, Space, SpaceId, Transaction};
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::activity::Counter;
 use super::named_cursor::{self, CursorStatement};
+use super::set::{self, SetStatement};
 use super::{Session, TransactionState, control};
 use crate::admin;
 use crate::bind::{Binder, Need};
 use crate::catalog::{Index, Table};
 use crate::cluster::Authority;
-use crate::env;
 use crate::error::{Error, Result, SqlState};
 use crate::lift::Lifted;
 use crate::plan::{AssignedValue, Fragment, Node};
@@ -42,9 +42,6 @@ const SAMPLE_KEYS: usize = 8;
 const ROWS_SMALL: f64 = 200.0;
 
 const VIEW_OF_CURSORS: &[u8] = b"pg_cursors";
-
-/// What statements are prepared in.
-const READ_ONLY: Begin = Begin { isolation: Isolation::Serializable, read_only: true, newest: false };
 
 /// A column of a statement's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +117,8 @@ pub(super) enum Command {
     Admin(Box<admin::Statement>),
     /// Begins or ends a transaction, or needs none.
     Control(Box<ast::Statement>),
+    /// About settings, or the beginning of a transaction; it needs none.
+    Set(Box<SetStatement>),
     /// Rows piece by piece.
     Cursor(CursorStatement),
 }
@@ -285,6 +284,7 @@ impl Prepared {
             },
             Command::Utility(statement) | Command::Control(statement) => control::tag(statement),
             Command::Admin(statement) => statement.tag(),
+            Command::Set(statement) => statement.tag(),
             Command::Cursor(statement) => statement.tag(),
         }
     }
@@ -358,12 +358,9 @@ impl Session {
         if known == Shape::Bad {
             return None;
         }
-        let had_txn = self.txn.is_some();
-        let begun = if had_txn { self.see_catalog() } else { self.ensure_txn(READ_ONLY, env::clock_us()) };
-        let prepared = begun.and_then(|()| self.prepare_shape(text, &shape, &types, known));
-        if !had_txn {
-            self.txn = None;
-        }
+        let preparing = self.begin_preparing().ok()?;
+        let prepared = self.prepare_shape(text, &shape, &types, known);
+        self.end_preparing(preparing);
         let prepared = prepared.ok()??;
         // Strings become what they are compared with, or stored as; what is wrong with one is said of the text itself.
         for ((value, hint), &ty) in values.iter_mut().zip(&types).zip(&prepared.params) {
@@ -416,6 +413,12 @@ impl Session {
         if let Some(recipe) = self.shared_recipe(text, types) {
             self.check_needs(&recipe.needs)?;
             return Ok(self.keep(key, recipe));
+        }
+        if let Some(statement) = set::parse(text)? {
+            let mut recipe = self.bare(text, Command::Empty);
+            recipe.columns = statement.columns(self);
+            recipe.command = Command::Set(Box::new(statement));
+            return Ok(self.keep(key, Arc::new(recipe)));
         }
         if let Some(statement) = admin::parse(text)? {
             let mut recipe = self.bare(text, Command::Empty);

@@ -79,8 +79,7 @@ impl Session {
     /// transaction, unless one of them begins or ends a block by itself. Does nothing within a block.
     pub fn begin_implicit_block(&mut self) {
         if self.state == TransactionState::Idle {
-            let read_only = self.own.settings.hot().is_read_only;
-            self.open_block(self.default_isolation(), read_only);
+            self.open_block(self.own.settings.hot().modes());
             self.block.implicit = true;
         }
     }
@@ -150,7 +149,7 @@ impl Session {
     /// Says that something went wrong that belongs to the block, if there is one: it has failed.
     pub fn fail_block(&mut self) {
         if self.state == TransactionState::Open {
-            self.state = TransactionState::Failed;
+            self.block_has_failed();
         }
     }
 
@@ -171,6 +170,9 @@ impl Session {
     /// # Errors
     /// 42704 if there is no such setting, 22023 if that is none of its values, 55P02 if it cannot be set.
     pub fn set_default(&mut self, name: &str, value: &str, by: DefaultBy) -> Result<()> {
+        if by == DefaultBy::Client {
+            self.expect_setting(name, Some(value))?;
+        }
         self.own.settings.set_default(name, value, by)?;
         self.settings_set();
         Ok(())
@@ -231,8 +233,7 @@ impl Prepared {
         match &self.command {
             Command::Utility(statement) => !matches!(
                 &**statement,
-                Statement::ShowVariable { .. }
-                    | Statement::Prepare { .. }
+                Statement::Prepare { .. }
                     | Statement::Vacuum(_)
                     | Statement::Analyze(_)
                     | Statement::Comment { .. }
@@ -249,7 +250,7 @@ impl Prepared {
     pub fn is_repeatable(&self) -> bool {
         use sqlparser::ast::Statement;
         match &self.command {
-            Command::Empty | Command::Plan { .. } | Command::Cursor(_) => true,
+            Command::Empty | Command::Plan { .. } | Command::Set(_) | Command::Cursor(_) => true,
             Command::Utility(statement) => !matches!(&**statement, Statement::Prepare { .. }),
             Command::Control(statement) => {
                 !matches!(&**statement, Statement::Deallocate { .. } | Statement::Discard { .. })

@@ -115,6 +115,14 @@ pub(super) enum Ends {
     Block { chain: bool },
 }
 
+fn catalog_conflict() -> Error {
+    Error::new(
+        SqlState::SERIALIZATION_FAILURE,
+        "could not serialize access due to a concurrent change of the catalogue",
+    )
+    .hint("The transaction might succeed if retried.")
+}
+
 impl Session {
     /// Prepares a statement; its text holds no more than one. Types of parameters may be given, or left to be found.
     ///
@@ -130,7 +138,8 @@ impl Session {
 
     fn prepare_plain(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         if self.state == TransactionState::Failed {
-            if crate::admin::parse(text)?.is_some() || named_cursor::parse(text)?.is_some() {
+            let is_set = super::set::parse(text)?.is_some();
+            if is_set || crate::admin::parse(text)?.is_some() || named_cursor::parse(text)?.is_some() {
                 return Err(in_failed_block());
             }
             let ends = match crate::statement::scan(text)? {
@@ -141,18 +150,11 @@ impl Session {
                 return Err(in_failed_block());
             }
         }
-        let had_txn = self.txn.is_some();
-        if !had_txn {
-            self.ensure_txn(Begin { read_only: true, ..Begin::default() }, env::clock_us())?;
-        } else {
-            self.see_catalog()?;
-        }
+        let preparing = self.begin_preparing()?;
         let prepared = self.prepare_in_txn(text, types);
-        if !had_txn {
-            self.txn = None;
-        }
-        if prepared.is_err() && self.state == TransactionState::Open {
-            self.state = TransactionState::Failed;
+        self.end_preparing(preparing);
+        if prepared.is_err() {
+            self.fail_block();
         }
         prepared
     }
@@ -195,6 +197,7 @@ impl Session {
         }
         self.check_failed(prepared)?;
         self.env.statement_us = came_us;
+        self.own.settings_before = None;
         Ok(())
     }
 
@@ -289,7 +292,7 @@ impl Session {
             self.abort_txn();
             self.end_block(false);
         } else if self.state != TransactionState::Idle {
-            self.state = TransactionState::Failed;
+            self.block_has_failed();
         }
         self.end_advisory_statement();
     }
@@ -337,7 +340,9 @@ impl Session {
                 },
                 Stage::Restart(savepoint) => {
                     let savepoint = *savepoint;
-                    self.take_back(running, savepoint)?;
+                    if let Err(error) = self.take_back(running, savepoint) {
+                        return Err(self.judged(running, savepoint, error));
+                    }
                     if let Begun::Waits(wait) = self.begin_again(running, savepoint)? {
                         return Ok(Progress::Wait(wait));
                     }
@@ -441,11 +446,58 @@ impl Session {
         }
     }
 
+    /// What is said of a statement that cannot go on, since what its transaction has read is another by now. A row that it
+    /// makes may be there by now, too: that comes first, as in PostgreSQL, for a program may know what to do then. It is
+    /// found out by a look at what the statement meets now, which changes nothing.
+    fn judged(&mut self, running: &Running, savepoint: Savepoint, conflict: Error) -> Error {
+        let Command::Plan { fragment, .. } = &running.prepared.command else { return conflict };
+        if running.implicit || !running.prepared.writes || !conflict.is_retryable() {
+            return conflict;
+        }
+        let Some(behind) = self.txn.as_mut().and_then(|txn| txn.look_ahead().ok()) else { return conflict };
+        let Some(txn) = &mut self.txn else { return conflict };
+        // The plan is of the catalogue that it was made for.
+        let is_right = Catalog::version_seen_by(txn).is_ok_and(|version| version == running.prepared.version);
+        let is_violated = if is_right { self.violation(fragment, &running.params) } else { None };
+        let Some(txn) = &mut self.txn else { return conflict };
+        match txn.rollback_to(savepoint).and_then(|()| txn.look_back(behind)) {
+            Ok(()) => is_violated.unwrap_or(conflict),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// The unique constraint that a statement violates within so many rows, if it does.
+    fn violation(&mut self, fragment: &crate::plan::Fragment, params: &[Datum]) -> Option<Error> {
+        const ROWS_MAX: i64 = 10_000;
+        let memory_bytes_max = self.own.settings.hot().work_bytes;
+        let mut execution = Execution::new(fragment);
+        let mut batch = Batch::default();
+        let mut cx = Context {
+            env: &self.env,
+            params,
+            session: &mut self.own,
+            cancel: &self.cancel,
+            memory_bytes_max,
+            budget_rows: ROWS_MAX,
+        };
+        let txn = self.txn.as_mut()?;
+        loop {
+            match execution.step(fragment, txn, &mut cx, &mut batch) {
+                Ok(Step::Rows) if cx.budget_rows > 0 => {}
+                Err(error) if error.state() == SqlState::UNIQUE_VIOLATION => return Some(error),
+                _ => return None,
+            }
+        }
+    }
+
     fn take_back(&mut self, running: &Running, savepoint: Savepoint) -> Result<()> {
         self.own.advisory.take_statement_back();
         if let Some((catalog, changed)) = &running.catalog_before {
             self.own.catalog = Arc::clone(catalog);
             self.block.catalog_changed = *changed;
+        }
+        if let Some(before) = self.own.settings_before.take() {
+            self.own.settings.go_back_to(before);
         }
         self.take_back_to(savepoint)
     }
@@ -467,6 +519,12 @@ impl Session {
             }
             return self.control(statement).map(Begun::Done);
         }
+        if let Command::Set(statement) = &running.prepared.command {
+            let (rows, completion) = self.set_statement(statement)?;
+            running.kept = rows;
+            running.stage = Stage::Giving(Some(completion));
+            return Ok(Begun::Runs);
+        }
         if let Command::Cursor(_) = &running.prepared.command {
             return Ok(self.cursor_statement(running)?.map_or(Begun::Runs, Begun::Done));
         }
@@ -475,13 +533,13 @@ impl Session {
             let writes = prepared.writes || prepared.locks;
             let read_only = self.own.settings.hot().is_read_only;
             Begin {
-                isolation: self.default_isolation(),
+                isolation: self.own.settings.hot().isolation,
                 // What only reads is serializable as of its snapshot: nothing needs to be remembered.
                 read_only: read_only || !writes,
                 newest: writes,
             }
         } else {
-            Begin { isolation: self.block.isolation, read_only: self.block.read_only, newest: self.repeats }
+            self.begin_of_block()
         };
         self.block.used = true;
         if self.txn.is_none() {
@@ -503,8 +561,11 @@ impl Session {
     fn begin_again(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<Begun> {
         running.stage = Stage::Restart(savepoint);
         self.surround();
-        if let Some(renewed) = self.renewed(&running.prepared)? {
-            running.prepared = renewed;
+        match self.renewed(&running.prepared) {
+            Ok(Some(renewed)) => running.prepared = renewed,
+            Ok(None) => {}
+            Err(_) if self.is_behind()? => return Err(catalog_conflict()),
+            Err(error) => return Err(error),
         }
         match self.begin_command(running, savepoint) {
             Ok(()) => Ok(Begun::Runs),
@@ -547,7 +608,9 @@ impl Session {
                 running.stage = Stage::Committing { what: Ends::Statement, tag: CompactString::default() };
                 Ok(())
             }
-            Command::Control(_) | Command::Cursor(_) => Err(Error::internal("what ends a transaction runs within one")),
+            Command::Control(_) | Command::Set(_) | Command::Cursor(_) => {
+                Err(Error::internal("what ends a transaction runs within one"))
+            }
         }
     }
 
@@ -641,6 +704,9 @@ impl Session {
     fn commit_statement(&mut self) -> Result<CommitStep> {
         let step = self.commit_step()?;
         if matches!(step, CommitStep::Ended(_)) {
+            if self.own.settings.has_local() {
+                self.end_settings(None, true);
+            }
             self.block = Block::default();
         }
         Ok(step)

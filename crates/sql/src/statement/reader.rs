@@ -76,6 +76,10 @@ impl Reader {
         matches!(self.tokens.get(at), Some((Token::Word(found), _)) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
     }
 
+    pub(crate) fn is_token(&self, at: usize, token: &Token) -> bool {
+        self.tokens.get(at).is_some_and(|(found, _)| found == token)
+    }
+
     /// Takes these words if they come next.
     pub(crate) fn eat(&mut self, words: &[&str]) -> bool {
         let fits = words.iter().enumerate().all(|(offset, word)| self.is_at(self.at + offset, word));

@@ -153,7 +153,7 @@ fn settings(env: &Env, rows: &mut Rows) -> Result<()> {
             text("Settings"),
             text(""),
             NULL,
-            text(if known.fixed { "internal" } else { "user" }),
+            text(known.context),
             text(known.kind),
             text(known.source.name()),
             NULL,

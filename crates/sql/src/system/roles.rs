@@ -17,6 +17,7 @@ pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_auth_members", members),
     ("pg_database", databases),
     ("pg_tablespace", tablespaces),
+    ("pg_db_role_setting", settings),
 ];
 
 /// UTF8, as PostgreSQL numbers encodings.
@@ -76,7 +77,7 @@ fn roles(env: &Env, rows: &mut Rows) -> Result<()> {
             text(HIDDEN),
             until(role),
             flag(role.superuser),
-            NULL,
+            settings_of_role(env, role.oid),
             oid(role.oid),
         ])?;
     }
@@ -94,7 +95,7 @@ fn user_rows(env: &Env, rows: &mut Rows, password: impl Fn(&Role) -> Datum) -> R
             flag(role.superuser),
             password(role),
             until(role),
-            NULL,
+            settings_of_role(env, role.oid),
         ])?;
     }
     Ok(())
@@ -149,6 +150,27 @@ fn databases(env: &Env, rows: &mut Rows) -> Result<()> {
             NULL,
             relations::acl(database.acl.as_ref(), names),
         ])?;
+    }
+    Ok(())
+}
+
+/// As PostgreSQL keeps them: `name=value`.
+fn settings_array(values: &[(String, String)]) -> Datum {
+    array(Type::Text, values.iter().map(|(name, value)| text(&format!("{name}={value}"))))
+}
+
+/// What is kept for a role in whatever database.
+fn settings_of_role(env: &Env, role: u32) -> Datum {
+    let Some(cluster) = &env.names().cluster else { return NULL };
+    let kept = cluster.kept_settings();
+    let mine = kept.iter().find(|(whose, _)| whose.role == role && whose.database == 0);
+    mine.map_or(NULL, |(_, values)| settings_array(values))
+}
+
+fn settings(env: &Env, rows: &mut Rows) -> Result<()> {
+    let Some(cluster) = &env.names().cluster else { return Ok(()) };
+    for (whose, values) in cluster.kept_settings().iter() {
+        rows.push([oid(whose.database), oid(whose.role), settings_array(values)])?;
     }
     Ok(())
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use colibri_sql::cluster::{Cluster, DatabaseInfo, RoleId, Roles, SessionInfo, SessionState};
+use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, RoleId, Roles, SessionInfo, SessionState};
 use colibri_sql::{Error, Result, SqlState};
 
-pub struct InMemory {
+pub(crate) struct InMemory {
     databases: Mutex<Vec<DatabaseInfo>>,
     roles: Mutex<Arc<Roles>>,
+    settings: Mutex<Arc<KeptSettings>>,
     version: AtomicU64,
     pub cancelled: Mutex<Vec<i32>>,
 }
@@ -30,10 +31,11 @@ fn database(oid: u32, name: &str, owner: RoleId) -> DatabaseInfo {
 
 impl InMemory {
     /// With one database of this name.
-    pub fn shared(name: &str) -> Arc<dyn Cluster> {
+    pub(crate) fn shared(name: &str) -> Arc<dyn Cluster> {
         Arc::new(Self {
             databases: Mutex::new(vec![database(5, name, 10)]),
             roles: Mutex::new(Arc::new(Roles::new("postgres"))),
+            settings: Mutex::default(),
             version: AtomicU64::new(1),
             cancelled: Mutex::default(),
         })
@@ -94,6 +96,18 @@ impl Cluster for InMemory {
         change(&mut changed)?;
         *roles = Arc::new(changed);
         self.changed();
+        Ok(())
+    }
+
+    fn kept_settings(&self) -> Arc<KeptSettings> {
+        Arc::clone(&self.settings.lock().unwrap())
+    }
+
+    fn change_settings(&self, change: &mut dyn FnMut(&mut KeptSettings) -> Result<()>) -> Result<()> {
+        let mut settings = self.settings.lock().unwrap();
+        let mut changed = (**settings).clone();
+        change(&mut changed)?;
+        *settings = Arc::new(changed);
         Ok(())
     }
 

@@ -1,0 +1,96 @@
+//! `ALTER ROLE … SET` and `ALTER DATABASE … SET`: settings that the server keeps for those who log in.
+
+use super::{Actor, Statement};
+use crate::cluster::Whose;
+use crate::error::{Error, Result, SqlState};
+use crate::session::{Session, SettingTo, flatten_setting};
+use crate::statement::reader::Reader;
+use compact_str::CompactString;
+
+/// What becomes of the settings.
+#[derive(Debug, Clone)]
+pub(crate) enum SettingChange {
+    Set(CompactString, SettingTo),
+    Reset(CompactString),
+    ResetAll,
+}
+
+/// Whose they are. No role and no database are all of them.
+#[derive(Debug, Clone)]
+pub(crate) struct SettingsOf {
+    pub(crate) role: Option<Actor>,
+    pub(crate) database: Option<CompactString>,
+    /// The statement says ALTER DATABASE.
+    pub(crate) is_database: bool,
+}
+
+impl Reader {
+    /// `SET name …` and `RESET name`, if that is what comes next.
+    pub(super) fn setting_change(&mut self, of: SettingsOf) -> Result<Option<Statement>> {
+        let change = if self.eat(&["SET"]) {
+            let (name, to) = self.set_clause()?;
+            SettingChange::Set(name, to)
+        } else if self.eat(&["RESET"]) {
+            self.setting()?.map_or(SettingChange::ResetAll, SettingChange::Reset)
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(Statement::Settings { of, change }))
+    }
+}
+
+impl Session {
+    pub(super) fn change_settings(&mut self, of: &SettingsOf, change: &SettingChange) -> Result<()> {
+        let cluster = self.server(if of.is_database { "ALTER DATABASE" } else { "ALTER ROLE" })?;
+        let role = of.role.as_ref().map(|role| self.actor(role)).transpose()?;
+        let database = match &of.database {
+            None => None,
+            Some(name) => Some(cluster.databases().into_iter().find(|known| known.name == *name).ok_or_else(|| {
+                Error::new(SqlState::NO_SUCH_DATABASE, format!("database \"{name}\" does not exist"))
+            })?),
+        };
+        match (role, &database) {
+            (Some(role), _) => self.expect_may_alter(role)?,
+            (None, Some(database)) => self.expect_owner(database.owner, "database", &database.name)?,
+            (None, None) if !self.authority().is_superuser() => {
+                let message = "must be superuser to alter settings globally";
+                return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
+            (None, None) => {}
+        }
+        let whose = Whose { database: database.map_or(0, |database| database.oid), role: role.unwrap_or(0) };
+        let (name, value) = match change {
+            SettingChange::ResetAll => {
+                return cluster.change_settings(&mut |kept| {
+                    kept.forget(whose);
+                    Ok(())
+                });
+            }
+            SettingChange::Reset(name) | SettingChange::Set(name, SettingTo::Default) => (name, None),
+            SettingChange::Set(name, SettingTo::Current) => (name, Some(self.setting(name)?)),
+            SettingChange::Set(name, SettingTo::Values(values)) => (name, Some(flatten_setting(name, values)?)),
+        };
+        self.expect_setting(name, value.as_deref())?;
+        let name = self.shown_setting(name);
+        cluster.change_settings(&mut |kept| {
+            kept.set(whose, &name, value.as_deref());
+            Ok(())
+        })
+    }
+
+    /// Refuses whoever may not change a role: others may change nothing but their own.
+    fn expect_may_alter(&self, role: u32) -> Result<()> {
+        let (authority, roles) = (self.authority(), self.all_roles());
+        let is_superuser = roles.get(role).is_some_and(|role| role.superuser);
+        let creates = roles.get(authority.role).is_some_and(|own| own.createrole);
+        if authority.is_superuser() || (role == authority.role) || (creates && !is_superuser) {
+            return Ok(());
+        }
+        let message = if is_superuser {
+            "must be superuser to alter superuser roles or change superuser attribute"
+        } else {
+            "permission denied"
+        };
+        Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
+    }
+}

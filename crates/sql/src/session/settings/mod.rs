@@ -1,0 +1,524 @@
+//! Settings of a session: what SET and SET LOCAL say, defaults, and the lists of settings.
+//!
+//! A setting is what SET LOCAL says in the transaction at hand, else what was SET, else the session's default, else the
+//! server's, else that of the table ([`known`]). SHOW, `current_setting` and `pg_settings` all ask `Settings::given`.
+//!
+//! Savepoints and transactions keep copies, which share their maps with the settings they come from. So whatever takes
+//! a transaction back takes settings back by putting a copy in place ([`Settings::go_back_to`]), and a commit forgets
+//! what was local ([`Settings::forget_local`]): a RELEASE has nothing to do.
+//!
+//! Invariants: `hot` says what the values say. A name that a program has made up is known until the session ends,
+//! whatever becomes of the transaction: as in PostgreSQL it is empty then, and no error.
+
+mod known;
+mod value;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use colibri_txn::Isolation;
+use compact_str::CompactString;
+
+use crate::cluster::Cluster;
+use crate::error::{Error, Result, SqlState};
+use known::{KNOWN, Kind, Known};
+
+pub(crate) use value::{names, parse_bool};
+
+/// The values of all settings that are not at their defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    values: Arc<BTreeMap<CompactString, String>>,
+    /// What SET LOCAL says; `None` is the default.
+    local: Option<Arc<BTreeMap<CompactString, Option<String>>>>,
+    /// Defaults of this session: what RESET goes back to.
+    defaults: Option<Arc<BTreeMap<CompactString, SessionDefault>>>,
+    /// Names that were made up, and as they were first written.
+    custom: Option<Arc<BTreeMap<CompactString, CompactString>>>,
+    hot: Hot,
+}
+
+/// What settings are read with that are not the session's to keep.
+pub(crate) struct Around<'a> {
+    pub(crate) server: Option<&'a dyn Cluster>,
+    /// Whether statements run as a superuser.
+    pub(crate) is_superuser: bool,
+    /// The modes of the transaction at hand; between transactions, `None`.
+    pub(crate) modes: Option<Modes>,
+    /// As whom the session is.
+    pub(crate) session_user: &'a str,
+}
+
+/// What a transaction is like, as SET TRANSACTION says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Modes {
+    pub(crate) level: Level,
+    pub(crate) read_only: bool,
+    pub(crate) deferrable: bool,
+}
+
+/// The name of an isolation level: more of them than there are kinds of isolation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level(u8);
+
+impl Level {
+    /// # Errors
+    /// 22023 for what is no level.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        let at = known::ISOLATIONS.iter().position(|level| level.eq_ignore_ascii_case(name));
+        at.map(|at| Self(at as u8)).ok_or_else(|| {
+            let message = format!("invalid value for parameter \"transaction_isolation\": \"{name}\"");
+            let hint = format!("Available values: {}.", known::ISOLATIONS.join(", "));
+            Error::new(SqlState::BAD_PARAMETER, message).hint(hint)
+        })
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        known::ISOLATIONS[usize::from(self.0)]
+    }
+
+    /// What it comes to here.
+    pub(crate) fn isolation(self) -> Isolation {
+        match self.name() {
+            "read committed" | "read uncommitted" => Isolation::ReadCommitted,
+            _ => Isolation::Serializable,
+        }
+    }
+}
+
+impl Default for Level {
+    /// `serializable`
+    fn default() -> Self {
+        Self(0)
+    }
+}
+
+/// What a session's setting is unless it is SET.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct SessionDefault {
+    value: String,
+    by: DefaultBy,
+}
+
+/// Who says what a session's setting is unless it is SET. What comes later counts more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DefaultBy {
+    /// The server, of all sessions.
+    Server,
+    /// `ALTER ROLE ALL SET`
+    AllRoles,
+    /// `ALTER DATABASE … SET`
+    Database,
+    /// `ALTER ROLE … SET`
+    Role,
+    /// `ALTER ROLE … IN DATABASE … SET`
+    RoleInDatabase,
+    /// The client, as it connects.
+    Client,
+}
+
+/// Where a setting's value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Default,
+    By(DefaultBy),
+    Session,
+}
+
+impl Source {
+    /// As `pg_settings` calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::By(DefaultBy::Server) => "command line",
+            Self::By(DefaultBy::AllRoles) => "global",
+            Self::By(DefaultBy::Database) => "database",
+            Self::By(DefaultBy::Role) => "user",
+            Self::By(DefaultBy::RoleInDatabase) => "database user",
+            Self::By(DefaultBy::Client) => "client",
+            Self::Session => "session",
+        }
+    }
+}
+
+/// What every statement asks for, read once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Hot {
+    /// `default_transaction_isolation`
+    pub(crate) level: Level,
+    /// The same, as what it comes to.
+    pub(crate) isolation: Isolation,
+    /// `default_transaction_read_only`
+    pub(crate) is_read_only: bool,
+    /// `default_transaction_deferrable`
+    pub(crate) is_deferrable: bool,
+    /// `work_mem`: bytes that a statement may keep in memory.
+    pub(crate) work_bytes: usize,
+    /// `statement_timeout`
+    pub(crate) statement_timeout: Option<Duration>,
+}
+
+impl Hot {
+    /// What a transaction is like that says nothing of it.
+    pub(crate) fn modes(&self) -> Modes {
+        Modes { level: self.level, read_only: self.is_read_only, deferrable: self.is_deferrable }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut settings =
+            Self { values: Arc::default(), local: None, defaults: None, custom: None, hot: Hot::default() };
+        settings.read_hot();
+        settings
+    }
+}
+
+fn no_such(name: &str) -> Error {
+    Error::new(SqlState::NO_SUCH_OBJECT, format!("unrecognized configuration parameter \"{name}\""))
+}
+
+/// Whether a name is one that programs may make up: two words or more with dots between them.
+fn is_custom(name: &str) -> Result<bool> {
+    if !name.contains('.') {
+        return Ok(false);
+    }
+    let is_word = |part: &str| {
+        let begins = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
+        part.starts_with(begins) && part.chars().all(|c| begins(c) || c.is_ascii_digit() || c == '$')
+    };
+    if name.split('.').all(is_word) {
+        return Ok(true);
+    }
+    let message = format!("invalid configuration parameter name \"{name}\"");
+    let detail = "Custom parameter names must be two or more simple identifiers separated by dots.";
+    Err(Error::new(SqlState::BAD_NAME, message).detail(detail))
+}
+
+/// A value as it is kept, of a setting in lower case that whoever sets it may set.
+///
+/// # Errors
+/// 42704 if there is no such setting, 42602 for what cannot be the name of one, 42501, and those of [`value::usual`].
+pub(crate) fn checked(name: &str, value: &str, is_superuser: bool) -> Result<String> {
+    match Known::find(name) {
+        Some(known) => {
+            if known.of_superusers && !is_superuser {
+                let message = format!("permission denied to set parameter \"{name}\"");
+                return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
+            value::usual(known, value)
+        }
+        None if is_custom(name)? => Ok(value.to_owned()),
+        None => Err(no_such(name)),
+    }
+}
+
+/// Whether SET takes several values for a setting, and quotes those that are no plain names.
+///
+/// # Errors
+/// As [`checked`], of the name.
+pub(crate) fn takes_list(name: &str) -> Result<(bool, bool)> {
+    match Known::find(name) {
+        Some(known) => Ok((known.is_list(), matches!(known.kind, Kind::Names))),
+        None if is_custom(name)? => Ok((false, false)),
+        None => Err(no_such(name)),
+    }
+}
+
+impl Settings {
+    pub(crate) fn hot(&self) -> &Hot {
+        &self.hot
+    }
+
+    fn read_hot(&mut self) {
+        let level = Level::named(self.text("default_transaction_isolation")).unwrap_or_default();
+        self.hot = Hot {
+            level,
+            isolation: level.isolation(),
+            is_read_only: self.raw("default_transaction_read_only") == Some("on"),
+            is_deferrable: self.raw("default_transaction_deferrable") == Some("on"),
+            work_bytes: self.raw("work_mem").and_then(|raw| raw.parse::<usize>().ok()).unwrap_or(262_144) << 10,
+            statement_timeout: self.duration("statement_timeout"),
+        };
+    }
+
+    /// What the session itself knows of a setting.
+    fn raw(&self, name: &str) -> Option<&str> {
+        match self.own(name) {
+            Some((value, _)) => Some(value),
+            None => Known::find(name).map(|known| known.default),
+        }
+    }
+
+    fn own(&self, name: &str) -> Option<(&str, Source)> {
+        match self.local.as_ref().and_then(|local| local.get(name)) {
+            Some(Some(value)) => return Some((value, Source::Session)),
+            Some(None) => return self.default_of(name),
+            None => {}
+        }
+        match self.values.get(name) {
+            Some(value) => Some((value, Source::Session)),
+            None => self.default_of(name),
+        }
+    }
+
+    fn default_of(&self, name: &str) -> Option<(&str, Source)> {
+        let default = self.defaults.as_ref()?.get(name)?;
+        Some((&default.value, Source::By(default.by)))
+    }
+
+    /// A value as it is kept, and where it comes from; `None` if there is no such setting.
+    fn given(&self, name: &str, around: &Around<'_>) -> Option<(String, Source)> {
+        if let Some(modes) = mode_shown(name, around.modes.unwrap_or_else(|| self.hot.modes())) {
+            return Some((modes.to_owned(), Source::Default));
+        }
+        match self.own(name) {
+            Some((value, source)) if name != "session_authorization" => Some((value.to_owned(), source)),
+            _ if self.is_made_up(name) => Some((String::new(), Source::Default)),
+            _ => of_surroundings(name, around),
+        }
+    }
+
+    fn is_made_up(&self, name: &str) -> bool {
+        self.custom.as_ref().is_some_and(|custom| custom.contains_key(name))
+    }
+
+    /// As SHOW gives it.
+    pub(crate) fn show(&self, name: &str, around: &Around<'_>) -> Result<String> {
+        let lower = name.to_ascii_lowercase();
+        let (raw, _) = self.given(&lower, around).ok_or_else(|| no_such(name))?;
+        Ok(match Known::find(&lower) {
+            Some(known) => value::show(known, &raw),
+            None => raw,
+        })
+    }
+
+    /// A setting's name as SHOW writes it.
+    pub(crate) fn shown_name(&self, name: &str) -> CompactString {
+        let lower = CompactString::new(name.to_ascii_lowercase());
+        match (Known::find(&lower), &self.custom) {
+            (Some(known), _) => known.shown.into(),
+            (None, Some(custom)) => custom.get(&lower).cloned().unwrap_or(lower),
+            (None, None) => lower,
+        }
+    }
+
+    /// All settings but those that programs have made up, as SHOW ALL gives them.
+    pub(crate) fn all(&self, around: &Around<'_>) -> Vec<(&'static str, String)> {
+        let hidden = |known: &Known| matches!(known.kind, Kind::Role);
+        let shown = |known: &Known| Some((known.shown, self.show(known.name, around).ok()?));
+        KNOWN.iter().filter(|known| !hidden(known)).filter_map(shown).collect()
+    }
+
+    /// All settings that have a meaning here, as `pg_settings` gives them.
+    fn listed(&self, around: &Around<'_>) -> Vec<Listed> {
+        let list = |known: &Known| {
+            let (value, source) = self.given(known.name, around)?;
+            let default = self.default_of(known.name).map(|(value, _)| value.to_owned());
+            let default = default.or_else(|| Some(of_surroundings(known.name, around)?.0))?;
+            let (kind, unit) = match known.kind {
+                Kind::Bool | Kind::OnlyBool(_) => ("bool", None),
+                Kind::Integer(_, _, unit) => ("integer", unit.shown()),
+                Kind::Real(_, _, unit) => ("real", unit.shown()),
+                Kind::OneOf(..) => ("enum", None),
+                Kind::Mode if known.name == "transaction_isolation" => ("enum", None),
+                Kind::Mode => ("bool", None),
+                // What cannot be set has no rule for its values: they tell.
+                Kind::Fixed | Kind::OfServer if matches!(&*value, "on" | "off") => ("bool", None),
+                Kind::Fixed | Kind::OfServer if value.parse::<i64>().is_ok() => ("integer", None),
+                _ => ("string", None),
+            };
+            let context = match known.kind {
+                Kind::Fixed | Kind::OfServer => "internal",
+                _ if known.of_superusers => "superuser",
+                _ => "user",
+            };
+            Some(Listed { name: known.shown, value, default, source, unit, kind, context })
+        };
+        KNOWN.iter().filter(|known| !matches!(known.kind, Kind::Role)).filter_map(list).collect()
+    }
+
+    /// Sets a value that was found good; `None` for the default. `local`: until the transaction ends.
+    pub(crate) fn put(&mut self, name: &str, value: Option<String>, local: bool) {
+        let lower = CompactString::new(name.to_ascii_lowercase());
+        if Known::find(&lower).is_none() && !self.is_made_up(&lower) {
+            Arc::make_mut(self.custom.get_or_insert_default()).insert(lower.clone(), name.into());
+        }
+        if local {
+            Arc::make_mut(self.local.get_or_insert_default()).insert(lower, value);
+        } else {
+            // What SET says counts from now on, whatever was local.
+            self.forget_local_of(&lower);
+            match value {
+                Some(value) => _ = Arc::make_mut(&mut self.values).insert(lower, value),
+                None if self.values.contains_key(&lower) => _ = Arc::make_mut(&mut self.values).remove(&lower),
+                None => {}
+            }
+        }
+        self.read_hot();
+    }
+
+    fn forget_local_of(&mut self, name: &str) {
+        if let Some(local) = self.local.as_mut().filter(|local| local.contains_key(name)) {
+            Arc::make_mut(local).remove(name);
+        }
+    }
+
+    /// Checks a value and sets it.
+    ///
+    /// # Errors
+    /// As [`checked`].
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>, local: bool, is_superuser: bool) -> Result<()> {
+        let lower = name.to_ascii_lowercase();
+        let value = match value {
+            Some(value) => Some(checked(&lower, value, is_superuser)?),
+            // What cannot be set cannot be RESET.
+            None => match Known::find(&lower) {
+                Some(known) if known.of_superusers || matches!(known.kind, Kind::Fixed | Kind::OfServer) => {
+                    checked(&lower, known.default, is_superuser).map(|_| None)?
+                }
+                Some(_) => None,
+                None if is_custom(&lower)? => None,
+                None => return Err(no_such(name)),
+            },
+        };
+        self.put(name, value, local);
+        Ok(())
+    }
+
+    /// Sets what RESET goes back to, unless somebody says so who counts more.
+    pub(crate) fn set_default(&mut self, name: &str, value: &str, by: DefaultBy) -> Result<()> {
+        let lower = CompactString::new(name.to_ascii_lowercase());
+        let value = checked(&lower, value, true)?;
+        if self.defaults.as_ref().and_then(|defaults| defaults.get(&lower)).is_some_and(|known| known.by > by) {
+            return Ok(());
+        }
+        if Known::find(&lower).is_none() {
+            Arc::make_mut(self.custom.get_or_insert_default()).entry(lower.clone()).or_insert_with(|| name.into());
+        }
+        Arc::make_mut(self.defaults.get_or_insert_default()).insert(lower, SessionDefault { value, by });
+        self.read_hot();
+        Ok(())
+    }
+
+    /// Sets all to their defaults, but for who the session is and what its transaction is like.
+    pub(crate) fn reset_all(&mut self) {
+        let stays = |name: &str| Known::find(name).is_some_and(Known::outlives_reset_all);
+        if self.values.keys().any(|name| !stays(name)) {
+            Arc::make_mut(&mut self.values).retain(|name, _| stays(name));
+        }
+        if let Some(local) = &mut self.local {
+            Arc::make_mut(local).retain(|name, _| stays(name));
+        }
+        self.read_hot();
+    }
+
+    /// Whether nothing was set since these were cloned from others, or others from these.
+    pub(crate) fn are_still(&self, other: &Self) -> bool {
+        let defaults = |settings: &Self| settings.defaults.as_ref().map(Arc::as_ptr);
+        let local = |settings: &Self| settings.local.as_ref().map(Arc::as_ptr);
+        Arc::ptr_eq(&self.values, &other.values) && defaults(self) == defaults(other) && local(self) == local(other)
+    }
+
+    /// Takes back what was set since a copy was made.
+    pub(crate) fn go_back_to(&mut self, before: Self) {
+        let custom = self.custom.take();
+        *self = before;
+        self.custom = custom;
+    }
+
+    /// Forgets what SET LOCAL says: its transaction has ended. Whether there was anything.
+    pub(crate) fn forget_local(&mut self) -> bool {
+        let had = self.local.take().is_some();
+        if had {
+            self.read_hot();
+        }
+        had
+    }
+
+    /// Whether SET LOCAL says anything.
+    pub(crate) fn has_local(&self) -> bool {
+        self.local.is_some()
+    }
+
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.raw(name).unwrap_or_default()
+    }
+
+    /// A time limit; `None` if there is none.
+    pub(crate) fn duration(&self, name: &str) -> Option<Duration> {
+        match self.raw(name).and_then(|raw| raw.parse().ok()) {
+            None | Some(0) => None,
+            Some(ms) => Some(Duration::from_millis(ms)),
+        }
+    }
+
+    /// The schemas looked through, for a user.
+    pub(crate) fn search_path(&self, user: &str) -> Vec<CompactString> {
+        let mut path = Vec::new();
+        for name in names(self.text("search_path")).unwrap_or_default() {
+            let mut name = if name == "$user" { user.into() } else { CompactString::from(name) };
+            while name.len() > crate::catalog::NAME_BYTES_MAX {
+                name.pop();
+            }
+            if !name.is_empty() && !path.contains(&name) {
+                path.push(name);
+            }
+        }
+        path
+    }
+}
+
+/// A mode of a transaction, as SHOW gives it.
+fn mode_shown(name: &str, modes: Modes) -> Option<&'static str> {
+    let flag = |on| if on { "on" } else { "off" };
+    match name {
+        "transaction_isolation" => Some(modes.level.name()),
+        "transaction_read_only" => Some(flag(modes.read_only)),
+        "transaction_deferrable" => Some(flag(modes.deferrable)),
+        _ => None,
+    }
+}
+
+/// What a setting is that no session has changed.
+fn of_surroundings(name: &str, around: &Around<'_>) -> Option<(String, Source)> {
+    let known = Known::find(name)?;
+    match known.name {
+        "is_superuser" => {
+            return Some((if around.is_superuser { "on" } else { "off" }.to_owned(), Source::Default));
+        }
+        "session_authorization" => return Some((around.session_user.to_owned(), Source::Default)),
+        _ => {}
+    }
+    match around.server.and_then(|server| server.setting(name)) {
+        Some(value) => Some((value, Source::By(DefaultBy::Server))),
+        None if matches!(known.kind, Kind::OfServer) => None,
+        None => Some((known.default.to_owned(), Source::Default)),
+    }
+}
+
+/// A setting as `pg_settings` lists it.
+pub(crate) struct Listed {
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    /// What RESET goes back to.
+    pub(crate) default: String,
+    pub(crate) source: Source,
+    pub(crate) unit: Option<&'static str>,
+    /// `bool`, `integer`, `real`, `enum` or `string`
+    pub(crate) kind: &'static str,
+    /// Who may set it: `internal` is nobody.
+    pub(crate) context: &'static str,
+}
+
+/// All settings of the session around, for `pg_settings`.
+pub(crate) fn for_catalog(env: &crate::env::Env) -> Vec<Listed> {
+    let names = env.names();
+    let is_superuser = names.authority.as_ref().is_none_or(|authority| authority.is_superuser());
+    let (server, modes) = (names.cluster.as_deref(), names.modes);
+    names.settings.listed(&Around { server, is_superuser, modes, session_user: &env.user })
+}
+
+#[cfg(test)]
+mod tests;

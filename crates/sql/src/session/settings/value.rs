@@ -1,0 +1,506 @@
+//! Values of settings: checked as PostgreSQL checks them, brought into the form in which they are kept, and shown.
+//!
+//! Kept are numbers in their setting's unit, words as the table has them, and whatever else as SHOW gives it.
+
+use super::known::{Kind, Known, Unit};
+use crate::datetime::{ZoneFault, zone_of_setting};
+use crate::error::{Error, Result, SqlState};
+
+fn invalid(known: &Known, value: &str) -> Error {
+    let message = format!("invalid value for parameter \"{}\": \"{value}\"", known.shown);
+    Error::new(SqlState::BAD_PARAMETER, message)
+}
+
+/// What PostgreSQL has and Colibri has not.
+fn unsupported(known: &Known, value: &str) -> Error {
+    Error::unsupported(format_args!("{} {value}", known.shown))
+}
+
+/// Checks a value, and brings it into the form in which it is kept.
+///
+/// # Errors
+/// 22023 for what it cannot be, 0A000 for what it cannot be here, 55P02 if it cannot be set.
+pub(super) fn usual(known: &Known, value: &str) -> Result<String> {
+    Ok(match &known.kind {
+        Kind::Text | Kind::Role | Kind::Mode => value.to_owned(),
+        Kind::Bool | Kind::OnlyBool(_) => {
+            let on = parse_bool(value).ok_or_else(|| {
+                let message = format!("parameter \"{}\" requires a Boolean value", known.shown);
+                Error::new(SqlState::BAD_PARAMETER, message)
+            })?;
+            let name = if on { "on" } else { "off" };
+            match known.kind {
+                Kind::OnlyBool(only) if only != on => return Err(unsupported(known, name)),
+                _ => name.to_owned(),
+            }
+        }
+        Kind::Integer(min, max, unit) => integer(known, value, (*min, *max), *unit)?.to_string(),
+        Kind::Real(min, max, unit) => real(known, value, (*min, *max), *unit)?.to_string(),
+        Kind::OneOf(here, elsewhere) => one_of(known, value, here, elsewhere)?,
+        Kind::Names => match names(value) {
+            Some(_) => value.to_owned(),
+            None => return Err(invalid(known, value).detail("List syntax is invalid.")),
+        },
+        Kind::Dates => date_style(known, value)?,
+        Kind::Encoding => encoding(known, value)?,
+        Kind::Zone => match zone_of_setting(value) {
+            Ok((name, _)) => name,
+            Err(ZoneFault::Invalid(None)) => return Err(invalid(known, value)),
+            Err(ZoneFault::Invalid(Some(detail))) => return Err(invalid(known, value).detail(detail)),
+            Err(ZoneFault::Interval(error)) => return Err(error),
+        },
+        Kind::Fixed | Kind::OfServer => {
+            let message = format!("parameter \"{}\" cannot be changed", known.shown);
+            return Err(Error::new(SqlState("55P02"), message));
+        }
+    })
+}
+
+/// A kept value as SHOW gives it.
+pub(super) fn show(known: &Known, kept: &str) -> String {
+    match known.kind {
+        Kind::Integer(_, _, unit) if unit != Unit::None => {
+            let number: i64 = kept.parse().unwrap_or(0);
+            let (number, units) = match unit {
+                Unit::Blocks => (number * 8, unit.names()),
+                _ => (number, unit.names()),
+            };
+            let fits = |&&(_, factor): &&(&str, f64)| factor >= 1.0 && number % factor as i64 == 0;
+            match units.iter().rev().find(fits) {
+                Some((name, factor)) if number > 0 => format!("{}{name}", number / *factor as i64),
+                _ => number.to_string(),
+            }
+        }
+        Kind::Real(_, _, unit) => {
+            let number: f64 = kept.parse().unwrap_or(0.0);
+            let is_whole = |value: f64| value > 0.0 && (value.round() / value - 1.0).abs() <= 1e-8;
+            match unit.names().iter().rev().find(|(_, factor)| is_whole(number / factor)) {
+                Some((name, factor)) if number > 0.0 => format!("{}{name}", general(number / factor)),
+                _ => general(number),
+            }
+        }
+        _ => kept.to_owned(),
+    }
+}
+
+/// Like C's `%g`: six digits, and an exponent if there are many zeros.
+fn general(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return if number.is_finite() { "0".to_owned() } else { number.to_string() };
+    }
+    let scientific = format!("{number:.5e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let without_zeros = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text.to_owned(),
+    };
+    if (-4..6).contains(&exponent) {
+        let decimals = usize::try_from(5 - exponent).unwrap_or(0);
+        return without_zeros(&format!("{number:.decimals$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", without_zeros(digits), exponent.abs())
+}
+
+// ---- truth and words ----
+
+/// Any beginning of a word that no other word of them begins with.
+pub(crate) fn parse_bool(text: &str) -> Option<bool> {
+    let lower = text.to_ascii_lowercase();
+    let begins = |word: &str, at_least: usize| lower.len() >= at_least && word.starts_with(&lower);
+    if lower == "1" || begins("true", 1) || begins("yes", 1) || lower == "on" {
+        return Some(true);
+    }
+    (lower == "0" || begins("false", 1) || begins("no", 1) || begins("off", 2)).then_some(false)
+}
+
+fn one_of(known: &Known, value: &str, here: &[&str], elsewhere: &[&str]) -> Result<String> {
+    let alias = match value.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "1" => "on",
+        "false" | "no" | "0" => "off",
+        "debug" => "debug2",
+        _ => value,
+    };
+    if let Some(choice) = here.iter().find(|choice| choice.eq_ignore_ascii_case(alias)) {
+        return Ok((*choice).to_owned());
+    }
+    if let Some(choice) = elsewhere.iter().find(|choice| choice.eq_ignore_ascii_case(alias)) {
+        return Err(unsupported(known, choice));
+    }
+    Err(invalid(known, value).hint(format!("Available values: {}.", here.join(", "))))
+}
+
+// ---- numbers ----
+
+const TIMES_MS: &[(&str, f64)] =
+    &[("us", 0.001), ("ms", 1.0), ("s", 1_000.0), ("min", 60_000.0), ("h", 3_600_000.0), ("d", 86_400_000.0)];
+const TIMES_S: &[(&str, f64)] =
+    &[("us", 1e-6), ("ms", 0.001), ("s", 1.0), ("min", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
+const SIZES_KB: &[(&str, f64)] =
+    &[("B", 1.0 / 1024.0), ("kB", 1.0), ("MB", 1024.0), ("GB", 1_048_576.0), ("TB", 1_073_741_824.0)];
+
+impl Unit {
+    /// The units that a value may be written in, and how much each is.
+    fn names(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Self::None => &[],
+            Self::Ms => TIMES_MS,
+            Self::S => TIMES_S,
+            Self::Kb | Self::Blocks => SIZES_KB,
+        }
+    }
+
+    /// How many of the units that names are counted in make one.
+    fn base(self) -> f64 {
+        if self == Self::Blocks { 8.0 } else { 1.0 }
+    }
+
+    /// As `pg_settings` has it.
+    pub(super) fn shown(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Ms => Some("ms"),
+            Self::S => Some("s"),
+            Self::Kb => Some("kB"),
+            Self::Blocks => Some("8kB"),
+        }
+    }
+
+    fn hint(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Ms | Self::S => {
+                Some("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+            }
+            Self::Kb | Self::Blocks => {
+                Some("Valid units for this parameter are \"B\", \"kB\", \"MB\", \"GB\", and \"TB\".")
+            }
+        }
+    }
+}
+
+/// The number that a text begins with, as C reads it, and the rest. An integer may be octal or hexadecimal.
+fn number(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim_ascii_start();
+    let (sign, digits) = match text.as_bytes().first() {
+        Some(b'-') => (-1.0, &text[1..]),
+        Some(b'+') => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    if let Some(hex) = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        let end = hex.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(hex.len());
+        return Some((sign * u64::from_str_radix(&hex[..end], 16).ok()? as f64, &hex[end..]));
+    }
+    let word = digits.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(digits.len());
+    if ["inf", "infinity", "nan"].iter().any(|name| digits[..word].eq_ignore_ascii_case(name)) {
+        return Some((sign * digits[..word].to_ascii_lowercase().parse::<f64>().ok()?, &digits[word..]));
+    }
+    let mut end = digits.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(digits.len());
+    let is_octal =
+        digits.len() > 1 && digits.starts_with('0') && digits[..end].bytes().all(|digit| matches!(digit, b'0'..=b'7'));
+    if is_octal {
+        return Some((sign * u64::from_str_radix(&digits[..end], 8).ok()? as f64, &digits[end..]));
+    }
+    // An exponent, unless it is the beginning of something else.
+    let exponent = digits[end..].strip_prefix(['e', 'E']).map(|rest| (rest, rest.trim_start_matches(['+', '-'])));
+    if let Some((rest, figures)) = exponent.filter(|(_, figures)| figures.starts_with(|c: char| c.is_ascii_digit())) {
+        let length = figures.find(|c: char| !c.is_ascii_digit()).unwrap_or(figures.len());
+        end += 1 + (rest.len() - figures.len()) + length;
+    }
+    Some((sign * digits[..end].parse::<f64>().ok()?, &digits[end..]))
+}
+
+/// A number in its setting's unit.
+fn with_unit(known: &Known, value: &str, unit: Unit) -> Result<f64> {
+    let (number, rest) = number(value).ok_or_else(|| invalid(known, value))?;
+    let name = rest.trim_ascii();
+    if name.is_empty() {
+        return Ok(number);
+    }
+    match unit.names().iter().find(|(known, _)| *known == name) {
+        Some((_, factor)) => Ok(number * factor / unit.base()),
+        None => {
+            let error = invalid(known, value);
+            Err(if let Some(hint) = unit.hint() { error.hint(hint) } else { error })
+        }
+    }
+}
+
+fn outside(known: &Known, value: &str, unit: Unit, min: &str, max: &str) -> Error {
+    let unit = unit.shown().map(|unit| format!(" {unit}")).unwrap_or_default();
+    let message =
+        format!("{value}{unit} is outside the valid range for parameter \"{}\" ({min} .. {max})", known.shown);
+    Error::new(SqlState::BAD_PARAMETER, message)
+}
+
+fn integer(known: &Known, value: &str, (min, max): (i64, i64), unit: Unit) -> Result<i64> {
+    let number = with_unit(known, value, unit)?.round_ties_even();
+    if number.is_nan() || number < f64::from(i32::MIN) || number > f64::from(i32::MAX) {
+        return Err(invalid(known, value).hint("Value exceeds integer range."));
+    }
+    let number = number as i64;
+    if !(min..=max).contains(&number) {
+        return Err(outside(known, &number.to_string(), unit, &min.to_string(), &max.to_string()));
+    }
+    Ok(number)
+}
+
+fn real(known: &Known, value: &str, (min, max): (f64, f64), unit: Unit) -> Result<f64> {
+    let number = with_unit(known, value, unit)?;
+    if number.is_nan() {
+        return Err(invalid(known, value));
+    }
+    if !(min..=max).contains(&number) {
+        let shown = if number.is_infinite() { "Infinity".to_owned() } else { general(number) };
+        return Err(outside(known, &shown, unit, &general(min), &general(max)));
+    }
+    Ok(number)
+}
+
+// ---- lists, dates, encodings ----
+
+/// The names of a list with commas between them, as a text holds it; `None` if that is not what it is.
+pub(crate) fn names(text: &str) -> Option<Vec<String>> {
+    const BLANKS: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
+    let mut rest = text.trim_start_matches(BLANKS);
+    let mut names = Vec::new();
+    if rest.is_empty() {
+        return Some(names);
+    }
+    loop {
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut name = String::new();
+            let mut chars = quoted.char_indices();
+            let end = loop {
+                match chars.next()? {
+                    (at, '"') if quoted[at + 1..].starts_with('"') => {
+                        chars.next();
+                        name.push('"');
+                    }
+                    (at, '"') => break at + 1,
+                    (_, other) => name.push(other),
+                }
+            };
+            names.push(name);
+            rest = &quoted[end..];
+        } else {
+            let end = rest.find(|c: char| c == ',' || BLANKS.contains(&c)).unwrap_or(rest.len());
+            if end == 0 {
+                return None;
+            }
+            names.push(rest[..end].to_ascii_lowercase());
+            rest = &rest[end..];
+        }
+        rest = rest.trim_start_matches(BLANKS);
+        if rest.is_empty() {
+            return Some(names);
+        }
+        rest = rest.strip_prefix(',')?.trim_start_matches(BLANKS);
+    }
+}
+
+/// How dates are written and read: in one style only.
+fn date_style(known: &Known, value: &str) -> Result<String> {
+    let words = names(value).ok_or_else(|| invalid(known, value).detail("List syntax is invalid."))?;
+    for word in &words {
+        // PostgreSQL looks at as many letters as make the difference.
+        let begins = |name: &str| word.to_ascii_lowercase().starts_with(name);
+        match word.to_ascii_lowercase().as_str() {
+            "iso" | "mdy" | "us" | "default" => {}
+            _ if begins("noneuro") => {}
+            "dmy" | "ymd" | "sql" | "german" => return Err(unsupported(known, word)),
+            _ if begins("euro") || begins("postgres") => return Err(unsupported(known, word)),
+            _ => {
+                let detail = format!("Unrecognized key word: \"{word}\".");
+                return Err(invalid(known, value).detail(detail));
+            }
+        }
+    }
+    Ok("ISO, MDY".to_owned())
+}
+
+/// Encodings that PostgreSQL has besides those that clients can be served in, in letters and digits alone.
+const OTHER_ENCODINGS: &[&str] = &[
+    "abc",
+    "alt",
+    "big5",
+    "euccn",
+    "eucjis2004",
+    "eucjp",
+    "euckr",
+    "euctw",
+    "gb18030",
+    "gbk",
+    "iso88591",
+    "iso885910",
+    "iso885913",
+    "iso885914",
+    "iso885915",
+    "iso885916",
+    "iso88592",
+    "iso88593",
+    "iso88594",
+    "iso88595",
+    "iso88596",
+    "iso88597",
+    "iso88598",
+    "iso88599",
+    "johab",
+    "koi8",
+    "koi8r",
+    "koi8u",
+    "latin1",
+    "latin10",
+    "latin2",
+    "latin3",
+    "latin4",
+    "latin5",
+    "latin6",
+    "latin7",
+    "latin8",
+    "latin9",
+    "mskanji",
+    "muleinternal",
+    "shiftjis",
+    "shiftjis2004",
+    "sjis",
+    "tcvn",
+    "tcvn5712",
+    "uhc",
+    "vscii",
+    "win",
+    "win1250",
+    "win1251",
+    "win1252",
+    "win1253",
+    "win1254",
+    "win1255",
+    "win1256",
+    "win1257",
+    "win1258",
+    "win866",
+    "win874",
+    "win932",
+    "win936",
+    "win949",
+    "win950",
+    "windows1250",
+    "windows1251",
+    "windows1252",
+    "windows1253",
+    "windows1254",
+    "windows1255",
+    "windows1256",
+    "windows1257",
+    "windows1258",
+    "windows866",
+    "windows874",
+    "windows932",
+    "windows936",
+    "windows949",
+    "windows950",
+];
+
+fn encoding(known: &Known, value: &str) -> Result<String> {
+    let plain: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
+    match plain.to_ascii_lowercase().as_str() {
+        // PostgreSQL leaves this one as it was written.
+        "unicode" if value == "UNICODE" => Ok("UNICODE".to_owned()),
+        "utf8" | "unicode" => Ok("UTF8".to_owned()),
+        "sqlascii" => Ok("SQL_ASCII".to_owned()),
+        other if OTHER_ENCODINGS.contains(&other) => Err(unsupported(known, value)),
+        _ => Err(invalid(known, value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn shown(name: &str, value: &str) -> String {
+        let known = Known::find(name).unwrap();
+        match usual(known, value) {
+            Ok(kept) => show(known, &kept),
+            Err(error) => error.state().0.to_owned(),
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_with_units_and_shown_in_the_largest_that_fits() {
+        for (value, expected) in [
+            ("10min", "10min"),
+            ("1.5s", "1500ms"),
+            (" 0x10 ms ", "16ms"),
+            ("1.6", "2ms"),
+            ("010", "8ms"),
+            ("1e3", "1s"),
+            ("0", "0"),
+            ("500us", "0"),
+            ("-1", "22023"),
+            ("10 MIN", "22023"),
+            ("30d", "22023"),
+            ("", "22023"),
+            ("on", "22023"),
+        ] {
+            assert_eq!(shown("statement_timeout", value), expected, "{value}");
+        }
+        for (value, expected) in
+            [("1.5MB", "1536kB"), ("64", "64kB"), ("2097152", "2GB"), ("100000B", "98kB"), ("1mb", "22023")]
+        {
+            assert_eq!(shown("work_mem", value), expected, "{value}");
+        }
+        for (value, expected) in [("1GB", "1GB"), ("3", "24kB")] {
+            assert_eq!(shown("effective_cache_size", value), expected, "{value}");
+        }
+        for (value, expected) in [("500us", "500us"), ("2", "2ms"), ("2.5", "2500us")] {
+            assert_eq!(shown("vacuum_cost_delay", value), expected, "{value}");
+        }
+        for (value, expected) in [
+            ("1.10", "1.1"),
+            ("1e10", "1e+10"),
+            ("0.0000123456789", "1.23457e-05"),
+            ("1234567.8", "1.23457e+06"),
+            ("100000", "100000"),
+            ("inf", "22023"),
+            ("nan", "22023"),
+            ("1MB", "22023"),
+        ] {
+            assert_eq!(shown("random_page_cost", value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn words_are_taken_in_any_case_and_truth_by_its_first_letters() {
+        assert_eq!(shown("constraint_exclusion", "TRUE"), "on");
+        assert_eq!(shown("client_min_messages", "debug"), "debug2");
+        assert_eq!(shown("xmloption", "Document"), "document");
+        for (value, expected) in [("of", "off"), ("tr", "on"), ("0", "off"), ("o", "22023"), (" on", "22023")] {
+            assert_eq!(shown("enable_seqscan", value), expected, "{value}");
+        }
+        assert_eq!(shown("bytea_output", "escape"), "0A000");
+        assert_eq!(shown("array_nulls", "off"), "0A000");
+        for (value, expected) in [
+            ("utf-8", "UTF8"),
+            ("UNICODE", "UNICODE"),
+            ("unicode", "UTF8"),
+            ("sql_ascii", "SQL_ASCII"),
+            ("latin1", "0A000"),
+            ("foo", "22023"),
+        ] {
+            assert_eq!(shown("client_encoding", value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_names_is_split_where_a_comma_stands_outside_quotes() {
+        assert_eq!(names(" Foo,  \"A,b\" ,\"c\"\"d\"").unwrap(), ["foo", "A,b", "c\"d"]);
+        assert_eq!(names("").unwrap(), [""; 0]);
+        assert_eq!(names("\"\"").unwrap(), [""]);
+        for wrong in ["a,", ",a", "a b", "\"a", "a,,b"] {
+            assert!(names(wrong).is_none(), "{wrong}");
+        }
+    }
+}
