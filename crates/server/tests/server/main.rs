@@ -6,6 +6,7 @@
 //! | `statements` | simple and extended queries, portals, COPY |
 //! | `limits` | timeouts, cancellations, numbers of connections, slow readers, priorities |
 //! | `login` | roles, passwords, TLS |
+//! | `settings` | settings kept for roles and databases, what clients are told of settings |
 //! | `databases` | several databases, start and end of the server |
 //! | `hostile` | bytes that are no protocol, clients that vanish |
 //! | `crash` | kill -9 under load |
@@ -26,6 +27,7 @@ mod limits;
 mod login;
 mod quiet;
 mod repeat;
+mod settings;
 mod statements;
 mod support;
 mod web;

@@ -299,7 +299,7 @@ impl Default for Block {
     fn default() -> Self {
         Self {
             implicit: false,
-            modes: Modes { level: Level::default(), read_only: false, deferrable: false },
+            modes: Modes { level: Level::default(), read_only: false, deferrable: false, level_is_asked: false },
             savepoints: Vec::new(),
             settings_before: None,
             catalog_changed: false,
