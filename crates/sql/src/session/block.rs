@@ -152,8 +152,10 @@ impl Session {
         if version < newest && self.block.stuck_behind != newest {
             let Some(txn) = &mut self.txn else { return Ok(()) };
             match txn.catch_up()? {
-                true => version = self.version_seen()?.unwrap_or(version),
-                false => self.block.stuck_behind = newest,
+                Some(true) => version = self.version_seen()?.unwrap_or(version),
+                Some(false) => self.block.stuck_behind = newest,
+                // What made it is not durable yet, and nobody has been told of it.
+                None => {}
             }
         }
         let Some(txn) = &mut self.txn else { return Ok(()) };
