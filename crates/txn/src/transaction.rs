@@ -397,25 +397,26 @@ impl LocalTransaction {
     }
 
     /// Sees the newest state from now on, if all that it has read holds there (in READ COMMITTED it does between
-    /// statements, whatever it was). False if it goes on seeing what it did.
+    /// statements, whatever it was). False if it goes on seeing what it did for that reason; `None` if there is nothing newer
+    /// that it may see yet.
     ///
     /// # Errors
     /// Those of the storage.
-    pub fn catch_up(&mut self) -> Result<bool> {
+    pub fn catch_up(&mut self) -> Result<Option<bool>> {
         if self.blind.is_some() && !self.is_read_committed() {
-            return Ok(false);
+            return Ok(Some(false));
         }
         let (snapshot, weak) = self.shared.snapshot(self.begun.newest || self.weak, self.snapshot.txn())?;
         if snapshot.txn() == self.snapshot.txn() {
-            return Ok(false);
+            return Ok(None);
         }
         if self.is_read_committed() {
             self.work.reads.clear();
         } else if let Err(error) = self.check_reads(&snapshot) {
-            return if matches!(error, Error::Conflict { .. }) { Ok(false) } else { Err(error) };
+            return if matches!(error, Error::Conflict { .. }) { Ok(Some(false)) } else { Err(error) };
         }
         self.move_to(snapshot, weak)?;
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// Looks at the newest state though what was read does not hold there: to find out what a statement would meet that

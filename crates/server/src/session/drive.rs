@@ -34,6 +34,7 @@ pub(super) struct Limits {
     pub(super) statement: Option<Duration>,
     pub(super) lock: Option<Duration>,
     pub(super) idle_in_transaction: Option<Duration>,
+    pub(super) idle: Option<Duration>,
     pub(super) batch_after: Option<Duration>,
     pub(super) is_batch: bool,
 }
@@ -44,6 +45,7 @@ impl Limits {
             statement: session.time_limit("statement_timeout"),
             lock: session.time_limit("lock_timeout"),
             idle_in_transaction: session.time_limit("idle_in_transaction_session_timeout"),
+            idle: session.time_limit("idle_session_timeout"),
             batch_after: session.time_limit("colibri.batch_after"),
             is_batch: session.setting("colibri.priority").is_ok_and(|priority| priority == "batch"),
         }

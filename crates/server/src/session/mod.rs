@@ -56,6 +56,7 @@ use repeat::Unit;
 /// An answer that has become so long is sent before there is more of it.
 const OUT_BYTES: usize = 32 << 10;
 const ADMIN_SHUTDOWN: SqlState = SqlState("57P01");
+const IDLE: SqlState = SqlState("57P05");
 const IDLE_IN_TRANSACTION: SqlState = SqlState("25P03");
 
 /// How a session ended.
@@ -490,7 +491,7 @@ impl Client {
         self.be_in(self.limits.pool()).await;
         self.link.shrink();
         let is_open = self.session().state() != TransactionState::Idle;
-        let limit = if is_open { self.limits.idle_in_transaction } else { None };
+        let limit = if is_open { self.limits.idle_in_transaction } else { self.limits.idle };
         self.more(limit, !is_open).await
     }
 
@@ -514,8 +515,11 @@ impl Client {
             if let Some(timer) = &mut timer
                 && timer.as_mut().poll(cx).is_ready()
             {
-                let message = "terminating connection due to idle-in-transaction timeout";
-                return Poll::Ready(Err(End::Fatal(Error::new(IDLE_IN_TRANSACTION, message))));
+                let (state, message) = match may_leave {
+                    true => (IDLE, "terminating connection due to idle-session timeout"),
+                    false => (IDLE_IN_TRANSACTION, "terminating connection due to idle-in-transaction timeout"),
+                };
+                return Poll::Ready(Err(End::Fatal(Error::new(state, message))));
             }
             Poll::Pending
         })

@@ -7,6 +7,7 @@
 //! | `pipelines` | what leaves the server when; portals, texts of several statements, databases that are dropped, advisory locks |
 //! | `limits` | timeouts, cancellations, numbers of connections, slow readers, priorities |
 //! | `login` | roles, passwords, TLS |
+//! | `settings` | settings kept for roles and databases, what clients are told of settings |
 //! | `databases` | several databases, start and end of the server |
 //! | `disturbance` | long statements beside everybody else, on one CPU |
 //! | `hostile` | bytes that are no protocol, clients that vanish |
@@ -30,6 +31,7 @@ mod login;
 mod pipelines;
 mod quiet;
 mod repeat;
+mod settings;
 mod statements;
 mod support;
 mod web;

@@ -35,6 +35,7 @@ pub(crate) fn be_the_server() {
             "password" => options.password_file = Some(value.into()),
             "tls" => options.tls = Some((format!("{value}.crt").into(), format!("{value}.key").into())),
             "tiny" => options.tiny = true,
+            "isolation" => options.isolation = Some(value.to_owned().leak()),
             "cpus" => options.cpus = Some(value.parse().unwrap()),
             "metrics" => options.metrics = Some(value.to_owned()),
             "slow_ms" => options.slow_statement = Some(ms()),

@@ -157,8 +157,10 @@ impl Session {
         if version < newest && self.block.stuck_behind != newest {
             let Some(txn) = &mut self.txn else { return Ok(()) };
             match txn.catch_up()? {
-                true => version = self.version_seen()?.unwrap_or(version),
-                false => self.block.stuck_behind = newest,
+                Some(true) => version = self.version_seen()?.unwrap_or(version),
+                Some(false) => self.block.stuck_behind = newest,
+                // What made it is not durable yet, and nobody has been told of it.
+                None => {}
             }
         }
         let Some(txn) = &mut self.txn else { return Ok(()) };
@@ -307,7 +309,7 @@ impl Default for Block {
     fn default() -> Self {
         Self {
             implicit: false,
-            modes: Modes { level: Level::default(), read_only: false, deferrable: false },
+            modes: Modes { level: Level::default(), read_only: false, deferrable: false, level_is_asked: false },
             savepoints: Vec::new(),
             settings_before: None,
             catalog_changed: false,

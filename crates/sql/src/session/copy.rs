@@ -295,7 +295,7 @@ impl Session {
             drop(self.abort_txn());
             self.end_block(false);
         } else if self.state == TransactionState::Open {
-            self.state = TransactionState::Failed;
+            self.block_has_failed();
         }
     }
 

@@ -211,9 +211,13 @@ mod tests {
         let world = World::new();
         let (mut old, mut new) = (world.session(), world.session());
         old.run("BEGIN; SELECT * FROM t").unwrap();
-        new.run("CREATE TABLE other (a int)").unwrap();
+        // Because of what it has read the old one cannot move to where the table is.
+        new.run("INSERT INTO t VALUES (1, 10); CREATE TABLE other (a int)").unwrap();
         let newer = prepare(&mut new, TEXT);
-        assert!(!is_shared(&prepare(&mut old, TEXT), &newer));
+        // What is prepared is for the newest state; it runs as the transaction sees things.
+        let prepared = prepare(&mut old, TEXT);
+        assert!(is_shared(&prepared, &newer));
+        assert_eq!(old.execute(&prepared, vec![Datum::Int(1)]).unwrap().rows.len(), 0);
         assert!(is_shared(&prepare(&mut world.session(), TEXT), &newer));
     }
 

@@ -448,10 +448,13 @@ impl Session {
 
     /// What is said of a statement that cannot go on, since what its transaction has read is another by now. A row that it
     /// makes may be there by now, too: that comes first, as in PostgreSQL, for a program may know what to do then. It is
-    /// found out by a look at what the statement meets now, which changes nothing.
+    /// found out by a look at what the statement meets now, which changes nothing. A program that has asked for SERIALIZABLE is
+    /// told of the conflict, as by PostgreSQL: it knows that it has to run the transaction again.
     fn judged(&mut self, running: &Running, savepoint: Savepoint, conflict: Error) -> Error {
         let Command::Plan { fragment, .. } = &running.prepared.command else { return conflict };
-        if running.implicit || !running.prepared.writes || !conflict.is_retryable() {
+        let modes = self.block.modes;
+        let knows = modes.level.is_serializable() && modes.level_is_asked;
+        if knows || running.implicit || !running.prepared.writes || !conflict.is_retryable() {
             return conflict;
         }
         let Some(behind) = self.txn.as_mut().and_then(|txn| txn.look_ahead().ok()) else { return conflict };

@@ -200,7 +200,7 @@ impl Session {
     pub(super) fn modes(&mut self, modes: &[Mode]) -> Result<()> {
         for mode in modes {
             match *mode {
-                Mode::Level(level) if level == self.block.modes.level => {}
+                Mode::Level(level) if level == self.block.modes.level => self.block.modes.level_is_asked = true,
                 Mode::Level(_) if self.block.used => {
                     return Err(active("SET TRANSACTION ISOLATION LEVEL must be called before any query"));
                 }
@@ -209,6 +209,7 @@ impl Session {
                 }
                 Mode::Level(level) => {
                     self.block.modes.level = level;
+                    self.block.modes.level_is_asked = true;
                     // What a savepoint that is released has begun is of the other kind, and empty.
                     self.txn = None;
                 }

@@ -56,6 +56,8 @@ pub(crate) struct Modes {
     pub(crate) level: Level,
     pub(crate) read_only: bool,
     pub(crate) deferrable: bool,
+    /// Somebody has asked for the level, rather than the program knowing of none.
+    pub(crate) level_is_asked: bool,
 }
 
 /// The name of an isolation level: more of them than there are kinds of isolation.
@@ -76,6 +78,10 @@ impl Level {
 
     pub(crate) fn name(self) -> &'static str {
         known::ISOLATIONS[usize::from(self.0)]
+    }
+
+    pub(crate) fn is_serializable(self) -> bool {
+        self == Self::default()
     }
 
     /// What it comes to here.
@@ -149,6 +155,8 @@ pub(crate) struct Hot {
     pub(crate) level: Level,
     /// The same, as what it comes to.
     pub(crate) isolation: Isolation,
+    /// Somebody has set it.
+    pub(crate) level_is_asked: bool,
     /// `default_transaction_read_only`
     pub(crate) is_read_only: bool,
     /// `default_transaction_deferrable`
@@ -162,7 +170,12 @@ pub(crate) struct Hot {
 impl Hot {
     /// What a transaction is like that says nothing of it.
     pub(crate) fn modes(&self) -> Modes {
-        Modes { level: self.level, read_only: self.is_read_only, deferrable: self.is_deferrable }
+        Modes {
+            level: self.level,
+            read_only: self.is_read_only,
+            deferrable: self.is_deferrable,
+            level_is_asked: self.level_is_asked,
+        }
     }
 }
 
@@ -236,6 +249,7 @@ impl Settings {
         self.hot = Hot {
             level,
             isolation: level.isolation(),
+            level_is_asked: self.own("default_transaction_isolation").is_some(),
             is_read_only: self.raw("default_transaction_read_only") == Some("on"),
             is_deferrable: self.raw("default_transaction_deferrable") == Some("on"),
             work_bytes: self.raw("work_mem").and_then(|raw| raw.parse::<usize>().ok()).unwrap_or(262_144) << 10,
