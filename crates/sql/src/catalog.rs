@@ -456,9 +456,15 @@ impl Catalog {
     }
 }
 
+/// Bytes of a text that may be the name of something: more than any name has with all its schemas and quotes.
+pub(crate) const NAME_TEXT_BYTES_MAX: usize = 16 << 10;
+
 /// The parts of a name that is written as text: `public."My sequence"`.
 #[must_use]
 pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
+    if text.len() > NAME_TEXT_BYTES_MAX {
+        return None;
+    }
     let mut parts = Vec::new();
     let mut rest = text.trim();
     loop {

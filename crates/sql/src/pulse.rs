@@ -168,7 +168,9 @@ mod tests {
     fn polls_come_once_per_so_much_work_and_end_what_is_cancelled() {
         let calls = Arc::new(AtomicUsize::new(0));
         let (counted, cancel) = (Arc::clone(&calls), Arc::new(AtomicBool::new(false)));
-        let hook: Hook = Arc::new(move || drop(counted.fetch_add(1, Ordering::Relaxed)));
+        let hook: Hook = Arc::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
         let at_work = Pulse::new(Some(hook), &cancel).begin();
         for _ in 0..10 * UNITS_BETWEEN_POLLS {
             work(1).unwrap();
