@@ -485,10 +485,16 @@ impl Catalog {
     }
 }
 
+/// Bytes of a text that may be the name of something: more than any name has with all its schemas and quotes.
+pub(crate) const NAME_TEXT_BYTES_MAX: usize = 16 << 10;
+
 /// The parts of a name that is written as text: `public."My sequence"`. Blanks, and the small letters of capitals, are those
 /// of ASCII: what else a name holds is the name.
 #[must_use]
 pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
+    if text.len() > NAME_TEXT_BYTES_MAX {
+        return None;
+    }
     let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0c');
     let mut parts = Vec::new();
     let mut rest = text.trim_start_matches(is_blank);

@@ -152,30 +152,68 @@ pub(crate) fn extend(out: &mut Vec<Datum>, values: &[Datum]) -> Result<()> {
     Ok(())
 }
 
-/// Where a part first is in a text, from a byte on.
-pub(crate) fn find(text: &[u8], part: &[u8], from: usize) -> Result<Option<usize>> {
-    find_by(&memchr::memmem::Finder::new(part), text, from)
+/// Bytes of a part that are looked for at once; what follows them is compared where they are found.
+const HEAD_BYTES: usize = 4096;
+
+/// A part that is looked for in texts.
+pub(crate) struct Needle<'n> {
+    head: memchr::memmem::Finder<'n>,
+    rest: &'n [u8],
 }
 
-/// As [`find`], for a part that is looked for again and again.
-pub(crate) fn find_by(finder: &memchr::memmem::Finder<'_>, text: &[u8], from: usize) -> Result<Option<usize>> {
-    // Long parts are looked for in windows that are longer still, each of which overlaps the next by a part less a byte.
-    let overlap = finder.needle().len().saturating_sub(1);
-    let window = PIECE_BYTES.max(overlap.saturating_mul(4));
-    let mut at = from;
-    loop {
-        let end = text.len().min(at.saturating_add(window).saturating_add(overlap));
-        let Some(piece) = text.get(at..end) else { return Ok(None) };
-        if let Some(found) = finder.find(piece) {
-            pass(found, Pace::Copied)?;
-            return Ok(Some(at + found));
-        }
-        pass(piece.len(), Pace::Copied)?;
-        if end == text.len() {
-            return Ok(None);
-        }
-        at += window;
+impl<'n> Needle<'n> {
+    pub(crate) fn new(part: &'n (impl AsRef<[u8]> + ?Sized)) -> Self {
+        let (head, rest) = part.as_ref().split_at(part.as_ref().len().min(HEAD_BYTES));
+        Self { head: memchr::memmem::Finder::new(head), rest }
     }
+
+    /// Where it first is in a text, from a byte on.
+    pub(crate) fn find(&self, text: &[u8], from: usize) -> Result<Option<usize>> {
+        let mut at = from;
+        while let Some(found) = self.find_head(text, at)? {
+            let behind = found + self.head.needle().len();
+            match text.get(behind..behind + self.rest.len()) {
+                None => return Ok(None),
+                Some(there) if is_equal(there, self.rest)? => return Ok(Some(found)),
+                Some(_) => at = found + 1,
+            }
+        }
+        Ok(None)
+    }
+
+    /// In windows, each of which overlaps the next by a head less a byte.
+    fn find_head(&self, text: &[u8], from: usize) -> Result<Option<usize>> {
+        let overlap = self.head.needle().len().saturating_sub(1);
+        let mut at = from;
+        loop {
+            let end = text.len().min(at.saturating_add(PIECE_BYTES + overlap));
+            let Some(piece) = text.get(at..end) else { return Ok(None) };
+            if let Some(found) = self.head.find(piece) {
+                pass(found, Pace::Copied)?;
+                return Ok(Some(at + found));
+            }
+            pass(piece.len(), Pace::Copied)?;
+            if end == text.len() {
+                return Ok(None);
+            }
+            at += PIECE_BYTES;
+        }
+    }
+}
+
+fn is_equal(a: &[u8], b: &[u8]) -> Result<bool> {
+    for (a, b) in a.chunks(PIECE_BYTES).zip(b.chunks(PIECE_BYTES)) {
+        pass(a.len(), Pace::Copied)?;
+        if a != b {
+            return Ok(false);
+        }
+    }
+    Ok(a.len() == b.len())
+}
+
+/// Where a part first is in a text, from a byte on.
+pub(crate) fn find(text: &[u8], part: &[u8], from: usize) -> Result<Option<usize>> {
+    Needle::new(part).find(text, from)
 }
 
 #[cfg(test)]
@@ -221,5 +259,9 @@ mod tests {
         text[at..at + part.len()].copy_from_slice(&part);
         assert_eq!(find(&text, &part, 0).unwrap(), Some(at));
         assert_eq!(find(&text, &part, at + 1).unwrap(), None);
+        // The head is there twice, and the first time something else follows.
+        let (head, part) = (vec![b'z'; 5_000], [vec![b'z'; 5_000], b"end".to_vec()].concat());
+        let text = [head, b"not".to_vec(), part.clone()].concat();
+        assert_eq!(find(&text, &part, 0).unwrap(), memchr::memmem::find(&text, &part));
     }
 }

@@ -255,11 +255,24 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 pub(crate) fn written(ty: Type, value: &Datum, env: &Env) -> Result<CompactString> {
     let mut text = String::new();
     write(ty, value, env, &mut text);
-    if text.len() > READ_AT_ONCE {
+    if is_long(value) {
         pulse::check()?;
     }
     Ok(text.into())
 }
+
+/// Whether writing a value may end early.
+pub(crate) fn is_long(value: &Datum) -> bool {
+    match value {
+        Datum::Text(text) => text.len() >= LONG_BYTES,
+        Datum::Bytes(bytes) => bytes.len() >= LONG_BYTES,
+        Datum::Array(array) => !array.values().is_empty(),
+        _ => false,
+    }
+}
+
+/// Bytes of a value from which writing it polls.
+const LONG_BYTES: usize = 8 << 10;
 
 /// Appends a value's text as PostgreSQL's output function of the type gives it; NULL has none.
 pub(crate) fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {

@@ -36,14 +36,11 @@ enum Part<'picture> {
 /// What reading a part of a picture takes, in units of work.
 const UNITS_PER_PART: usize = 50;
 
-fn parts(picture: &str) -> Vec<Part<'_>> {
+fn parts(picture: &str) -> Result<Vec<Part<'_>>> {
     let mut out = Vec::new();
     let mut rest = picture;
     while !rest.is_empty() {
-        // What is left out then is of no use: whoever reads a long picture finds out that the statement was cancelled.
-        if pulse::note(UNITS_PER_PART) {
-            return out;
-        }
+        pulse::work(UNITS_PER_PART)?;
         let mut after = rest;
         let mut fill = true;
         let begins = |text: &str, word: &str| {
@@ -78,7 +75,7 @@ fn parts(picture: &str) -> Vec<Part<'_>> {
             rest = &rest[skip + length..];
         }
     }
-    out
+    Ok(out)
 }
 
 /// What `to_char` shows.
@@ -119,7 +116,7 @@ fn ordinal_ending(value: i64) -> &'static str {
 
 fn show(shown: &Shown<'_>, picture: &str) -> Result<String> {
     let mut out = String::new();
-    let parts = parts(picture);
+    let parts = parts(picture)?;
     pulse::work(UNITS_PER_PART * parts.len())?;
     for part in parts {
         let (name, written, fill, ordinal) = match part {
@@ -393,7 +390,7 @@ fn starts_with_digit(part: Option<&Part<'_>>) -> bool {
 fn find(text: &str, picture: &str) -> Result<Found> {
     let mut found = Found::default();
     let mut rest = text;
-    let all = parts(picture);
+    let all = parts(picture)?;
     pulse::work(UNITS_PER_PART * all.len())?;
     for (index, part) in all.iter().enumerate() {
         let (name, fill, ordinal) = match *part {

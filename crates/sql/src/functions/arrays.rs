@@ -11,7 +11,7 @@ use crate::array::Array;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::operators;
-use crate::pieces;
+use crate::pieces::{self, Pace};
 use crate::pulse;
 use crate::text_io;
 use crate::types::Type::{self, AnyArray, AnyElement, Bool, Int4, Record, Text};
@@ -58,6 +58,8 @@ fn joined(args: &[&Datum], env: &Env) -> Result<Datum> {
             _ => None,
         };
         if !std::mem::take(&mut first) {
+            super::check_length(out.len() + separator.len())?;
+            pieces::pass(separator.len(), Pace::Copied)?;
             out.push_str(separator);
         }
         match for_null {
@@ -90,9 +92,9 @@ fn split(args: &[&Datum], _: &Env) -> Result<Datum> {
         Datum::Text(separator) if separator.is_empty() => vec![value(whole)?],
         separator => {
             let separator = text(separator)?;
-            let finder = memchr::memmem::Finder::new(separator);
+            let needle = pieces::Needle::new(separator);
             let (mut parts, mut at) = (Vec::new(), 0);
-            while let Some(found) = pieces::find_by(&finder, whole.as_bytes(), at)? {
+            while let Some(found) = needle.find(whole.as_bytes(), at)? {
                 parts.push(value(&whole[at..found])?);
                 at = found + separator.len();
             }

@@ -388,6 +388,7 @@ fn from_similar(pattern: &str, escape: &str) -> Result<String> {
     let mut after_escape = false;
     let mut in_class = false;
     for c in pattern.chars() {
+        crate::pulse::work(1)?;
         if after_escape {
             if c.is_ascii_alphanumeric() {
                 out.push(c);

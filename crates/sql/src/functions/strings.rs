@@ -177,10 +177,10 @@ fn replace(text: &str, from: &str, to: &str) -> Result<Datum> {
     if from.is_empty() || text.is_empty() {
         return owned(text);
     }
-    let finder = memchr::memmem::Finder::new(from);
+    let needle = pieces::Needle::new(from);
     let mut out = CompactString::with_capacity(text.len());
     let mut at = 0;
-    while let Some(found) = pieces::find_by(&finder, text.as_bytes(), at)? {
+    while let Some(found) = needle.find(text.as_bytes(), at)? {
         check_length(out.len() + found - at + to.len())?;
         pieces::push(&mut out, &text[at..found])?;
         pieces::push(&mut out, to)?;
@@ -240,12 +240,12 @@ fn split_part<'text>(text: &'text str, separator: &str, part: i64) -> Result<&'t
         return Ok(if part == 1 || part == -1 { text } else { "" });
     }
     let index = part.unsigned_abs() as usize - 1;
-    let finder = memchr::memmem::Finder::new(separator);
+    let needle = pieces::Needle::new(separator);
     let index = if part > 0 {
         index
     } else {
         let (mut count, mut at) = (1, 0);
-        while let Some(found) = pieces::find_by(&finder, text.as_bytes(), at)? {
+        while let Some(found) = needle.find(text.as_bytes(), at)? {
             pulse::work(UNITS_PER_PART)?;
             (count, at) = (count + 1, found + separator.len());
         }
@@ -257,12 +257,12 @@ fn split_part<'text>(text: &'text str, separator: &str, part: i64) -> Result<&'t
     let mut at = 0;
     for _ in 0..index {
         pulse::work(UNITS_PER_PART)?;
-        match pieces::find_by(&finder, text.as_bytes(), at)? {
+        match needle.find(text.as_bytes(), at)? {
             Some(found) => at = found + separator.len(),
             None => return Ok(""),
         }
     }
-    let end = pieces::find_by(&finder, text.as_bytes(), at)?;
+    let end = needle.find(text.as_bytes(), at)?;
     Ok(&text[at..end.unwrap_or(text.len())])
 }
 

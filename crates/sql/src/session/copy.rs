@@ -26,9 +26,7 @@ use crate::expr::Expr;
 use crate::functions::quote_identifier;
 use crate::plan::TableRules;
 use crate::pulse;
-
-/// Bytes of a row from which writing it takes long.
-const LONG_ROW_BYTES: usize = 16 << 10;
+use crate::text_io;
 
 /// A COPY that has begun.
 pub enum Copy {
@@ -446,9 +444,8 @@ impl Session {
             }
         }
         for row in copy.rows.iter() {
-            let before = out.len();
             copy.out.write_row(row, &self.env, out);
-            if out.len() - before > LONG_ROW_BYTES
+            if row.iter().any(text_io::is_long)
                 && let Err(error) = pulse::check()
             {
                 self.fail(&mut copy.running);

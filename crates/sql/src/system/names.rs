@@ -10,7 +10,7 @@ use std::fmt::Write;
 use compact_str::CompactString;
 
 use super::PG_CATALOG;
-use crate::catalog::{ObjectId, Relation, Table, parse_name};
+use crate::catalog::{NAME_TEXT_BYTES_MAX, ObjectId, Relation, Table, parse_name};
 use crate::env::Surroundings;
 use crate::error::{Error, Result, SqlState};
 pub(crate) use crate::functions::quote_identifier as quoted;
@@ -402,6 +402,9 @@ fn split_arguments(text: &str) -> Option<Vec<&str>> {
 
 /// The type that a text names, as `format_type` writes it or in any other way that SQL knows.
 pub(crate) fn type_named(text: &str) -> Option<ColumnType> {
+    if text.len() > NAME_TEXT_BYTES_MAX {
+        return None;
+    }
     crate::statement::parse_type(text).ok().and_then(|parsed| crate::bind::bind_type(&parsed).ok())
 }
 
