@@ -250,9 +250,6 @@ pub(crate) fn comparison_type(left: Type, right: Type) -> Option<Type> {
             Oid
         }
         (reg, Int8) | (Int8, reg) if reg.is_reg() => Int8,
-        (Type::Array(element), vector) | (vector, Type::Array(element)) if vector.element() == Some(element.ty()) => {
-            Type::Array(element)
-        }
         (Int2 | Int4 | Int8, Numeric) | (Numeric, Int2 | Int4 | Int8) => Numeric,
         (Float4 | Float8, Int2 | Int4 | Int8 | Numeric | Float4 | Float8)
         | (Int2 | Int4 | Int8 | Numeric, Float4 | Float8) => Float8,

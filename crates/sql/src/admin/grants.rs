@@ -406,6 +406,10 @@ impl Session {
             let wanted = if object.kind == Kind::View { "a view" } else { "an index" };
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {wanted}")));
         }
+        // Nothing is to be done, and so nobody needs a right to it.
+        if matches!(found, Owned::Schema(_)) && found.owner() == to {
+            return Ok(());
+        }
         self.expect_owner(found.owner(), found.word(), found.name())?;
         if let Owned::Sequence(sequence) = &found
             && let Some(table) = sequence.owned_by.and_then(|(table, _)| self.catalog().table(table))

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use colibri_sql::cluster::{Cluster, DatabaseInfo, RoleId, Roles, SessionInfo, SessionState};
 use colibri_sql::{Error, Result, SqlState};
 
-pub struct InMemory {
+pub(crate) struct InMemory {
     databases: Mutex<Vec<DatabaseInfo>>,
     roles: Mutex<Arc<Roles>>,
     version: AtomicU64,
-    pub cancelled: Mutex<Vec<i32>>,
+    cancelled: Mutex<Vec<i32>>,
 }
 
 fn database(oid: u32, name: &str, owner: RoleId) -> DatabaseInfo {
@@ -22,7 +22,7 @@ fn database(oid: u32, name: &str, owner: RoleId) -> DatabaseInfo {
 
 impl InMemory {
     /// With one database of this name.
-    pub fn shared(name: &str) -> Arc<dyn Cluster> {
+    pub(crate) fn shared(name: &str) -> Arc<dyn Cluster> {
         Arc::new(Self {
             databases: Mutex::new(vec![database(5, name, 10)]),
             roles: Mutex::new(Arc::new(Roles::new("postgres"))),
