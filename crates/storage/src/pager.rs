@@ -53,7 +53,8 @@ unsafe impl Sync for LazyWords {}
 
 impl LazyWords {
     fn new(count: usize) -> Self {
-        let layout = Layout::array::<AtomicU64>(count.max(1)).expect("bits of 32-bit page numbers fit an address space");
+        let layout =
+            Layout::array::<AtomicU64>(count.max(1)).expect("bits of 32-bit page numbers fit an address space");
         // SAFETY: a new anonymous mapping.
         let base = unsafe {
             mmap_anonymous(

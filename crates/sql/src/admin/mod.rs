@@ -238,7 +238,13 @@ impl Statement {
             Self::CreateDatabase { .. } => "CREATE DATABASE",
             Self::DropDatabase { .. } => "DROP DATABASE",
             Self::RenameDatabase { .. } | Self::AlterDatabase { .. } => "ALTER DATABASE",
-            Self::Grant { granting, .. } => if granting.revoke { "REVOKE" } else { "GRANT" },
+            Self::Grant { granting, .. } => {
+                if granting.revoke {
+                    "REVOKE"
+                } else {
+                    "GRANT"
+                }
+            }
             Self::Owner { object, .. } => match object.kind {
                 Kind::Database => "ALTER DATABASE",
                 Kind::Schema => "ALTER SCHEMA",

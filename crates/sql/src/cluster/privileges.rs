@@ -72,7 +72,8 @@ impl Authority {
     /// What it may grant to others.
     #[must_use]
     pub fn grantable(&self, kind: ObjectKind, owner: RoleId, acl: Option<&Acl>) -> Privileges {
-        acl.map_or_else(|| self.grantable_of(owner, &Acl::default()), |acl| self.grantable_of(owner, acl)).common(kind.all())
+        acl.map_or_else(|| self.grantable_of(owner, &Acl::default()), |acl| self.grantable_of(owner, acl))
+            .common(kind.all())
     }
 
     fn grantable_of(&self, owner: RoleId, acl: &Acl) -> Privileges {
@@ -175,6 +176,9 @@ impl Privileges {
     pub const TEMPORARY: Self = Self(1 << 10);
     /// `CONNECT`
     pub const CONNECT: Self = Self(1 << 11);
+
+    /// Those of tables that columns can have, too.
+    pub const OF_COLUMNS: Self = Self::INSERT.with(Self::SELECT).with(Self::UPDATE).with(Self::REFERENCES);
 
     /// Name and letter of each, in the order of their bits.
     const NAMES: [(&'static str, char); 12] = [

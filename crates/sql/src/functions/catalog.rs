@@ -283,12 +283,9 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_get_partkeydef", &[Oid], Text, NOTHING).stable(),
     f("pg_get_statisticsobjdef_columns", &[Oid], Text, NOTHING).stable(),
     f("pg_get_function_result", &[Oid], Text, |a, _| text_or_null(procedures::result(number(a[0])?))).stable(),
-    f("pg_get_function_arguments", &[Oid], Text, |a, _| text_or_null(procedures::arguments(number(a[0])?)))
+    f("pg_get_function_arguments", &[Oid], Text, |a, _| text_or_null(procedures::arguments(number(a[0])?))).stable(),
+    f("pg_get_function_identity_arguments", &[Oid], Text, |a, _| text_or_null(procedures::arguments(number(a[0])?)))
         .stable(),
-    f("pg_get_function_identity_arguments", &[Oid], Text, |a, _| {
-        text_or_null(procedures::arguments(number(a[0])?))
-    })
-    .stable(),
     f("obj_description", &[Oid], Text, comment).stable(),
     f("obj_description", &[Oid, Name], Text, comment).stable(),
     f("col_description", &[Oid, Int4], Text, column_comment).stable(),

@@ -158,16 +158,11 @@ fn sequence_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     }
 }
 
-/// What columns can have of a table's privileges.
-fn column_privileges() -> Privileges {
-    Privileges::SELECT.with(Privileges::INSERT).with(Privileges::UPDATE).with(Privileges::REFERENCES)
-}
-
 fn any_column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     let names = env.names();
     let (authority, args) = who(names, args, 2)?;
     let id = relation_id(names, args[0])?;
-    Ok(on_relation(names, &authority, id, &wanted(text(args[1])?, column_privileges())?))
+    Ok(on_relation(names, &authority, id, &wanted(text(args[1])?, Privileges::OF_COLUMNS)?))
 }
 
 fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
@@ -191,7 +186,7 @@ fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
             at => (-6..0).contains(&at) && has_system_columns(names, id),
         },
     };
-    let wanted = wanted(text(args[2])?, column_privileges())?;
+    let wanted = wanted(text(args[2])?, Privileges::OF_COLUMNS)?;
     Ok(if is_there { on_relation(names, &authority, id, &wanted) } else { Datum::Null })
 }
 
@@ -223,9 +218,9 @@ fn schema_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     let names = env.names();
     let (authority, args) = who(names, args, 2)?;
     let id = match args[0] {
-        Datum::Text(name) => names.schema_number(name).ok_or_else(|| {
-            Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{name}\" does not exist"))
-        })?,
+        Datum::Text(name) => names
+            .schema_number(name)
+            .ok_or_else(|| Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{name}\" does not exist")))?,
         other => int(other)? as u32,
     };
     let wanted = wanted(text(args[1])?, ObjectKind::Schema.all())?;
@@ -273,9 +268,7 @@ fn has_role(args: &[&Datum], env: &Env) -> Result<Datum> {
     for privilege in items(text(args[1])?) {
         has |= match privilege.to_ascii_uppercase().as_str() {
             "USAGE" => authority.has_role(role),
-            "MEMBER" => {
-                is_owner_of_all || authority.has_role(role) || roles.groups_of(authority.role).contains(&role)
-            }
+            "MEMBER" => is_owner_of_all || authority.has_role(role) || roles.groups_of(authority.role).contains(&role),
             "USAGE WITH GRANT OPTION"
             | "USAGE WITH ADMIN OPTION"
             | "MEMBER WITH GRANT OPTION"

@@ -120,11 +120,7 @@ struct Tables {
 }
 
 static TABLES: LazyLock<Tables> = LazyLock::new(|| {
-    let fills: HashMap<&str, Fill> = ALL_FILLS
-        .into_iter()
-        .flatten()
-        .copied()
-        .collect();
+    let fills: HashMap<&str, Fill> = ALL_FILLS.into_iter().flatten().copied().collect();
     let all: Vec<SystemTable> = include_str!("tables.txt")
         .lines()
         .map(|line| declared(line, &fills).expect("the list of tables is well-formed"))

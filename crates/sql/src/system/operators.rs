@@ -50,7 +50,8 @@ fn is_there(name: &str, left: u32, right: u32) -> bool {
     let takes = |args: &[Type]| {
         args.len() == wanted.len()
             && args.iter().zip(&wanted).all(|(arg, &ty)| {
-                arg.oid() == ty || (!is_array(ty) && arg.category() == Category::String && category(ty) == Category::String)
+                arg.oid() == ty
+                    || (!is_array(ty) && arg.category() == Category::String && category(ty) == Category::String)
             })
     };
     functions::named(name).iter().any(|function| takes(function.args))

@@ -17,7 +17,15 @@ pub(crate) struct InMemory {
 }
 
 fn database(oid: u32, name: &str, owner: RoleId) -> DatabaseInfo {
-    DatabaseInfo { oid, name: name.into(), owner, allow_connections: true, connection_limit: -1, acl: None, comment: None }
+    DatabaseInfo {
+        oid,
+        name: name.into(),
+        owner,
+        allow_connections: true,
+        connection_limit: -1,
+        acl: None,
+        comment: None,
+    }
 }
 
 impl InMemory {

@@ -278,7 +278,8 @@ fn names_of_any_characters_come_back_and_are_written_as_they_are() {
 /// Dumps of versions that escaped the name, and did not say it again.
 #[test]
 fn names_in_dumps_of_earlier_versions_are_read_as_they_were_meant() {
-    let text = "VERSION=3\nformat=bytevalue\ndatabase=a\\5cb\\0a\ntype=btree\ncolibri=plain\nHEADER=END\n 61\n 62\nDATA=END\n";
+    let text =
+        "VERSION=3\nformat=bytevalue\ndatabase=a\\5cb\\0a\ntype=btree\ncolibri=plain\nHEADER=END\n 61\n 62\nDATA=END\n";
     let (copy, _) = Scratch::loaded(text);
     assert_eq!(copy.content().keys().collect::<Vec<_>>(), ["a\\b\n"]);
 }
