@@ -40,7 +40,9 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         (_, Type::AnyArray) if from.is_array() || from == Unknown => Implicit,
         (_, Type::AnyElement) => Implicit,
         (Type::AnyArray, _) if to.is_array() => Implicit,
-        (Type::Int2Vector | Type::OidVector, Type::Array(element)) if from.element() == Some(element.ty()) => Implicit,
+        (Type::Int2Vector | Type::OidVector, Type::Array(element)) => {
+            return from.element().and_then(|from| cast_context(from, element.ty()));
+        }
         (Type::Array(from), Type::Array(to)) => return cast_context(from.ty(), to.ty()),
         (_, Type::AnyArray | Type::Record) | (Type::AnyElement, _) => return None,
         (Oid, to) if to.is_reg() => Implicit,

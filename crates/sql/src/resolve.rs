@@ -248,9 +248,7 @@ pub(crate) fn comparison_type(left: Type, right: Type) -> Option<Type> {
         {
             Oid
         }
-        (Type::Array(element), vector) | (vector, Type::Array(element)) if vector.element() == Some(element.ty()) => {
-            Type::Array(element)
-        }
+        (reg, Int8) | (Int8, reg) if reg.is_reg() => Int8,
         (Int2 | Int4 | Int8, Numeric) | (Numeric, Int2 | Int4 | Int8) => Numeric,
         (Float4 | Float8, Int2 | Int4 | Int8 | Numeric | Float4 | Float8)
         | (Int2 | Int4 | Int8 | Numeric, Float4 | Float8) => Float8,

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use cluster::InMemory;
 use colibri_sql::{Engine, Session};
 use colibri_storage::{Database, Durability, Options};
-use sqllogictest::{Condition, Record};
+use sqllogictest::{Condition, DefaultColumnType, ExpectedError, QueryExpect, StatementExpect};
+
+type Record = sqllogictest::Record<DefaultColumnType>;
 
 fn shown(value: Option<String>) -> String {
     match value {
@@ -32,8 +34,10 @@ fn answer(session: &mut Session, sql: &str) -> Result<Vec<String>, String> {
 }
 
 fn expected(record: &Record) -> Option<(&str, &[Condition], Result<Vec<String>, String>)> {
-    use sqllogictest::{QueryExpect, StatementExpect};
-    let code = |error: &sqllogictest::ExpectedError| error.to_string().trim().to_owned();
+    let code = |error: &ExpectedError| match error {
+        ExpectedError::Inline(code) => code.to_string(),
+        other => panic!("an error without a code: {other:?}"),
+    };
     match record {
         Record::Statement { sql, conditions, expected, .. } => Some((
             sql,
@@ -62,7 +66,7 @@ fn run_file(path: &Path) -> Vec<String> {
     let cluster = InMemory::shared("slt");
     let mut session = Session::in_cluster(&Arc::clone(&engine), &cluster, "postgres", 7).unwrap();
     let mut failures = Vec::new();
-    for record in sqllogictest::parse_file(path).unwrap() {
+    for record in sqllogictest::parse_file::<DefaultColumnType>(path).unwrap() {
         let Some((sql, conditions, wanted)) = expected(&record) else { continue };
         if conditions.iter().any(|condition| matches!(condition, Condition::SkipIf { label } if label == "colibri")) {
             continue;

@@ -463,7 +463,9 @@ impl Core {
             }
             attached => attached?,
         };
-        let disk = FileDisk::new(found.file, data_path, options.size_max, found.writable)?;
+        let length = found.file.metadata().map_err(|e| Error::io("cannot read the size of", &data_path, e))?.len();
+        let fair = if options.is_size_given { u64::MAX } else { crate::disk::fair_share(length) };
+        let disk = FileDisk::new(found.file, data_path, options.size_max.min(fair), found.writable)?;
         let pager = Pager::new(Box::new(disk), found.page_size, options.checksums);
         Self::start(pager, FileLog::pair(dir)?, shared, attached, dir, options)
     }

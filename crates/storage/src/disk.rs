@@ -72,6 +72,19 @@ unsafe impl Send for FileDisk {}
 // SAFETY: as above; the other fields are a file handle and an atomic.
 unsafe impl Sync for FileDisk {}
 
+/// Bytes of address space that all files mapped by this process take.
+static RESERVED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// The address space of a process, without some for everything else.
+const ADDRESS_BYTES: u64 = 120 << 40;
+
+/// How much address space a database that is this long may take without keeping others from being opened. The first ones
+/// get much; the more there are, the less the next one gets, but always room to grow.
+pub(crate) fn fair_share(length: u64) -> u64 {
+    let left = ADDRESS_BYTES.saturating_sub(RESERVED_BYTES.load(Ordering::Relaxed));
+    (left / 128).max(length.saturating_mul(16)).max(1 << 30)
+}
+
 impl FileDisk {
     /// Maps a file, reserving `size_max` bytes of address space, or less where there is no more.
     pub(crate) fn new(file: File, path: PathBuf, size_max: u64, writable: bool) -> Result<Self> {
@@ -96,6 +109,7 @@ impl FileDisk {
         // SAFETY: the range is the mapping just made; the advice does not change its contents.
         let _ = unsafe { madvise(base, reserved as usize, Advice::Random) };
         let base = NonNull::new(base.cast()).expect("mmap does not return null");
+        RESERVED_BYTES.fetch_add(reserved, Ordering::Relaxed);
         Ok(Self { file, path, base, reserved, allocated: AtomicU64::new(length), writable })
     }
 
@@ -111,6 +125,7 @@ impl FileDisk {
 
 impl Drop for FileDisk {
     fn drop(&mut self) {
+        RESERVED_BYTES.fetch_sub(self.reserved, Ordering::Relaxed);
         // SAFETY: the mapping was made by `new` with this length; whoever used it held a reference to `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.reserved as usize) };
     }

@@ -83,7 +83,9 @@ pub enum FreeSpace {
 pub struct Options {
     pub(crate) page_size: Option<u32>,
     pub(crate) size_initial: u64,
+    /// Unless it is given, no more than a fair share of the address space that is left.
     pub(crate) size_max: u64,
+    pub(crate) is_size_given: bool,
     pub(crate) durability: Durability,
     pub(crate) checksums: Checksums,
     pub(crate) free_space: FreeSpace,
@@ -103,6 +105,7 @@ impl Default for Options {
             page_size: None,
             size_initial: 0,
             size_max: 1 << 40,
+            is_size_given: false,
             durability: Durability::Sync,
             checksums: Checksums::default(),
             free_space: FreeSpace::default(),
@@ -141,10 +144,12 @@ impl Options {
     }
 
     /// Largest size of the data file, in bytes, from 256 KiB to 256 TiB: address space that is reserved, not memory.
-    /// 1 TiB by default.
+    /// By default 1 TiB, or a 128th of the address space that is left, if that is less: a process that has hundreds of
+    /// databases open has room for the next one, and each can grow to 16 times its size when it was opened, if not more.
     #[must_use]
     pub fn size_max(mut self, bytes: u64) -> Self {
         self.size_max = bytes;
+        self.is_size_given = true;
         self
     }
 

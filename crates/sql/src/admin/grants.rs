@@ -85,6 +85,20 @@ impl Owned {
         }
     }
 
+    /// Its columns, those of the system in front, as PostgreSQL goes through them.
+    fn columns(&self) -> Vec<CompactString> {
+        const SYSTEM: [&str; 6] = ["tableoid", "cmax", "xmax", "cmin", "xmin", "ctid"];
+        let system = SYSTEM.into_iter().map(CompactString::const_new);
+        match self {
+            Self::Table(table) => system.chain(table.live_columns().map(|(_, column)| column.name.clone())).collect(),
+            Self::Sequence(_) => {
+                system.chain(["last_value", "log_cnt", "is_called"].map(CompactString::const_new)).collect()
+            }
+            Self::View(view) => view.columns.clone(),
+            Self::Schema(_) => Vec::new(),
+        }
+    }
+
     /// The name of the schema that it is in.
     fn schema(&self) -> Option<&str> {
         match self {
@@ -179,6 +193,37 @@ impl ListChange<'_> {
             }
         }
         Ok(self.warning(wanted, grantable))
+    }
+
+    /// What taking privileges back does to columns, which have none of their own here: it warns, and refuses, for each of
+    /// them as for the whole. `acl` is as it was before.
+    ///
+    /// # Errors
+    /// 42501 for whoever has none of the privileges that columns can have.
+    fn warn_of_columns(&self, acl: &Acl, wanted: Privileges, columns: &[CompactString]) -> Result<Vec<Error>> {
+        let wanted = wanted.common(Privileges::OF_COLUMNS);
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (grantor, grantable) = acl.best_grantor(&self.parties, self.role, wanted);
+        if grantable.is_empty() {
+            let authority = Authority::of(self.parties.roles, grantor, self.parties.database_owner);
+            let has = authority.privileges(self.kind, self.parties.owner, Some(acl));
+            if let (true, Some(column)) = (has.common(Privileges::OF_COLUMNS).is_empty(), columns.first()) {
+                let message = format!("permission denied for column \"{column}\" of relation \"{}\"", self.name);
+                return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+            }
+        } else if grantable == wanted || wanted == Privileges::OF_COLUMNS {
+            return Ok(Vec::new());
+        }
+        let how_many = if grantable.is_empty() { "no" } else { "not all" };
+        let warning = |column: &CompactString| {
+            let name = self.name;
+            let message =
+                format!("{how_many} privileges could be revoked for column \"{column}\" of relation \"{name}\"");
+            Error::new(NOT_REVOKED, message)
+        };
+        Ok(columns.iter().map(warning).collect())
     }
 
     fn warning(&self, wanted: Privileges, grantable: Privileges) -> Option<Error> {
@@ -310,9 +355,12 @@ impl Session {
                 changes.len() - 1
             });
             let acl = changes[place].1.get_or_insert_with(|| Acl::default_of(kind, owner));
-            if let Some(warning) = change.make(acl, wanted)? {
-                self.notice_error(warning);
+            let before = acl.clone();
+            let mut warnings = Vec::from_iter(change.make(acl, wanted)?);
+            if granting.revoke {
+                warnings.extend(change.warn_of_columns(&before, wanted, &object.columns())?);
             }
+            warnings.into_iter().for_each(|warning| self.notice_error(warning));
         }
         if changes.is_empty() {
             return Ok(());
@@ -405,6 +453,10 @@ impl Session {
         if !is_meant {
             let wanted = if object.kind == Kind::View { "a view" } else { "an index" };
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {wanted}")));
+        }
+        // Nothing is to be done, and so nobody needs a right to it.
+        if matches!(found, Owned::Schema(_)) && found.owner() == to {
+            return Ok(());
         }
         self.expect_owner(found.owner(), found.word(), found.name())?;
         if let Owned::Sequence(sequence) = &found

@@ -72,7 +72,8 @@ impl Reader {
     /// Who is granted something; `None` is PUBLIC.
     fn grantee(&mut self) -> Result<Option<Actor>> {
         self.eat(&["GROUP"]);
-        if self.eat(&["PUBLIC"]) { Ok(None) } else { self.actor().map(Some) }
+        // Even in quotes it is nobody's name.
+        Ok(Some(self.actor()?).filter(|actor| !matches!(actor, Actor::Named(name) if name == "public")))
     }
 
     fn if_exists(&mut self) -> bool {

@@ -177,6 +177,9 @@ impl Privileges {
     /// `CONNECT`
     pub const CONNECT: Self = Self(1 << 11);
 
+    /// Those of tables that columns can have, too.
+    pub const OF_COLUMNS: Self = Self::INSERT.with(Self::SELECT).with(Self::UPDATE).with(Self::REFERENCES);
+
     /// Name and letter of each, in the order of their bits.
     const NAMES: [(&'static str, char); 12] = [
         ("INSERT", 'a'),

@@ -8,7 +8,7 @@ use compact_str::CompactString;
 
 use super::{Function, f, int, text};
 use crate::array::Array;
-use crate::catalog::{ObjectId, Relation, parse_name};
+use crate::catalog::{ObjectId, Relation};
 use crate::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::env::{Env, Surroundings};
 use crate::error::{Error, Result, SqlState};
@@ -107,17 +107,10 @@ fn allowed_to_all(authority: &Authority, wanted: &[(Privileges, bool)], everybod
 
 // ---- relations ----
 
-/// The number of a relation that a text names, which is a name even if it looks like a number.
-fn relation_named(names: &Surroundings, text: &str) -> Result<ObjectId> {
-    let parts = parse_name(text).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
-    let number = names.relation_number(&parts)?;
-    number
-        .ok_or_else(|| Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", parts.join("."))))
-}
-
 fn relation_id(names: &Surroundings, value: &Datum) -> Result<ObjectId> {
     match value {
-        Datum::Text(name) => relation_named(names, name),
+        // It is a name even if it looks like a number.
+        Datum::Text(name) => names.named(Type::RegClass, name),
         other => Ok(int(other)? as u32),
     }
 }
@@ -165,16 +158,11 @@ fn sequence_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     }
 }
 
-/// What columns can have of a table's privileges.
-fn column_privileges() -> Privileges {
-    Privileges::SELECT.with(Privileges::INSERT).with(Privileges::UPDATE).with(Privileges::REFERENCES)
-}
-
 fn any_column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
     let names = env.names();
     let (authority, args) = who(names, args, 2)?;
     let id = relation_id(names, args[0])?;
-    Ok(on_relation(names, &authority, id, &wanted(text(args[1])?, column_privileges())?))
+    Ok(on_relation(names, &authority, id, &wanted(text(args[1])?, Privileges::OF_COLUMNS)?))
 }
 
 fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
@@ -198,7 +186,7 @@ fn column_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
             at => (-6..0).contains(&at) && has_system_columns(names, id),
         },
     };
-    let wanted = wanted(text(args[2])?, column_privileges())?;
+    let wanted = wanted(text(args[2])?, Privileges::OF_COLUMNS)?;
     Ok(if is_there { on_relation(names, &authority, id, &wanted) } else { Datum::Null })
 }
 
@@ -313,22 +301,14 @@ fn system_privilege(
     Ok(if is_there(names, id) { allowed_to_all(&authority, &wanted, everybodys) } else { Datum::Null })
 }
 
-/// The number of what a text names as a value of one of the types that are names.
-fn named(names: &Surroundings, ty: Type, text: &str) -> Result<u32> {
-    match names.number_of(ty, text)? {
-        Datum::Int(number) => Ok(number as u32),
-        _ => Err(Error::internal("a name has no number")),
-    }
-}
-
 fn function_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
-    let find = |names: &Surroundings, text: &str| named(names, RegProcedure, text);
+    let find = |names: &Surroundings, text: &str| names.named(RegProcedure, text);
     let is_there = |_: &Surroundings, id| procedures::name_of(id).is_some();
     system_privilege(args, env, Privileges::EXECUTE, find, is_there, Privileges::EXECUTE)
 }
 
 fn type_privilege(args: &[&Datum], env: &Env) -> Result<Datum> {
-    let find = |names: &Surroundings, text: &str| named(names, RegType, text);
+    let find = |names: &Surroundings, text: &str| names.named(RegType, text);
     let is_there = |names: &Surroundings, id| names.type_name(id).is_some();
     system_privilege(args, env, Privileges::USAGE, find, is_there, Privileges::USAGE)
 }

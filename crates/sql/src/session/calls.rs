@@ -158,9 +158,31 @@ impl Own {
         if has.common(any).is_empty() { Err(Error::denied("sequence", &sequence.name)) } else { Ok(()) }
     }
 
+    /// What a text names; of three parts the first is this database's name.
+    fn relation(&self, text: &str) -> Result<Option<Relation>> {
+        let parts = parse_name(text).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
+        let parts = match &parts[..] {
+            [database, rest @ ..] if rest.len() == 2 => {
+                if database.as_str() != self.engine.name() {
+                    let message = format!("cross-database references are not implemented: \"{}\"", parts.join("."));
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
+                rest
+            }
+            all => all,
+        };
+        if let [schema, _] = parts
+            && !crate::system::is_system_schema(schema)
+            && self.catalog.schema(schema).is_none()
+        {
+            return Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist")));
+        }
+        Ok(self.catalog.find(parts, &self.search_path).cloned())
+    }
+
     fn sequence(&self, name: &Datum) -> Result<Arc<Sequence>> {
         let Datum::Text(text) = name else { return Err(Error::internal("a sequence's name is not text")) };
-        let found = parse_name(text).and_then(|name| self.catalog.find(&name, &self.search_path).cloned());
+        let found = self.relation(text)?;
         match found {
             Some(Relation::Sequence(sequence)) => Ok(sequence),
             Some(_) => Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{text}\" is not a sequence"))),
@@ -250,7 +272,7 @@ impl SessionCalls for Own {
                 Datum::Int(std::fs::metadata(data).map_or(0, |data| data.len() as i64))
             }
             "pg_get_serial_sequence" => {
-                let found = parse_name(text(0)).and_then(|name| self.catalog.find(&name, &self.search_path).cloned());
+                let found = self.relation(text(0))?;
                 let Some(Relation::Table(table)) = found else {
                     return Err(Error::new(
                         SqlState::NO_SUCH_TABLE,

@@ -265,6 +265,17 @@ impl Surroundings {
     /// The type that a text names: in any way that SQL knows, or by the name that the catalogue has for it.
     fn type_meant(&self, text: &str) -> Result<Meaning> {
         let text = text.trim_matches(is_blank);
+        if let Some(row_type) = text.strip_suffix("[]")
+            && type_named(text).is_none()
+        {
+            return Ok(match self.type_meant(row_type)? {
+                Meaning::Number(number) => match super::types::relation_of(number) {
+                    Some((relation, false)) => Meaning::Number(super::types::row_array_type(relation)),
+                    _ => Meaning::Nothing,
+                },
+                other => other,
+            });
+        }
         if let Some(parts) = parse_name(text)
             && parts.len() > 1
         {
@@ -283,18 +294,18 @@ impl Surroundings {
         if let Some(ty) = type_named(text) {
             return Ok(Meaning::Number(ty.ty.oid()));
         }
-        match parse_name(text) {
-            Some(parts) => {
-                let known = Type::all().find(|ty| [ty.inner_name()] == parts[..]);
-                if let Some(ty) = known {
-                    return Ok(Meaning::Number(ty.oid()));
-                }
-                Ok(self.row_type_number(&parts)?.map_or(Meaning::Nothing, Meaning::Number))
+        if let Some(parts) = parse_name(text) {
+            let known = Type::all().find(|ty| [ty.inner_name()] == parts[..]);
+            if let Some(ty) = known {
+                return Ok(Meaning::Number(ty.oid()));
             }
-            None => match crate::statement::parse_type(text) {
-                Ok(_) => Ok(Meaning::Nothing),
-                Err(_) => Err(Error::new(SqlState::SYNTAX_ERROR, format!("invalid type name \"{text}\""))),
-            },
+            if let Some(number) = self.row_type_number(&parts)? {
+                return Ok(Meaning::Number(number));
+            }
+        }
+        match crate::statement::parse_type(text) {
+            Ok(_) => Ok(Meaning::Nothing),
+            Err(_) => Err(Error::new(SqlState::SYNTAX_ERROR, format!("invalid type name \"{text}\""))),
         }
     }
 
@@ -316,6 +327,14 @@ impl Surroundings {
                 Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type oid"))
             });
         }
+        self.named(ty, text).map(|number| Datum::Int(number.into()))
+    }
+
+    /// The number of what a name means.
+    ///
+    /// # Errors
+    /// Nothing, or more than one thing, has the name; and as [`Surroundings::look_up`].
+    pub(crate) fn named(&self, ty: Type, text: &str) -> Result<ObjectId> {
         let what = match ty {
             Type::RegClass => "relation",
             Type::RegNamespace => "schema",
@@ -329,7 +348,7 @@ impl Surroundings {
             _ => SqlState::NO_SUCH_FUNCTION,
         };
         Err(match self.look_up(ty, text)? {
-            Meaning::Number(number) => return Ok(Datum::Int(number.into())),
+            Meaning::Number(number) => return Ok(number),
             Meaning::NoSchema(schema) => {
                 Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist"))
             }

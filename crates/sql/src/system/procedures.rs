@@ -28,7 +28,17 @@ const FIRST_FUNCTION: u32 = 8_200;
 const ANY: u32 = 2276;
 
 /// Types that only functions have, by number and name.
-const PSEUDO_TYPES: [(u32, &str); 3] = [(ANY, "\"any\""), (2275, "cstring"), (2281, "internal")];
+const PSEUDO_TYPES: [(u32, &str); 5] = [
+    (ANY, "\"any\""),
+    (2275, "cstring"),
+    (2281, "internal"),
+    (COMPATIBLE, "anycompatible"),
+    (COMPATIBLE_ARRAY, "anycompatiblearray"),
+];
+
+/// A type that the values and the array of a call agree on.
+const COMPATIBLE: u32 = 5077;
+const COMPATIBLE_ARRAY: u32 = 5078;
 
 /// A function as `pg_proc` has it.
 struct Procedure {
@@ -146,8 +156,26 @@ fn argument(ty: Type) -> u32 {
     if ty == Type::Void { ANY } else { ty.oid() }
 }
 
+/// Functions of arrays and of what is put into them, whose types become a common one.
+const COMPATIBLE_FUNCTIONS: [&str; 8] = [
+    "array_append",
+    "array_cat",
+    "array_position",
+    "array_positions",
+    "array_prepend",
+    "array_remove",
+    "array_replace",
+    "width_bucket",
+];
+
 fn callable(function: &Function) -> Procedure {
-    let mut args: Vec<u32> = function.args.iter().map(|&ty| argument(ty)).collect();
+    let is_compatible = COMPATIBLE_FUNCTIONS.contains(&function.name);
+    let declared = |ty: Type| match ty {
+        Type::AnyArray if is_compatible => COMPATIBLE_ARRAY,
+        Type::AnyElement if is_compatible => COMPATIBLE,
+        other => argument(other),
+    };
+    let mut args: Vec<u32> = function.args.iter().map(|&ty| declared(ty)).collect();
     let mut variadic = None;
     if let (true, Some(last)) = (function.variadic, function.args.last()) {
         let (each, all) =
@@ -165,7 +193,7 @@ fn callable(function: &Function) -> Procedure {
         name: function.name,
         kind: "f",
         args,
-        result: function.result.oid(),
+        result: declared(function.result),
         strict: function.strict,
         volatility: match function.volatility {
             Volatility::Immutable => "i",

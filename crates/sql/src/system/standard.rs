@@ -114,7 +114,7 @@ fn tables(env: &Env, rows: &mut Rows) -> Result<()> {
 /// The name of a type in the standard's words.
 fn data_type(ty: Type) -> &'static str {
     match ty {
-        Type::Array(_) => "ARRAY",
+        Type::Array(_) | Type::Int2Vector | Type::OidVector => "ARRAY",
         other => other.sql_name(),
     }
 }

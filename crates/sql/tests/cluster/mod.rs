@@ -14,7 +14,7 @@ pub(crate) struct InMemory {
     roles: Mutex<Arc<Roles>>,
     settings: Mutex<Arc<KeptSettings>>,
     version: AtomicU64,
-    pub cancelled: Mutex<Vec<i32>>,
+    cancelled: Mutex<Vec<i32>>,
 }
 
 fn database(oid: u32, name: &str, owner: RoleId) -> DatabaseInfo {

@@ -235,3 +235,51 @@ fn values_that_only_resemble_a_record_of_lmdb_are_not_pointed_out() {
     assert!(!looks_like_sub_database(&[0; 48], None));
     assert!(!looks_like_sub_database(&record([1 << 48, 0, 1, 0, 4, 1 << 40]), Some(1 << 20)));
 }
+
+/// Bug: backslashes and control characters in a table's name were escaped, which `mdb_load` does not know. Consequence: it
+/// made a database of another name. Fix: the name is written as it is, and again in hexadecimal for `load`.
+#[test]
+fn names_of_any_characters_come_back_and_are_written_as_they_are() {
+    use rand::{Rng, SeedableRng};
+    let seed: u64 = rand::random();
+    println!("seed {seed}");
+    let mut random = rand::rngs::StdRng::seed_from_u64(seed);
+    let scratch = Scratch::new();
+    let mut txn = scratch.db.write().unwrap();
+    let mut names = vec!["a\\b".to_owned(), "a\\5cb".to_owned(), "=".to_owned(), " x ".to_owned(), "\r".to_owned()];
+    for _ in 0..200 {
+        let length = random.random_range(1..12);
+        let character = |_| match random.random_range(0..4) {
+            0 => random.random_range('\0'..' '),
+            1 => ['\\', '5', 'c', '=', '\n', '\0', '\x7f'][random.random_range(0..7)],
+            2 => random.random_range('a'..'z'),
+            _ => random.random_range('\u{80}'..'\u{2fff}'),
+        };
+        names.push((0..length).map(character).collect());
+    }
+    names.sort();
+    names.dedup();
+    for name in &names {
+        let table = txn.create_table(name, TableKind::Plain).unwrap();
+        txn.put(&table, b"name", name.as_bytes()).unwrap();
+    }
+    txn.commit().unwrap();
+    let text = scratch.dump(None);
+    let (copy, report) = Scratch::loaded(&text);
+    assert_eq!(report.tables, names.len() as u64);
+    assert_eq!(copy.content(), scratch.content());
+    // What `mdb_load` takes for the name: all that is behind the sign up to the line's end.
+    let written: Vec<&str> = text.split('\n').filter_map(|line| line.strip_prefix("database=")).collect();
+    for name in names.iter().filter(|name| !name.contains(['\n', '\0'])) {
+        assert!(written.contains(&name.as_str()), "{name:?}");
+    }
+}
+
+/// Dumps of versions that escaped the name, and did not say it again.
+#[test]
+fn names_in_dumps_of_earlier_versions_are_read_as_they_were_meant() {
+    let text =
+        "VERSION=3\nformat=bytevalue\ndatabase=a\\5cb\\0a\ntype=btree\ncolibri=plain\nHEADER=END\n 61\n 62\nDATA=END\n";
+    let (copy, _) = Scratch::loaded(text);
+    assert_eq!(copy.content().keys().collect::<Vec<_>>(), ["a\\b\n"]);
+}
