@@ -323,6 +323,25 @@ fn views_inside_each_other_are_used_or_refused_and_dropped_however_many_there_ar
     });
 }
 
+/// Bug: set operations in a row were bound one inside the other. Consequence: a hundred of them were too many. Fix: they are
+/// bound and run side by side.
+#[test]
+fn a_thousand_queries_are_united() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("");
+        let mut client = db.client();
+        let all = format!("SELECT 0{}", " UNION ALL SELECT 1".repeat(1_000));
+        assert_eq!(client.ok(&format!("SELECT count(*), sum(x) FROM ({all}) AS q (x)")), ["1001|1000"]);
+        assert_eq!(client.ok(&format!("SELECT 0{} ORDER BY 1", " UNION SELECT 1".repeat(1_000))), ["0", "1"]);
+        let mixed = format!("SELECT 0{}", " UNION ALL SELECT 1 UNION SELECT 2".repeat(300));
+        assert_eq!(client.ok(&format!("{mixed} ORDER BY 1")), ["0", "1", "2"]);
+        for link in [" EXCEPT SELECT 1", " INTERSECT SELECT 1", " UNION SELECT 1 UNION ALL SELECT 1"] {
+            ends_well(&mut client, link, &format!("SELECT 0{}", link.repeat(90)));
+            assert!(!ends_well(&mut client, link, &format!("SELECT 0{}", link.repeat(500))), "{link}");
+        }
+    });
+}
+
 #[test]
 fn views_that_read_each_other_in_a_circle_are_refused_and_dropped() {
     with_small_stack(|| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use colibri_txn::Direction;
 
 use super::access::{SEEK_COST, Wanted};
-use super::constants::forget_unused;
+use super::constants::{forget_unused, push_down};
 use super::cost::ordered;
 use super::{Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::logical::{From, Join, Relation, Source};
@@ -659,7 +659,7 @@ impl Planner<'_> {
         let relation = &tables.relations[index];
         let base = relation.base;
         let all = || Layout((base..base + relation.width).collect());
-        let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
+        let (constant, mut conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
         let (node, rows) = match &relation.source {
             Source::Table(table) => {
                 let wanted =
@@ -686,6 +686,11 @@ impl Planner<'_> {
                     used
                 };
                 forget_unused(&mut query, &is_used);
+                conditions.retain(|condition| {
+                    let mut own = condition.clone();
+                    rewrite::map_columns(&mut own, &|place| place - base);
+                    !push_down(&mut query, &own)
+                });
                 (self.query(&query)?, 1_000.0)
             }
             Source::Shared { id, query } => {

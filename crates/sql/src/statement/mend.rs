@@ -373,12 +373,19 @@ impl Mender<'_> {
     /// of a set operation begins, in FROM, behind EXISTS and the like.
     fn query_operand(&mut self, open: usize, start: usize) {
         let elsewhere = [
-            "FROM", "JOIN", "LATERAL", "UNION", "INTERSECT", "EXCEPT", "ALL", "DISTINCT", "AS", "EXISTS", "ANY", "SOME",
-            "IN", "ARRAY", "EXPLAIN", "ANALYZE", "VERBOSE", "COPY", "USING", "MATERIALIZED",
+            "FROM", "JOIN", "LATERAL", "UNION", "INTERSECT", "EXCEPT", "DISTINCT", "AS", "EXISTS", "IN", "ARRAY", "EXPLAIN",
+            "ANALYZE", "VERBOSE", "COPY", "USING", "MATERIALIZED",
         ];
         if open == start || elsewhere.iter().any(|word| self.is(open - 1, word)) {
             return;
         }
+        let follows_set = self.is(open - 1, "ALL")
+            && open > start + 1
+            && ["UNION", "INTERSECT", "EXCEPT"].iter().any(|word| self.is(open - 2, word));
+        if follows_set {
+            return;
+        }
+        let is_quantified = ["ANY", "SOME", "ALL"].iter().any(|word| self.is(open - 1, word));
         let mut first = open;
         while *self.token(first) == Token::LParen {
             first += 1;
@@ -398,7 +405,7 @@ impl Mender<'_> {
         });
         if let Some(open) = outermost {
             self.values_as_query(open);
-        } else if from < first && self.is(first, "VALUES") && !self.is(start, "INSERT") {
+        } else if from < first && self.is(first, "VALUES") && !self.is(start, "INSERT") && !is_quantified {
             self.values_as_query(first - 1);
         }
     }
