@@ -289,10 +289,11 @@ fn views_inside_each_other_are_used_or_refused_and_dropped_however_many_there_ar
             for n in 1..in_block {
                 client.ok(&format!("CREATE VIEW v{block}_{n} AS SELECT a FROM v{block}_{} WHERE a > 0", n - 1));
             }
-            if block > 0 {
-                let below = format!("v{}_{}", block - 1, in_block - 1);
-                client.ok(&format!("CREATE OR REPLACE VIEW v{block}_0 AS SELECT a FROM {below}"));
-            }
+        }
+        // The highest first: what it is put on is not high itself yet.
+        for block in (1..blocks).rev() {
+            let below = format!("v{}_{}", block - 1, in_block - 1);
+            client.ok(&format!("CREATE OR REPLACE VIEW v{block}_0 AS SELECT a FROM {below}"));
         }
         let (mut used, mut refused) = (0, 0);
         for block in 0..blocks {

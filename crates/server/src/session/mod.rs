@@ -212,7 +212,9 @@ impl Client {
                 Ok(end) => end,
                 Err(message) => {
                     self.shared.log.error("statement_panicked", &[("pid", &self.member().pid), ("message", &message)]);
-                    End::Fatal(Error::internal(format_args!("the statement ended by a mistake of the server: {message}")))
+                    End::Fatal(Error::internal(format_args!(
+                        "the statement ended by a mistake of the server: {message}"
+                    )))
                 }
             },
             Err(end) => end,

@@ -79,7 +79,9 @@ impl Binder<'_> {
     pub(super) fn gives_rows(&self, expr: &Expr) -> bool {
         let extras = self.frames.last().and_then(|frame| frame.scopes.last()).and_then(|scope| scope.extras.as_ref());
         let Some(extras) = extras.filter(|extras| !extras.is_empty()) else { return false };
-        super::rewrite::extras_in(expr).iter().any(|&at| matches!(extras.get(at), Some(super::logical::Extra::Rows(..))))
+        super::rewrite::extras_in(expr)
+            .iter()
+            .any(|&at| matches!(extras.get(at), Some(super::logical::Extra::Rows(..))))
     }
 
     fn expr_inner(&mut self, expr: &ast::Expr) -> Result<Bound> {

@@ -319,9 +319,11 @@ impl Binder<'_> {
         if self.rows_calls() == before {
             return Ok(());
         }
-        Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).hint(
-            "You might be able to move the set-returning function into a LATERAL FROM item.",
-        )))
+        Err(self.place(
+            span,
+            Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                .hint("You might be able to move the set-returning function into a LATERAL FROM item."),
+        ))
     }
 
     /// `row_number() OVER (…)`
@@ -709,7 +711,8 @@ impl Binder<'_> {
             let bound = self.expr(&key.expr)?;
             let ty = super::expr::known(bound.ty.ty);
             // An argument that was converted by itself is sorted by as it is then.
-            let argument = written.iter().position(|arg| bound.ty.ty != Type::Unknown && rewrite::same(arg, &bound.expr));
+            let argument =
+                written.iter().position(|arg| bound.ty.ty != Type::Unknown && rewrite::same(arg, &bound.expr));
             let expr = match argument.and_then(|at| typed.get(at)) {
                 Some(argument) => argument.clone(),
                 None if args.distinct => {

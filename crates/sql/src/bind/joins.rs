@@ -50,7 +50,9 @@ impl Binder<'_> {
         let mut result = Ok(());
         left.for_each_relation(&mut |index| {
             let relation = &relations[index];
-            if result.is_ok() && taken.iter().any(|column| (relation.base..relation.base + relation.width).contains(column)) {
+            if result.is_ok()
+                && taken.iter().any(|column| (relation.base..relation.base + relation.width).contains(column))
+            {
                 let message = format!("invalid reference to FROM-clause entry for table \"{}\"", relation.name);
                 let detail = "The combining JOIN type must be INNER or LEFT for a LATERAL reference.";
                 let error = Error::new(SqlState::BAD_COLUMN_REFERENCE, message).detail(detail.to_owned());

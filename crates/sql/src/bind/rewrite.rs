@@ -243,7 +243,10 @@ fn same_kind(a: &SubqueryKind, b: &SubqueryKind) -> bool {
             SubqueryKind::Quantified { left: a_left, op: a, all: a_all },
             SubqueryKind::Quantified { left: b_left, op: b, all: b_all },
         ) => {
-            a == b && a_all == b_all && a_left.len() == b_left.len() && a_left.iter().zip(b_left).all(|(a, b)| same(a, b))
+            a == b
+                && a_all == b_all
+                && a_left.len() == b_left.len()
+                && a_left.iter().zip(b_left).all(|(a, b)| same(a, b))
         }
         _ => false,
     }

@@ -262,11 +262,7 @@ fn call_of(name: &ast::ObjectName, args: Vec<ast::FunctionArg>) -> ast::Expr {
     let args = if is_value && args.is_empty() {
         ast::FunctionArguments::None
     } else {
-        ast::FunctionArguments::List(ast::FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses: Vec::new(),
-        })
+        ast::FunctionArguments::List(ast::FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() })
     };
     ast::Expr::Function(ast::Function {
         name: name.clone(),

@@ -392,14 +392,7 @@ impl Binder<'_> {
                 distinct: logical::Distinct::No,
             }))
         };
-        Ok(Query {
-            body,
-            columns,
-            order: Vec::new(),
-            limit: None,
-            offset: None,
-            locks: Vec::new(),
-        })
+        Ok(Query { body, columns, order: Vec::new(), limit: None, offset: None, locks: Vec::new() })
     }
 
     fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding, span: Span) -> Result<()> {

@@ -41,6 +41,8 @@ mod lock_rows;
 mod needs;
 mod point;
 mod ranges;
+#[cfg(test)]
+mod rewind_tests;
 mod row_patch;
 mod row_store;
 mod row_table;
@@ -50,8 +52,6 @@ mod set_op;
 mod shared;
 mod sort;
 mod subquery;
-#[cfg(test)]
-mod rewind_tests;
 #[cfg(test)]
 mod test_bed;
 #[cfg(test)]

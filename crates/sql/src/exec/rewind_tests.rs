@@ -47,14 +47,8 @@ impl Bed {
 
     fn with<T>(&mut self, budget_rows: i64, run: impl FnOnce(&mut Exec<'_, '_>) -> T) -> T {
         let Self { env, txn, session, slots, statement, lists } = self;
-        let mut cx = Context {
-            env,
-            params: &[],
-            session,
-            cancel: &NOT_CANCELED,
-            memory_bytes_max: usize::MAX,
-            budget_rows,
-        };
+        let mut cx =
+            Context { env, params: &[], session, cancel: &NOT_CANCELED, memory_bytes_max: usize::MAX, budget_rows };
         run(&mut Exec { txn, cx: &mut cx, slots, statement, lists })
     }
 
@@ -155,10 +149,8 @@ fn over_two(left: fn() -> Node, right: fn() -> Node) -> Vec<Node> {
             if matches!(kind, Right | Full) {
                 continue;
             }
-            let inner = Node::Filter {
-                input: boxed(right),
-                condition: compare(CompareOp::Le, Expr::Arg(1), Expr::Column(0)),
-            };
+            let inner =
+                Node::Filter { input: boxed(right), condition: compare(CompareOp::Le, Expr::Arg(1), Expr::Column(0)) };
             nodes.push(Node::NestedLoop {
                 kind,
                 outer: boxed(left),

@@ -165,7 +165,8 @@ fn set_operations_on_sets_and_bags() {
 fn quantified(left: i64, op: CompareOp, all: bool, rows: &[&[i64]]) -> i64 {
     let left = if left == NULL { Expr::Const(Datum::Null) } else { int(left) };
     let kind = SubqueryKind::Quantified { left: vec![left], op, all };
-    let subquery = Subquery { id: 0, fragment: fragment(values(rows), 1, 0), args: Vec::new(), kind, text: Box::default() };
+    let subquery =
+        Subquery { id: 0, fragment: fragment(values(rows), 1, 0), args: Vec::new(), kind, text: Box::default() };
     let expr = Expr::Subquery(Box::new(subquery));
     rows_of(Node::Values { rows: vec![vec![expr]] }, 1)[0][0]
 }

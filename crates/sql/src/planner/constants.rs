@@ -33,7 +33,17 @@ fn is_quick(function: &Function) -> bool {
 fn never_fails(function: &Function) -> bool {
     matches!(
         function.name,
-        "lower" | "upper" | "length" | "char_length" | "octet_length" | "btrim" | "ltrim" | "rtrim" | "||" | "concat" | "md5"
+        "lower"
+            | "upper"
+            | "length"
+            | "char_length"
+            | "octet_length"
+            | "btrim"
+            | "ltrim"
+            | "rtrim"
+            | "||"
+            | "concat"
+            | "md5"
     )
 }
 

@@ -26,10 +26,9 @@ pub(super) fn ordered(conditions: Vec<Expr>) -> Option<Expr> {
     let mut all: Vec<Expr> = conditions.into_iter().flat_map(rewrite::conjuncts).collect();
     if all.len() > 1 {
         // Equalities come behind others that cost the same: PostgreSQL finds out first what else they say.
-        let key = |condition: &Expr| {
-            (of_condition(condition), is_equality(condition))
-        };
-        let mut keyed: Vec<((f64, bool), Expr)> = all.into_iter().map(|condition| (key(&condition), condition)).collect();
+        let key = |condition: &Expr| (of_condition(condition), is_equality(condition));
+        let mut keyed: Vec<((f64, bool), Expr)> =
+            all.into_iter().map(|condition| (key(&condition), condition)).collect();
         keyed.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         all = keyed.into_iter().map(|(_, condition)| condition).collect();
     }
@@ -145,7 +144,8 @@ mod tests {
 
     #[test]
     fn the_cheapest_condition_comes_first_and_the_order_stays_where_costs_are_equal() {
-        let divided = |column| compare(CompareOp::Gt, call("/", vec![Expr::Const(Datum::Int(1)), Expr::Column(column)]));
+        let divided =
+            |column| compare(CompareOp::Gt, call("/", vec![Expr::Const(Datum::Int(1)), Expr::Column(column)]));
         let plain = |column| compare(CompareOp::Gt, Expr::Column(column));
         let Some(Expr::And(all)) = ordered(vec![divided(0), divided(1), plain(2), plain(3)]) else {
             panic!("four conditions are one of AND")

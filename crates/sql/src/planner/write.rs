@@ -35,7 +35,12 @@ impl Planner<'_> {
 }
 
 /// Plans INSERT.
-pub(crate) fn plan_insert(mut bound: BoundInsert, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+pub(crate) fn plan_insert(
+    mut bound: BoundInsert,
+    rules: Arc<TableRules>,
+    sizes: &dyn Sizes,
+    env: &Env,
+) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, 0);
     bound.values.iter_mut().for_each(|value| planner.simplify(value));
     if let Some((returning, _)) = &mut bound.returning {
@@ -104,7 +109,12 @@ fn addition(table: &Table, column: usize, expr: &Expr) -> Option<(Expr, &'static
 }
 
 /// Plans UPDATE.
-pub(crate) fn plan_update(mut bound: BoundUpdate, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+pub(crate) fn plan_update(
+    mut bound: BoundUpdate,
+    rules: Arc<TableRules>,
+    sizes: &dyn Sizes,
+    env: &Env,
+) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, 0);
     let values = bound.assignments.iter_mut().map(|(_, value)| &mut value.expr);
     let exprs = values.chain(bound.returning.iter_mut().flat_map(|(exprs, _)| exprs));
@@ -239,7 +249,12 @@ fn source(
 }
 
 /// Plans DELETE.
-pub(crate) fn plan_delete(mut bound: BoundDelete, rules: Arc<TableRules>, sizes: &dyn Sizes, env: &Env) -> Result<Fragment> {
+pub(crate) fn plan_delete(
+    mut bound: BoundDelete,
+    rules: Arc<TableRules>,
+    sizes: &dyn Sizes,
+    env: &Env,
+) -> Result<Fragment> {
     let mut planner = Planner::new(sizes, env, 0);
     let exprs = bound.returning.iter_mut().flat_map(|(exprs, _)| exprs);
     planner.simplify_changes(&mut bound.filter, &mut bound.from, exprs);

@@ -381,9 +381,7 @@ impl Session {
         // What is wrong with the text says nothing of its shape.
         let plain = self.prepare_in_txn(text, &[])?;
         // What is computed of literals, or fails for them, before anything runs is not known of parameters.
-        let computes = |prepared: &Prepared| {
-            matches!(&prepared.command, Command::Plan { fragment, .. } if fragment.computes || fragment.fails.is_some())
-        };
+        let computes = |prepared: &Prepared| matches!(&prepared.command, Command::Plan { fragment, .. } if fragment.computes || fragment.fails.is_some());
         let lifted = self.prepare_in_txn(shape, types).ok().filter(|lifted| {
             !computes(&plain)
                 && lifted.columns == plain.columns

@@ -128,7 +128,9 @@ impl Mender<'_> {
                         Error::new(SqlState::SYNTAX_ERROR, "zero-length delimited identifier at or near \"\"\"\"");
                     return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
                 }
-                Token::LParen if nth == start || *self.token(nth - 1) != Token::LParen => self.query_operand(nth, start),
+                Token::LParen if nth == start || *self.token(nth - 1) != Token::LParen => {
+                    self.query_operand(nth, start)
+                }
                 Token::SingleQuotedString(_) => self.string(nth, start)?,
                 // A view's text, as it is kept, has the mark already.
                 Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => {
@@ -208,7 +210,7 @@ impl Mender<'_> {
             Keyword::ANY | Keyword::ALL | Keyword::SOME | Keyword::IN
                 if *self.token(nth + 1) == Token::LParen && self.is(nth + 2, "VALUES") =>
             {
-                self.values_as_query(nth + 1);
+                self.as_derived(nth + 1);
             }
             Keyword::IN if *self.token(nth + 1) == Token::LParen && *self.token(nth + 2) == Token::LParen => {
                 self.query_first_in_list(nth + 2);
@@ -338,8 +340,8 @@ impl Mender<'_> {
         }
     }
 
-    /// `ANY (VALUES …)` is `ANY (SELECT * FROM (VALUES …) AS v)`.
-    fn values_as_query(&mut self, open: usize) {
+    /// `(VALUES …)` is `(SELECT * FROM (VALUES …) AS v)`, and so is any other query in parentheses.
+    fn as_derived(&mut self, open: usize) {
         let close = self.close_of(open);
         let before = vec![word(Keyword::SELECT, "SELECT"), Token::Mul, word(Keyword::FROM, "FROM"), Token::LParen];
         self.edit(open + 1, Edit::InsertBefore(before));
@@ -373,8 +375,23 @@ impl Mender<'_> {
     /// of a set operation begins, in FROM, behind EXISTS and the like.
     fn query_operand(&mut self, open: usize, start: usize) {
         let elsewhere = [
-            "FROM", "JOIN", "LATERAL", "UNION", "INTERSECT", "EXCEPT", "DISTINCT", "AS", "EXISTS", "IN", "ARRAY", "EXPLAIN",
-            "ANALYZE", "VERBOSE", "COPY", "USING", "MATERIALIZED",
+            "FROM",
+            "JOIN",
+            "LATERAL",
+            "UNION",
+            "INTERSECT",
+            "EXCEPT",
+            "DISTINCT",
+            "AS",
+            "EXISTS",
+            "IN",
+            "ARRAY",
+            "EXPLAIN",
+            "ANALYZE",
+            "VERBOSE",
+            "COPY",
+            "USING",
+            "MATERIALIZED",
         ];
         if open == start || elsewhere.iter().any(|word| self.is(open - 1, word)) {
             return;
@@ -390,7 +407,9 @@ impl Mender<'_> {
         while *self.token(first) == Token::LParen {
             first += 1;
         }
-        if !["SELECT", "VALUES", "WITH", "TABLE"].iter().any(|word| self.is(first, word)) || self.is_in_from(open, start) {
+        if !["SELECT", "VALUES", "WITH", "TABLE"].iter().any(|word| self.is(first, word))
+            || self.is_in_from(open, start)
+        {
             return;
         }
         // Behind a name, the first one is a call's, a list's of columns, or an INSERT's query.
@@ -404,9 +423,9 @@ impl Mender<'_> {
             }
         });
         if let Some(open) = outermost {
-            self.values_as_query(open);
+            self.as_derived(open);
         } else if from < first && self.is(first, "VALUES") && !self.is(start, "INSERT") && !is_quantified {
-            self.values_as_query(first - 1);
+            self.as_derived(first - 1);
         }
     }
 

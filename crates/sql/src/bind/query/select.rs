@@ -456,9 +456,8 @@ fn take_grouped_rows(extras: &mut Vec<Extra>, output: &mut [Expr], keys: &[Expr]
 fn rows_behind_distinct_on(query: Query) -> Query {
     let Body::Select(select) = &query.body else { return query };
     let Distinct::On(on) = &select.distinct else { return query };
-    let gives_rows = |expr: &Expr| {
-        rewrite::extras_in(expr).iter().any(|&at| matches!(select.extras[at], Extra::Rows(..)))
-    };
+    let gives_rows =
+        |expr: &Expr| rewrite::extras_in(expr).iter().any(|&at| matches!(select.extras[at], Extra::Rows(..)));
     let keys = query.order.iter().filter_map(|key| if let Expr::Column(at) = key.expr { Some(at) } else { None });
     let has_windows = select.extras.iter().any(|extra| matches!(extra, Extra::RowNumber { .. }));
     if has_windows
@@ -493,7 +492,8 @@ fn rows_behind_distinct_on(query: Query) -> Query {
     let inner_width = inner.output.len();
     let mut inner = plain(Body::Select(inner), columns.clone());
     inner.order = order;
-    let relation = Relation { base: 0, width: inner_width, source: Source::Query(Box::new(inner)), name: "rows".into() };
+    let relation =
+        Relation { base: 0, width: inner_width, source: Source::Query(Box::new(inner)), name: "rows".into() };
     let outer = Select {
         relations: vec![relation],
         from: Some(crate::bind::logical::From::Relation(0)),
