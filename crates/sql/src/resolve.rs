@@ -248,7 +248,6 @@ pub(crate) fn comparison_type(left: Type, right: Type) -> Option<Type> {
         {
             Oid
         }
-        (reg, Int8) | (Int8, reg) if reg.is_reg() => Int8,
         (Int2 | Int4 | Int8, Numeric) | (Numeric, Int2 | Int4 | Int8) => Numeric,
         (Float4 | Float8, Int2 | Int4 | Int8 | Numeric | Float4 | Float8)
         | (Int2 | Int4 | Int8 | Numeric, Float4 | Float8) => Float8,

@@ -289,10 +289,11 @@ fn views_inside_each_other_are_used_or_refused_and_dropped_however_many_there_ar
             for n in 1..in_block {
                 client.ok(&format!("CREATE VIEW v{block}_{n} AS SELECT a FROM v{block}_{} WHERE a > 0", n - 1));
             }
-            if block > 0 {
-                let below = format!("v{}_{}", block - 1, in_block - 1);
-                client.ok(&format!("CREATE OR REPLACE VIEW v{block}_0 AS SELECT a FROM {below}"));
-            }
+        }
+        // The highest first: what it is put on is not high itself yet.
+        for block in (1..blocks).rev() {
+            let below = format!("v{}_{}", block - 1, in_block - 1);
+            client.ok(&format!("CREATE OR REPLACE VIEW v{block}_0 AS SELECT a FROM {below}"));
         }
         let (mut used, mut refused) = (0, 0);
         for block in 0..blocks {
@@ -320,6 +321,25 @@ fn views_inside_each_other_are_used_or_refused_and_dropped_however_many_there_ar
         assert_eq!(client.fails(&format!("SELECT a FROM v{}_{}", blocks - 1, in_block - 1)), "42P01");
         assert_eq!(client.ok("SELECT a FROM v0_2"), ["1"]);
         client.ok("DROP TABLE t CASCADE");
+    });
+}
+
+/// Bug: set operations in a row were bound one inside the other. Consequence: a hundred of them were too many. Fix: they are
+/// bound and run side by side.
+#[test]
+fn a_thousand_queries_are_united() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("");
+        let mut client = db.client();
+        let all = format!("SELECT 0{}", " UNION ALL SELECT 1".repeat(1_000));
+        assert_eq!(client.ok(&format!("SELECT count(*), sum(x) FROM ({all}) AS q (x)")), ["1001|1000"]);
+        assert_eq!(client.ok(&format!("SELECT 0{} ORDER BY 1", " UNION SELECT 1".repeat(1_000))), ["0", "1"]);
+        let mixed = format!("SELECT 0{}", " UNION ALL SELECT 1 UNION SELECT 2".repeat(300));
+        assert_eq!(client.ok(&format!("{mixed} ORDER BY 1")), ["0", "1", "2"]);
+        for link in [" EXCEPT SELECT 1", " INTERSECT SELECT 1", " UNION SELECT 1 UNION ALL SELECT 1"] {
+            ends_well(&mut client, link, &format!("SELECT 0{}", link.repeat(90)));
+            assert!(!ends_well(&mut client, link, &format!("SELECT 0{}", link.repeat(500))), "{link}");
+        }
     });
 }
 

@@ -595,3 +595,27 @@ fn admin_shutdown() -> Error {
 fn unexpected(kind: u8, when: &str) -> Error {
     violation(format!("unexpected message type 0x{kind:02X} {when}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    /// Bug: a statement that panicked ended its session without a word. Consequence: the client saw a broken connection, and
+    /// whoever ran the server an entry in the log without the session's number. Fix: the client is told (XX000).
+    #[test]
+    fn a_panic_becomes_an_error_of_whoever_waits() {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut poll = |future: Pin<&mut dyn Future<Output = Result<u8, String>>>| future.poll(&mut cx);
+        let panics = async |message: Option<u8>| -> u8 {
+            match message {
+                Some(number) => panic!("number {number}"),
+                None => panic!("plain"),
+            }
+        };
+        assert_eq!(poll(pin!(contained(async { 7 }))), Poll::Ready(Ok(7)));
+        assert_eq!(poll(pin!(contained(panics(Some(3))))), Poll::Ready(Err("number 3".to_owned())));
+        assert_eq!(poll(pin!(contained(panics(None)))), Poll::Ready(Err("plain".to_owned())));
+    }
+}

@@ -80,7 +80,7 @@ impl Binder<'_> {
     }
 
     /// Whether an expression has a function in it that gives rows.
-    fn gives_rows(&self, expr: &Expr) -> bool {
+    pub(super) fn gives_rows(&self, expr: &Expr) -> bool {
         let extras = self.frames.last().and_then(|frame| frame.scopes.last()).and_then(|scope| scope.extras.as_ref());
         let Some(extras) = extras.filter(|extras| !extras.is_empty()) else { return false };
         super::rewrite::extras_in(expr)

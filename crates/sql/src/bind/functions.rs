@@ -726,7 +726,16 @@ impl Binder<'_> {
             // An argument of any type keeps its own.
             typed.push(self.argument(bound, ty, span)?);
         }
-        let filter = filter.map(|filter| self.condition(filter, "FILTER")).transpose()?;
+        let filter = match filter {
+            Some(filter) => {
+                let extras = self.scope().extras.take();
+                let no_calls = std::mem::replace(&mut self.scope().no_calls, "FILTER");
+                let bound = self.condition(filter, "FILTER");
+                (self.scope().extras, self.scope().no_calls) = (extras, no_calls);
+                Some(bound?)
+            }
+            None => None,
+        };
         let mut order = Vec::with_capacity(args.order.len());
         for key in args.order {
             let bound = self.expr(&key.expr)?;

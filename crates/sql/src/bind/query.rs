@@ -22,6 +22,9 @@ use crate::value::Datum;
 /// Columns of a result at most, as in PostgreSQL.
 const OUTPUT_MAX: usize = 1664;
 
+/// Set operations in a row that cannot be done side by side, at most.
+const STACKED_MAX: usize = 100;
+
 /// Whether an order is descending, and whether NULLs come first.
 pub(crate) fn sort_key_options(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
     let descending = match &options.sort {
@@ -199,20 +202,7 @@ impl Binder<'_> {
             ast::SetExpr::Select(select) => self.select(select, &[]),
             ast::SetExpr::Query(query) => self.deeper(|binder| binder.query(query)),
             ast::SetExpr::Values(values) => self.values(values),
-            ast::SetExpr::SetOperation { left, op, set_quantifier, right } => {
-                let op = match op {
-                    ast::SetOperator::Union => SetOperation::Union,
-                    ast::SetOperator::Intersect => SetOperation::Intersect,
-                    ast::SetOperator::Except => SetOperation::Except,
-                    ast::SetOperator::Minus => return Err(Error::new(SqlState::SYNTAX_ERROR, "MINUS is EXCEPT here")),
-                };
-                let all = match set_quantifier {
-                    ast::SetQuantifier::All => true,
-                    ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
-                    _ => return Err(Error::unsupported("set operations BY NAME")),
-                };
-                self.set_operation(op, all, left, right)
-            }
+            ast::SetExpr::SetOperation { .. } => self.set_operations(body),
             ast::SetExpr::Table(table) => {
                 if table.table_name.is_none() {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "TABLE needs a name"));
@@ -224,15 +214,46 @@ impl Binder<'_> {
         }
     }
 
+    /// Set operations in a row, as in `a UNION b UNION c`: without recursion along the row, which may be long.
+    fn set_operations(&mut self, body: &ast::SetExpr) -> Result<Query> {
+        let mut links = Vec::new();
+        let mut first = body;
+        while let ast::SetExpr::SetOperation { left, op, set_quantifier, right } = first {
+            let op = match op {
+                ast::SetOperator::Union => SetOperation::Union,
+                ast::SetOperator::Intersect => SetOperation::Intersect,
+                ast::SetOperator::Except => SetOperation::Except,
+                ast::SetOperator::Minus => return Err(Error::new(SqlState::SYNTAX_ERROR, "MINUS is EXCEPT here")),
+            };
+            let all = match set_quantifier {
+                ast::SetQuantifier::All => true,
+                ast::SetQuantifier::None | ast::SetQuantifier::Distinct => false,
+                _ => return Err(Error::unsupported("set operations BY NAME")),
+            };
+            links.push((op, all, &**right));
+            first = left;
+        }
+        // What the planner puts one on top of the other.
+        let stacked = links.windows(2).filter(|pair| pair[0].0 != SetOperation::Union || (pair[0].1 && !pair[1].1));
+        if stacked.count() > STACKED_MAX {
+            return Err(crate::statement::too_deep());
+        }
+        let mut bound = self.deeper(|binder| binder.set_expr(first))?;
+        for (op, all, right) in links.into_iter().rev() {
+            let right_query = self.deeper(|binder| binder.set_expr(right))?;
+            bound = self.set_operation(op, all, bound, right_query, right.span())?;
+        }
+        Ok(bound)
+    }
+
     fn set_operation(
         &mut self,
         op: SetOperation,
         all: bool,
-        left: &ast::SetExpr,
-        right: &ast::SetExpr,
+        mut left_query: Query,
+        mut right_query: Query,
+        span: Span,
     ) -> Result<Query> {
-        let mut left_query = self.deeper(|binder| binder.set_expr(left))?;
-        let mut right_query = self.deeper(|binder| binder.set_expr(right))?;
         let name = match op {
             SetOperation::Union => "UNION",
             SetOperation::Intersect => "INTERSECT",
@@ -240,11 +261,11 @@ impl Binder<'_> {
         };
         if left_query.columns.len() != right_query.columns.len() {
             let message = format!("each {name} query must have the same number of columns");
-            return Err(self.place(right.span(), Error::new(SqlState::SYNTAX_ERROR, message)));
+            return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
         }
         let mut types = Vec::with_capacity(left_query.columns.len());
         for (left, right_column) in left_query.columns.iter().zip(&right_query.columns) {
-            types.push(self.common_type(name, &[left.ty.ty, right_column.ty.ty], right.span())?);
+            types.push(self.common_type(name, &[left.ty.ty, right_column.ty.ty], span)?);
         }
         let columns = left_query
             .columns

@@ -114,7 +114,7 @@ impl Binder<'_> {
                     "cannot use column reference in DEFAULT expression",
                 ));
             }
-            bound => bound?,
+            bound => self.without_queries(bound?, "DEFAULT expression")?,
         };
         let from = bound.ty.ty;
         self.coerce(bound, ty, CastContext::Assignment, Span::empty()).map_err(|error| {
@@ -133,11 +133,7 @@ impl Binder<'_> {
         self.scope_for_table(table, &table.name.clone(), false);
         let bound = self.condition(&parsed, "CHECK");
         self.frame().scopes.pop();
-        let bound = bound?;
-        if rewrite::any(&bound, &|expr| matches!(expr, Expr::Subquery(_))) {
-            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot use subquery in check constraint"));
-        }
-        Ok(bound)
+        Ok(self.without_queries(Bound::new(bound?, Type::Bool), "check constraint")?.expr)
     }
 
     /// A condition on the rows of a COPY FROM.
@@ -161,7 +157,24 @@ impl Binder<'_> {
         self.scope_for_table(table, &table.name.clone(), false);
         let bound = self.expr(expr);
         self.frame().scopes.pop();
-        bound
+        self.without_queries(bound?, "transform expression")
+    }
+
+    /// The values that EXECUTE gives.
+    pub(crate) fn execute_parameter(&mut self, expr: &ast::Expr) -> Result<Bound> {
+        self.frame().scopes.push(Scope { no_calls: "EXECUTE parameters", ..Scope::default() });
+        let bound = self.expr(expr);
+        self.frame().scopes.pop();
+        self.without_queries(bound?, "EXECUTE parameter")
+    }
+
+    /// Refuses queries inside an expression.
+    fn without_queries(&self, bound: Bound, place: &str) -> Result<Bound> {
+        if rewrite::any(&bound.expr, &|expr| matches!(expr, Expr::Subquery(_))) {
+            let message = format!("cannot use subquery in {place}");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        Ok(bound)
     }
 
     /// Brings a table's columns into the scope at hand.

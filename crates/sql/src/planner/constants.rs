@@ -11,11 +11,11 @@
 //! Functions whose results may be long, or take long, are left to the run, which can be stopped.
 
 use super::Planner;
-use crate::bind::logical::{Body, Distinct, From, Query, Select};
+use crate::bind::logical::{Body, Distinct, From, Join, Query, Select, SetOperation, Source};
 use crate::bind::rewrite;
 use crate::cast::CastContext;
 use crate::exec::Scope;
-use crate::expr::Expr;
+use crate::expr::{CompareOp, Expr};
 use crate::functions::{Function, Volatility};
 use crate::types::{Category, Type};
 use crate::value::Datum;
@@ -128,11 +128,32 @@ impl Planner<'_> {
         if let Some(from) = &mut select.from {
             self.simplify_from(from);
         }
+        for relation in &mut select.relations {
+            match &mut relation.source {
+                Source::Functions { calls, .. } => {
+                    calls.iter_mut().flat_map(|(_, args)| args).for_each(|expr| self.simplify(expr));
+                }
+                Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| self.simplify(expr)),
+                Source::Table(_) | Source::Query(_) | Source::Shared { .. } | Source::System { .. } => {}
+            }
+        }
+        // A call among the keys is the same as one in the list by its constants, which parameters are not.
+        let has_rows = !select.extras.is_empty() || !select.grouped_rows.is_empty();
+        self.computes |= select.group.is_some() && has_rows;
     }
 
     pub(super) fn simplify_from(&mut self, from: &mut From) {
-        if let From::Join { left, right, on, .. } = from {
+        if let From::Join { kind, left, right, on } = from {
+            // A full join is done by its equalities, even if it has no partners.
+            let is_equality = |condition: &Expr| matches!(condition, Expr::Compare { op: CompareOp::Eq, .. });
+            let equalities: Vec<Expr> = match kind {
+                Join::Full => on.iter().cloned().flat_map(rewrite::conjuncts).filter(is_equality).collect(),
+                _ => Vec::new(),
+            };
             self.simplify_conditions(on);
+            if *kind == Join::Full && !on.iter().any(is_equality) {
+                on.extend(equalities);
+            }
             self.simplify_from(left);
             self.simplify_from(right);
         }
@@ -382,14 +403,45 @@ pub(super) fn forget_unused(query: &mut Query, is_used: &dyn Fn(usize) -> bool) 
         .iter()
         .filter_map(|key| if let Expr::Column(column) = key.expr { Some(column) } else { None })
         .collect();
-    let Body::Select(select) = &mut query.body else { return };
-    if select.distinct != Distinct::No || !select.extras.is_empty() {
-        return;
-    }
-    for (place, expr) in select.output.iter_mut().enumerate() {
-        let is_plain = matches!(expr, Expr::Column(_) | Expr::Const(_));
-        if !is_plain && !is_used(place) && !ordered.contains(&place) && !rewrite::is_volatile(expr) {
-            *expr = null();
+    let is_used = |column: usize| is_used(column) || ordered.contains(&column);
+    match &mut query.body {
+        Body::Set { op: SetOperation::Union, all: true, left, right } => {
+            forget_unused(left, &is_used);
+            forget_unused(right, &is_used);
         }
+        Body::Select(select) if select.distinct == Distinct::No && select.extras.is_empty() => {
+            for (place, expr) in select.output.iter_mut().enumerate() {
+                let is_plain = matches!(expr, Expr::Column(_) | Expr::Const(_));
+                if !is_plain && !is_used(place) && !rewrite::is_volatile(expr) {
+                    *expr = null();
+                }
+            }
+        }
+        Body::Select(_) | Body::Values(_) | Body::Set { .. } => {}
     }
+}
+
+/// Has a query in FROM look at a condition on what it gives, among its own conditions; `false` if it cannot. The condition
+/// is over the query's columns.
+pub(super) fn push_down(query: &mut Query, condition: &Expr) -> bool {
+    if query.limit.is_some() || query.offset.is_some() || !query.locks.is_empty() {
+        return false;
+    }
+    let Body::Select(select) = &mut query.body else { return false };
+    let is_plain = select.group.is_none() && select.extras.is_empty() && select.distinct == Distinct::No;
+    if !is_plain || select.from.is_none() || !rewrite::is_pure(condition) || rewrite::is_volatile(condition) {
+        return false;
+    }
+    // What is computed is not computed twice if it takes long, or gives something else then.
+    let mut moves = true;
+    rewrite::for_each_column(condition, &mut |column| {
+        let given = select.output.get(column);
+        moves &= given.is_some_and(|given| rewrite::is_pure(given) && !rewrite::is_volatile(given));
+    });
+    if moves {
+        let mut condition = condition.clone();
+        rewrite::substitute(&mut condition, &|column| select.output[column].clone());
+        select.filter.extend(rewrite::conjuncts(condition));
+    }
+    moves
 }

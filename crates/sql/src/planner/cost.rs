@@ -26,16 +26,24 @@ pub(super) fn ordered(conditions: Vec<Expr>) -> Option<Expr> {
     let mut all: Vec<Expr> = conditions.into_iter().flat_map(rewrite::conjuncts).collect();
     if all.len() > 1 {
         // Equalities come behind others that cost the same: PostgreSQL finds out first what else they say.
-        let key = |condition: &Expr| {
-            let is_equality = matches!(condition, Expr::Compare { op: CompareOp::Eq, .. });
-            (of_condition(condition), is_equality)
-        };
+        let key = |condition: &Expr| (of_condition(condition), is_equality(condition));
         let mut keyed: Vec<((f64, bool), Expr)> =
             all.into_iter().map(|condition| (key(&condition), condition)).collect();
         keyed.sort_by(|(a, _), (b, _)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         all = keyed.into_iter().map(|(_, condition)| condition).collect();
     }
     rewrite::conjunction(all)
+}
+
+fn is_equality(condition: &Expr) -> bool {
+    match condition {
+        Expr::Compare { op, .. } => *op == CompareOp::Eq,
+        // Parameters are asked first whether they are NULL.
+        Expr::Case { arms, otherwise } => {
+            arms.iter().all(|(_, result)| matches!(result, Expr::Const(Datum::Null))) && is_equality(otherwise)
+        }
+        _ => false,
+    }
 }
 
 /// What looking at a condition costs.

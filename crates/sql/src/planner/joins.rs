@@ -8,14 +8,15 @@ use std::sync::Arc;
 use colibri_txn::Direction;
 
 use super::access::{SEEK_COST, Wanted};
-use super::constants::forget_unused;
+use super::constants::{forget_unused, push_down};
 use super::cost::ordered;
+use super::lateral::rows_of_calls;
 use super::{Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::logical::{From, Join, Relation, Source};
 use crate::bind::rewrite;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
-use crate::plan::{JoinKind, Node, Series};
+use crate::plan::{JoinKind, Node};
 use crate::pulse;
 
 /// What looking for a way to join a part takes, in units of work.
@@ -49,10 +50,10 @@ struct Item<'q> {
 
 /// Ranges of the wide row.
 #[derive(Clone, Default)]
-struct Columns(Vec<(usize, usize)>);
+pub(super) struct Columns(Vec<(usize, usize)>);
 
 impl Columns {
-    fn has(&self, column: usize) -> bool {
+    pub(super) fn has(&self, column: usize) -> bool {
         self.0.iter().any(|&(low, high)| (low..high).contains(&column))
     }
 
@@ -73,7 +74,7 @@ impl Columns {
     }
 }
 
-fn columns_of(from: &From, relations: &[Relation]) -> Columns {
+pub(super) fn columns_of(from: &From, relations: &[Relation]) -> Columns {
     match from {
         From::Relation(index) => {
             let relation = &relations[*index];
@@ -290,41 +291,6 @@ impl Planner<'_> {
             Source::Lateral { .. } => 10.0,
             Source::Query(_) | Source::Shared { .. } => 1_000.0,
         }
-    }
-
-    /// Columns that functions and LATERAL queries in a part of FROM take from outside of it, and nothing further up gives.
-    fn taken(&self, from: &From, relations: &[Relation]) -> Vec<usize> {
-        let own = columns_of(from, relations);
-        let mut taken = Vec::new();
-        from.for_each_relation(&mut |index| {
-            for expr in relations[index].source.taken() {
-                rewrite::for_each_column(expr, &mut |column| {
-                    let known = own.has(column) || self.slot_of(column).is_some() || taken.contains(&column);
-                    if !known {
-                        taken.push(column);
-                    }
-                });
-            }
-        });
-        taken
-    }
-
-    fn slot_of(&self, column: usize) -> Option<usize> {
-        self.provided.iter().find(|(provided, _)| *provided == column).map(|(_, slot)| *slot)
-    }
-
-    /// What a LATERAL source takes, as slots.
-    fn from_slots(&self, expr: &Expr) -> Result<Expr> {
-        let mut expr = expr.clone();
-        let missing = std::cell::Cell::new(false);
-        rewrite::substitute(&mut expr, &|column| match self.slot_of(column) {
-            Some(slot) => Expr::Arg(slot),
-            None => {
-                missing.set(true);
-                Expr::Column(column)
-            }
-        });
-        if missing.get() { Err(Error::internal("a LATERAL source looks at what is not there")) } else { Ok(expr) }
     }
 
     /// How a part is best joined to what there is, and what that costs.
@@ -553,45 +519,8 @@ impl Planner<'_> {
         Ok(Planned { node, layout, rows, order: outer.order })
     }
 
-    /// A nested loop whose inner side takes values of the outer row.
-    fn lateral_join(
-        &mut self,
-        kind: JoinKind,
-        outer: Planned,
-        inner: &From,
-        inner_conditions: Vec<Expr>,
-        on: Vec<Expr>,
-        tables: &Tables<'_>,
-    ) -> Result<Planned> {
-        let taken = self.taken(inner, tables.relations);
-        let first_slot = self.slots;
-        self.slots += taken.len();
-        let mut args = Vec::with_capacity(taken.len());
-        for &column in &taken {
-            let place = outer.layout.place(column);
-            args.push(Expr::Column(place.ok_or_else(|| Error::internal("a LATERAL source comes before its row"))?));
-        }
-        let provided = self.provided.len();
-        self.provided.extend(taken.iter().copied().zip(first_slot..));
-        let planned = self.item(inner, inner_conditions, tables);
-        self.provided.truncate(provided);
-        let inner = planned?;
-        let layout = outer.layout.joined(&inner.layout);
-        let on = on.into_iter().map(|condition| layout.bind(condition)).collect();
-        let node = Node::NestedLoop {
-            kind,
-            outer: Box::new(outer.node),
-            inner_width: inner.layout.0.len(),
-            inner: Box::new(inner.node),
-            first_slot,
-            args,
-            on: ordered(on),
-        };
-        Ok(Planned { node, layout, rows: (outer.rows * inner.rows).max(1.0), order: outer.order })
-    }
-
     /// A part that is not an inner join: a relation, or an outer join.
-    fn item(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
+    pub(super) fn item(&mut self, from: &From, conditions: Vec<Expr>, tables: &Tables<'_>) -> Result<Planned> {
         match from {
             From::Relation(index) => self.relation(*index, conditions, tables),
             From::Join { kind: Join::Inner, .. } => self.from(from, conditions, tables),
@@ -664,7 +593,7 @@ impl Planner<'_> {
         let relation = &tables.relations[index];
         let base = relation.base;
         let all = || Layout((base..base + relation.width).collect());
-        let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
+        let (constant, mut conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
         let (node, rows) = match &relation.source {
             Source::Table(table) => {
                 let wanted =
@@ -691,6 +620,11 @@ impl Planner<'_> {
                     used
                 };
                 forget_unused(&mut query, &is_used);
+                conditions.retain(|condition| {
+                    let mut own = condition.clone();
+                    rewrite::map_columns(&mut own, &|place| place - base);
+                    !push_down(&mut query, &own)
+                });
                 (self.query(&query)?, 1_000.0)
             }
             Source::Shared { id, query } => {
@@ -720,23 +654,6 @@ impl Planner<'_> {
         Ok(gated(Planned { node: filtered(node, bound), layout, rows, order: Vec::new() }, constant))
     }
 
-    /// Functions in FROM: one alone, or several side by side, of which the shorter ones give NULLs in the end.
-    fn functions(&self, calls: &[(Series, Vec<Expr>)], numbered: bool) -> Result<Node> {
-        let mut over_slots = Vec::with_capacity(calls.len());
-        for (series, args) in calls {
-            let args = args.iter().map(|arg| self.from_slots(arg)).collect::<Result<Vec<_>>>()?;
-            over_slots.push((*series, args));
-        }
-        if let [_] = &over_slots[..]
-            && let Some((series, args)) = over_slots.pop()
-        {
-            return Ok(Node::Series { series, args, numbered });
-        }
-        let one = Node::Values { rows: vec![Vec::new()] };
-        let node = Node::Expand { input: Box::new(one), calls: over_slots };
-        Ok(if numbered { Node::RowNumber { input: Box::new(node), partition: Vec::new() } } else { node })
-    }
-
     /// Takes off columns that a query carried only for its own order.
     fn cut(&self, node: Node, width: usize, source: &Source) -> Node {
         let carried = match source {
@@ -759,11 +676,6 @@ enum Method {
     Loop,
     /// The part looks at the outer row.
     Lateral,
-}
-
-/// About how many rows functions in FROM give.
-fn rows_of_calls(calls: &[(Series, Vec<Expr>)]) -> f64 {
-    if calls.iter().all(|(series, _)| *series == Series::One) { 1.0 } else { 100.0 }
 }
 
 /// What each relation has to give, with the columns that conditions look at.

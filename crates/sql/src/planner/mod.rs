@@ -1,7 +1,8 @@
 //! Choosing operators for bound queries.
 //!
 //! A query is planned from FROM upwards: the way to each table's rows (`access`), the order and kind of joins (`joins`),
-//! then grouping, output, DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`).
+//! then grouping, output, DISTINCT, ORDER BY, LIMIT (`query`), and what statements that write put on top (`write`). Before
+//! that constants are computed (`constants`), and conditions are put in the order of what they `cost`.
 //! Costs are counted in rows looked at; the sizes of tables are exact, since the store counts.
 //!
 //! While FROM is planned, a node comes with its *layout*: which column of the wide row each of its columns is.
@@ -10,6 +11,7 @@ mod access;
 mod constants;
 mod cost;
 mod joins;
+mod lateral;
 mod query;
 mod write;
 

@@ -119,8 +119,22 @@ impl Planner<'_> {
 
     fn set(&mut self, op: SetOperation, all: bool, left: &Query, right: &Query) -> Result<Node> {
         let columns = left.columns.len();
-        let mut sides = Vec::with_capacity(2);
-        for side in [left, right] {
+        // UNIONs in a row are done side by side: what an inner one leaves out, the outer one does as well.
+        let mut queries = vec![right];
+        let mut first = left;
+        while let (SetOperation::Union, Body::Set { op: SetOperation::Union, all: inner_all, left, right }) =
+            (op, &first.body)
+            && (*inner_all || !all)
+            && first.order.is_empty()
+            && first.limit.is_none()
+            && first.offset.is_none()
+        {
+            queries.push(right);
+            first = left;
+        }
+        queries.push(first);
+        let mut sides = Vec::with_capacity(queries.len());
+        for side in queries.into_iter().rev() {
             let node = self.query(side)?;
             sides.push(if width(side) == columns {
                 node

@@ -370,7 +370,7 @@ impl Session {
         let mut params = Vec::with_capacity(exprs.len());
         for (expr, &ty) in exprs.iter().zip(&prepared.params) {
             let bound = self.with_binder("", |binder| {
-                let bound = binder.expr(expr)?;
+                let bound = binder.execute_parameter(expr)?;
                 let from = bound.ty.ty;
                 binder.coerce(bound, ty.into(), CastContext::Assignment, sqlparser::tokenizer::Span::empty()).map_err(
                     |error| {

@@ -210,7 +210,7 @@ impl Mender<'_> {
             Keyword::ANY | Keyword::ALL | Keyword::SOME | Keyword::IN
                 if *self.token(nth + 1) == Token::LParen && self.is(nth + 2, "VALUES") =>
             {
-                self.values_as_query(nth + 1);
+                self.as_derived(nth + 1);
             }
             Keyword::IN if *self.token(nth + 1) == Token::LParen && *self.token(nth + 2) == Token::LParen => {
                 self.query_first_in_list(nth + 2);
@@ -340,8 +340,8 @@ impl Mender<'_> {
         }
     }
 
-    /// `ANY (VALUES …)` is `ANY (SELECT * FROM (VALUES …) AS v)`.
-    fn values_as_query(&mut self, open: usize) {
+    /// `(VALUES …)` is `(SELECT * FROM (VALUES …) AS v)`, and so is any other query in parentheses.
+    fn as_derived(&mut self, open: usize) {
         let close = self.close_of(open);
         let before = vec![word(Keyword::SELECT, "SELECT"), Token::Mul, word(Keyword::FROM, "FROM"), Token::LParen];
         self.edit(open + 1, Edit::InsertBefore(before));
@@ -381,12 +381,9 @@ impl Mender<'_> {
             "UNION",
             "INTERSECT",
             "EXCEPT",
-            "ALL",
             "DISTINCT",
             "AS",
             "EXISTS",
-            "ANY",
-            "SOME",
             "IN",
             "ARRAY",
             "EXPLAIN",
@@ -399,6 +396,13 @@ impl Mender<'_> {
         if open == start || elsewhere.iter().any(|word| self.is(open - 1, word)) {
             return;
         }
+        let follows_set = self.is(open - 1, "ALL")
+            && open > start + 1
+            && ["UNION", "INTERSECT", "EXCEPT"].iter().any(|word| self.is(open - 2, word));
+        if follows_set {
+            return;
+        }
+        let is_quantified = ["ANY", "SOME", "ALL"].iter().any(|word| self.is(open - 1, word));
         let mut first = open;
         while *self.token(first) == Token::LParen {
             first += 1;
@@ -419,9 +423,9 @@ impl Mender<'_> {
             }
         });
         if let Some(open) = outermost {
-            self.values_as_query(open);
-        } else if from < first && self.is(first, "VALUES") && !self.is(start, "INSERT") {
-            self.values_as_query(first - 1);
+            self.as_derived(open);
+        } else if from < first && self.is(first, "VALUES") && !self.is(start, "INSERT") && !is_quantified {
+            self.as_derived(first - 1);
         }
     }
 

@@ -5,7 +5,7 @@ use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use sqlparser::tokenizer::Span;
 
 use super::{Bound, as_tuple, negated, number, number_text, subqueries::SubqueryUse};
-use crate::bind::{Binder, fold};
+use crate::bind::{Binder, fold, rewrite};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
@@ -373,6 +373,12 @@ impl Binder<'_> {
             types.push(bound.ty.ty);
             items.push((bound, item.span()));
         }
+        if let [(item, item_span)] = &items[..]
+            && (self.gives_rows(&input.expr) || self.gives_rows(&item.expr))
+        {
+            let error = Error::new(SqlState::TYPE_MISMATCH, "argument of IN must not return a set");
+            return Err(self.place(*item_span, error));
+        }
         let common = types[1..].iter().try_fold(types[0], |ty, &other| resolve::comparison_type(ty, other));
         let Some(ty) = common else { return self.in_mixed_list(&input, span, items, negated) };
         let ty = if ty == Type::Unknown { Type::Text } else { ty };
@@ -380,6 +386,11 @@ impl Binder<'_> {
         let mut list = Vec::with_capacity(items.len());
         for (item, span) in items {
             list.push(self.coerce(item, ty.into(), CastContext::Implicit, span)?);
+        }
+        // Several values that depend on no row are an array to PostgreSQL, which is looked at first.
+        let depends_on_row = |item: &Expr| rewrite::any(item, &|part| matches!(part, Expr::Column(_)));
+        if list.iter().filter(|item| !depends_on_row(item)).nth(1).is_some() && list.iter().any(depends_on_row) {
+            list.sort_by_key(depends_on_row);
         }
         Ok(Bound::bool(Expr::InList { input: Box::new(input), list, negated }))
     }

@@ -194,6 +194,9 @@ impl Binder<'_> {
             let types: Vec<Type> = bound.0.columns.iter().map(|column| known(column.ty.ty)).collect();
             self.retype(&mut bound.0, &types)?;
         }
+        if matches!(kind, SubqueryKind::Exists) {
+            forget_output(&mut bound.0);
+        }
         let columns = bound.0.columns.clone();
         let kind = match kind {
             SubqueryKind::Array(_) => {
@@ -222,5 +225,14 @@ impl Binder<'_> {
         let fragment: Fragment = crate::planner::plan_query(&query, args.len(), self.sizes, self.env)?;
         let (id, text) = (self.new_id(), written.to_string().into_boxed_str());
         Ok(Expr::Subquery(Box::new(Subquery { id, fragment: std::sync::Arc::new(fragment), args, kind, text })))
+    }
+}
+
+/// EXISTS asks for rows, not for what is in them: that is not computed.
+fn forget_output(query: &mut logical::Query) {
+    let logical::Body::Select(select) = &mut query.body else { return };
+    let is_plain = select.group.is_none() && select.extras.is_empty() && query.locks.is_empty();
+    if is_plain && query.limit.is_none() && query.offset.is_none() {
+        select.output.fill(Expr::Const(crate::Datum::Null));
     }
 }
