@@ -452,6 +452,11 @@ impl Client {
             executed => executed,
         };
         self.ends(began, portal.statement.text());
+        if executed.is_err() && matches!(portal.stage, Stage::InSession) {
+            // It may be older than a savepoint that the block goes back to.
+            self.portals.put_back(name, portal);
+            return executed;
+        }
         executed?;
         if self.session().state() == TransactionState::Idle {
             self.after_transaction();
