@@ -293,14 +293,23 @@ impl Client {
     pub(super) fn bind(&mut self, mut bind: Bind<'_>) -> Result<(), Error> {
         let Self { session, portals, .. } = self;
         let session = session.as_mut().expect("it is away only while its task waits for it");
-        let statement = portals.statement(bind.statement, session)?;
+        let mut statement = portals.statement(bind.statement, session)?;
+        if let Statement::Sql(prepared) = &statement
+            && prepared.is_bound_late()
+            && session.state() != TransactionState::Failed
+        {
+            statement = Statement::Sql(session.prepare(prepared.text(), &[])?);
+        }
         let types = match &statement {
             Statement::Sql(prepared) => prepared.params(),
             Statement::Copy(_) => &[],
         };
-        bind.formats.check(bind.count, |formats, count| {
-            format!("bind message has {formats} parameter formats but {count} parameters")
-        })?;
+        if let Some(formats) = bind.formats.count().filter(|&formats| formats != bind.count) {
+            return Err(violation(format!(
+                "bind message has {formats} parameter formats but {} parameters",
+                bind.count
+            )));
+        }
         if bind.count != types.len() {
             return Err(violation(format!(
                 "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
@@ -317,6 +326,7 @@ impl Client {
         if portals.named.len() >= NAMES_MAX {
             return Err(too_many_names());
         }
+        let param_formats = bind.formats.formats()?;
         let mut params = Vec::with_capacity(types.len());
         let mut param_bytes = 0;
         for (index, &ty) in types.iter().enumerate() {
@@ -324,7 +334,7 @@ impl Client {
                 None => Datum::Null,
                 Some(bytes) => {
                     param_bytes += bytes.len();
-                    wire::read(ty, bind.formats.of(index), bytes, session.env())?
+                    wire::read(ty, param_formats.of(index), bytes, session.env())?
                 }
             });
         }

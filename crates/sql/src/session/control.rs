@@ -500,7 +500,11 @@ impl Session {
                     name => vec![text_column(name)],
                 }
             }
-            Statement::Execute { name: Some(name), .. } => self.named_statement(name)?.columns.clone(),
+            // One that is not there may be when it is run.
+            Statement::Execute { name: Some(name), .. } => match self.named_statement(name) {
+                Ok(prepared) => prepared.columns.clone(),
+                Err(_) => Vec::new(),
+            },
             _ => Vec::new(),
         })
     }

@@ -20,7 +20,7 @@ async def fails(awaitable, error):
 
 async def main():
     conn = await asyncpg.connect()
-    await conn.execute("CREATE TABLE t (id int PRIMARY KEY, s text, d numeric(10,2), at timestamptz, tags text[], ns int[], u uuid, j jsonb)")
+    await conn.execute("CREATE TABLE t (id int PRIMARY KEY, s text, d numeric(10,2), at timestamptz, tags text[], ns int[], u uuid, j json)")
     row = (1, "ä", decimal.Decimal("1.50"), datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.timezone.utc), ["a", None, "b,c"], [1, 2],
            uuid.UUID(int=5), '{"a": [1, null]}')
     await conn.execute("INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6, $7, $8)", *row)
