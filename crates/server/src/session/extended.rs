@@ -142,7 +142,8 @@ impl Portals {
 
     /// Makes a portal that has not run yet the session's.
     fn hand_over(&mut self, name: &str, session: &mut Session) -> Result<(), Error> {
-        let portal = if name.is_empty() { self.unnamed.as_deref_mut() } else { self.named.get_mut(name).map(|it| &mut **it) };
+        let portal =
+            if name.is_empty() { self.unnamed.as_deref_mut() } else { self.named.get_mut(name).map(|it| &mut **it) };
         let Some(Portal { statement: Statement::Sql(prepared), stage, .. }) = portal else { return Ok(()) };
         if !prepared.can_be_cursor() {
             return Ok(());
@@ -168,7 +169,8 @@ impl Portals {
 
     /// A portal that is there still.
     fn portal(&self, name: &str, session: &Session) -> Option<&Portal> {
-        let portal = if name.is_empty() { self.unnamed.as_deref() } else { self.named.get(name).map(|portal| &**portal) };
+        let portal =
+            if name.is_empty() { self.unnamed.as_deref() } else { self.named.get(name).map(|portal| &**portal) };
         portal.filter(|portal| portal.is_there(name, session))
     }
 
@@ -326,7 +328,7 @@ impl Client {
         if portals.named.len() >= NAMES_MAX {
             return Err(too_many_names());
         }
-        let param_formats = bind.formats.formats()?;
+        let param_formats = if types.is_empty() { Formats::All(Format::Text) } else { bind.formats.formats()? };
         let mut params = Vec::with_capacity(types.len());
         let mut param_bytes = 0;
         for (index, &ty) in types.iter().enumerate() {
@@ -528,7 +530,10 @@ impl Client {
                 let rows_max = if prepared.columns().is_some() { rows_max } else { usize::MAX };
                 let is_listed = prepared.may_list_cursors();
                 let is_alone = rows_max == usize::MAX && !is_listed && !self.portals.has_bound();
-                if self.session().state() == TransactionState::Idle && !(is_alone && self.next_kind().await? == b'S') {
+                if self.session().state() == TransactionState::Idle
+                    && !prepared.runs_alone()
+                    && !(is_alone && self.next_kind().await? == b'S')
+                {
                     self.unit = Some(self.unit());
                     self.session().begin_implicit_block();
                 }

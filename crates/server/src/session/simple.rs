@@ -22,6 +22,8 @@ impl Client {
         };
         let done = match ran {
             Err(Failure::Error(error)) => {
+                // A text that cannot be read has not come to any of its statements.
+                self.session().fail_block();
                 self.tell(&error);
                 self.portals.fail();
                 // The block that the text itself was is taken back.

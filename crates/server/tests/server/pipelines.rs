@@ -171,7 +171,13 @@ fn portals_end_with_the_savepoint_that_they_are_younger_than() {
     let mut wire = server.connect();
     table(&mut wire);
     wire.run("BEGIN");
-    wire.parse("s", "SELECT a FROM t ORDER BY a").bind("old", "s", &[]).execute("old", 1).sync().flush().answer().unwrap();
+    wire.parse("s", "SELECT a FROM t ORDER BY a")
+        .bind("old", "s", &[])
+        .execute("old", 1)
+        .sync()
+        .flush()
+        .answer()
+        .unwrap();
     wire.run("SAVEPOINT here");
     wire.bind("young", "s", &[]).execute("young", 1).sync().flush().answer().unwrap();
     assert_eq!(wire.query("SELECT 1/0").unwrap_err().code(), "22012");
@@ -192,6 +198,18 @@ fn names_count_up_to_63_bytes() {
     wire.parse(&longer, "SELECT 7").bind(&longer, &long, &[]).execute(&long, 0).sync();
     assert_eq!(wire.flush().answer().unwrap().rows, [[Some("7".to_owned())]]);
     assert_eq!(wire.parse(&long, "SELECT 8").sync().flush().answer().unwrap_err().code(), "42P05");
+}
+
+/// Bug: nothing counted how deep prepared statements execute each other. Consequence: one that executes itself used up
+/// the stack, and the server with all of its sessions was gone. Fix: a limit.
+#[test]
+fn a_prepared_statement_that_executes_itself_is_refused() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    wire.parse("s", "EXECUTE s").sync().flush().answer().unwrap();
+    assert_eq!(wire.query("EXECUTE s").unwrap_err().code(), "54001");
+    assert_eq!(wire.bind("", "s", &[]).execute("", 0).sync().flush().answer().unwrap_err().code(), "54001");
+    assert_eq!(wire.value("SELECT 1"), "1");
 }
 
 #[test]
@@ -221,6 +239,11 @@ fn nothing_of_a_text_runs_that_has_a_mistake_further_down() {
         assert_eq!(told.code(), "42601", "{mistake}");
         assert_eq!(wire.value("SELECT count(*) FROM t"), "5");
     }
+    wire.run("BEGIN");
+    assert_eq!(wire.query("SELECT 1; SELEC 1").unwrap_err().code(), "42601");
+    assert_eq!(wire.query("SELECT 1").unwrap_err().code(), "25P02");
+    assert_eq!(wire.run("COMMIT AND CHAIN").state, 'T');
+    wire.run("ROLLBACK");
     let told = wire.query("SELECT 1; SELEC 1").unwrap_err();
     assert_eq!(told.0[&b'P'], "11");
 }
@@ -299,7 +322,8 @@ fn an_advisory_lock_is_waited_for_and_let_go_of_with_its_session() {
     let (_dir, server) = server();
     let (mut one, mut other) = (server.connect(), server.connect());
     assert_eq!(one.run("SELECT pg_advisory_lock(7)").rows, [[Some(String::new())]]);
-    let shown = "SELECT classid || ' ' || objid || ' ' || objsubid || ' ' || mode FROM pg_locks WHERE locktype = 'advisory'";
+    let shown =
+        "SELECT classid || ' ' || objid || ' ' || objsubid || ' ' || mode FROM pg_locks WHERE locktype = 'advisory'";
     assert_eq!(other.value(shown), "0 7 1 ExclusiveLock");
     assert_eq!(other.value("SELECT pg_try_advisory_lock(7)"), "f");
     assert_eq!(other.value("SELECT pg_try_advisory_lock(0, 7)"), "t");

@@ -465,12 +465,7 @@ impl Binder<'_> {
         Ok((list, result))
     }
 
-    fn session_function(
-        &mut self,
-        found: &SessionFunctionEntry,
-        args: Vec<Bound>,
-        span: Span,
-    ) -> Result<Bound> {
+    fn session_function(&mut self, found: &SessionFunctionEntry, args: Vec<Bound>, span: Span) -> Result<Bound> {
         let &(name, types, _, result, changes) = found;
         if !takes(found, args.len()) {
             return Err(self.place(span, no_such_function(name)));

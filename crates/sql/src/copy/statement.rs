@@ -20,8 +20,20 @@ use crate::statement::reader::{Reader, may_begin_with};
 
 /// Encodings that PostgreSQL knows and Colibri does not, those in use.
 const ENCODINGS: [&str; 14] = [
-    "latin1", "latin9", "iso88591", "iso-8859-1", "iso885915", "win1250", "win1251", "win1252", "koi8r", "sql_ascii",
-    "sjis", "euc_jp", "gbk", "big5",
+    "latin1",
+    "latin9",
+    "iso88591",
+    "iso-8859-1",
+    "iso885915",
+    "win1250",
+    "win1251",
+    "win1252",
+    "koi8r",
+    "sql_ascii",
+    "sjis",
+    "euc_jp",
+    "gbk",
+    "big5",
 ];
 
 /// A COPY as it is written.

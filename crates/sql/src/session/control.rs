@@ -102,6 +102,9 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
     }
 }
 
+/// Prepared statements that execute each other, at most.
+const EXECUTE_DEPTH_MAX: u32 = 16;
+
 fn done(tag: &str) -> Completion {
     Completion { tag: tag.into(), ticket: None }
 }
@@ -131,7 +134,7 @@ impl Session {
         self.check_chain(statement)?;
         match statement {
             Statement::StartTransaction { modes, .. } => self.begin(modes).map(|()| done(tag(statement))),
-            Statement::Commit { .. } => Ok(self.end_without_commit()),
+            Statement::Commit { chain, .. } => Ok(self.end_without_commit(*chain)),
             Statement::Rollback { chain, savepoint: None } => {
                 let (isolation, read_only) = (self.block.isolation, self.block.read_only);
                 let was_open = self.state != TransactionState::Idle;
@@ -344,13 +347,17 @@ impl Session {
     }
 
     /// A COMMIT without a block, or of one that has failed.
-    fn end_without_commit(&mut self) -> Completion {
+    fn end_without_commit(&mut self, chain: bool) -> Completion {
         if self.state == TransactionState::Idle {
             self.warn_of_no_block();
             return done("COMMIT");
         }
+        let (isolation, read_only) = (self.block.isolation, self.block.read_only);
         let ticket = self.abort_txn();
         self.end_block(false);
+        if chain {
+            self.open_block(isolation, read_only);
+        }
         Completion { tag: "ROLLBACK".into(), ticket }
     }
 
@@ -613,7 +620,16 @@ impl Session {
                 execution.retire(fragment);
                 Ok((rows, prepared.completed(affected)))
             }
-            super::plans::Command::Utility(statement) => self.utility(&statement.clone(), &params),
+            super::plans::Command::Utility(statement) => {
+                // An EXECUTE that was prepared under the name that it executes has no end.
+                if self.execute_depth >= EXECUTE_DEPTH_MAX {
+                    return Err(crate::statement::too_deep());
+                }
+                self.execute_depth += 1;
+                let done = self.utility(&statement.clone(), &params);
+                self.execute_depth -= 1;
+                done
+            }
             _ => Err(Error::unsupported("a prepared statement about transactions")),
         }
     }

@@ -14,8 +14,8 @@ use sqlparser::ast;
 
 use super::block::in_failed_block;
 use super::drive::wait_now;
-use super::{Completion, Progress, Rows, Running, Session, TransactionState};
 use super::serve::in_text;
+use super::{Completion, Progress, Rows, Running, Session, TransactionState};
 use crate::bind::Binder;
 use crate::catalog::{self, Relation, Table, catalog_space, table_key};
 use crate::cluster::Privileges;
@@ -353,10 +353,12 @@ impl Session {
         let options = request.options(columns.len(), &|name| {
             let place = columns.iter().position(|column| column.name == name);
             let is_known = match table {
-                Some((table, _)) => self.own.catalog.find(table, &self.own.search_path).is_some_and(|found| match found {
-                    Relation::Table(table) => table.column(name).is_some(),
-                    _ => false,
-                }),
+                Some((table, _)) => {
+                    self.own.catalog.find(table, &self.own.search_path).is_some_and(|found| match found {
+                        Relation::Table(table) => table.column(name).is_some(),
+                        _ => false,
+                    })
+                }
                 None => false,
             };
             match place {

@@ -484,8 +484,7 @@ impl Session {
         let is_deep = scanned.is_deep();
         let mut statements = scanned.parse()?;
         if statements.len() > 1 {
-            let message = "cannot insert multiple commands into a prepared statement";
-            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            return Err(several_statements());
         }
         match statements.pop() {
             None => Ok(self.bare(text, Command::Empty)),
@@ -508,7 +507,10 @@ impl Session {
             writes: false,
             is_binary: false,
             locks: false,
-            names_cursors: text.as_bytes().windows(VIEW_OF_CURSORS.len()).any(|part| part.eq_ignore_ascii_case(VIEW_OF_CURSORS)),
+            names_cursors: text
+                .as_bytes()
+                .windows(VIEW_OF_CURSORS.len())
+                .any(|part| part.eq_ignore_ascii_case(VIEW_OF_CURSORS)),
             adds_to: None,
             // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },
@@ -680,6 +682,10 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment
         }
         other => Err(Error::unsupported(format_args!("the statement {}", first_words(&other.to_string())))),
     }
+}
+
+pub(super) fn several_statements() -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
 }
 
 fn first_words(text: &str) -> String {

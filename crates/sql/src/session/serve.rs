@@ -195,7 +195,9 @@ fn read(text: &str) -> Result<()> {
     }
     if let Some(request) = crate::copy::parse_statement(text)? {
         return match request.source {
-            crate::copy::Source::Query(bytes) => read(&text[bytes.clone()]).map_err(|error| in_text(error, text, &text[bytes])),
+            crate::copy::Source::Query(bytes) => {
+                read(&text[bytes.clone()]).map_err(|error| in_text(error, text, &text[bytes]))
+            }
             crate::copy::Source::Table { .. } => Ok(()),
         };
     }

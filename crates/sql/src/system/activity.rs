@@ -102,7 +102,8 @@ fn locks(env: &Env, rows: &mut Rows) -> Result<()> {
     let Some(engine) = &names.engine else { return Ok(()) };
     let database = database_number(names, engine.name());
     for lock in engine.store().locks() {
-        let advisory = [(advisory::BY_ONE, 1), (advisory::BY_TWO, 2)].into_iter().find(|(space, _)| *space == lock.space);
+        let advisory =
+            [(advisory::BY_ONE, 1), (advisory::BY_TWO, 2)].into_iter().find(|(space, _)| *space == lock.space);
         let in_catalog = lock.space == CATALOG_SPACE;
         let relation = if in_catalog { None } else { relation_of_space(names, lock.space.0) };
         let LockName(name) = lock.name;

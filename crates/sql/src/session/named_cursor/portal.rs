@@ -93,6 +93,19 @@ impl Prepared {
         }
     }
 
+    /// Whether it may not run in a transaction block: it is a transaction by itself, whatever comes behind it.
+    #[must_use]
+    pub fn runs_alone(&self) -> bool {
+        use sqlparser::ast::{DiscardObject, Statement};
+        match &self.command {
+            Command::Admin(statement) => statement.runs_alone(),
+            Command::Control(statement) => {
+                matches!(&**statement, Statement::Discard { object_type: DiscardObject::ALL })
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it may show which portals there are, of which its own is one.
     #[must_use]
     pub fn may_list_cursors(&self) -> bool {
