@@ -54,17 +54,35 @@ impl Formats {
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        Ok(match reader.count()? {
-            0 => Self::All(Format::Text),
-            1 => Self::All(format_of(reader.i16()?)?),
-            count => {
-                let codes = reader.bytes(2 * count)?;
-                let mut formats = SmallVec::with_capacity(count);
-                for code in codes.as_chunks().0 {
-                    formats.push(format_of(i16::from_be_bytes(*code))?);
-                }
-                Self::Each(formats)
-            }
+        Codes::read(reader)?.formats()
+    }
+}
+
+/// Format codes as they came: whether they are some is asked when the statement is known, and what else is wrong.
+#[derive(Debug)]
+pub(crate) struct Codes(SmallVec<[i16; 16]>);
+
+impl Codes {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let count = reader.count()?;
+        let codes = reader.bytes(2 * count)?.as_chunks().0;
+        Ok(Self(codes.iter().map(|code| i16::from_be_bytes(*code)).collect()))
+    }
+
+    /// How many there are, if that has to be as many as there are values.
+    pub(crate) fn count(&self) -> Option<usize> {
+        (self.0.len() > 1).then_some(self.0.len())
+    }
+
+    /// What they say.
+    ///
+    /// # Errors
+    /// 22023 if one of them is none.
+    pub(crate) fn formats(&self) -> Result<Formats, Error> {
+        Ok(match self.0[..] {
+            [] => Formats::All(Format::Text),
+            [code] => Formats::All(format_of(code)?),
+            ref codes => Formats::Each(codes.iter().map(|&code| format_of(code)).collect::<Result<_, _>>()?),
         })
     }
 }
@@ -106,7 +124,7 @@ pub(crate) enum Message<'a> {
 pub(crate) struct Bind<'a> {
     pub(crate) portal: &'a str,
     pub(crate) statement: &'a str,
-    pub(crate) formats: Formats,
+    pub(crate) formats: Codes,
     pub(crate) count: usize,
     values: Reader<'a>,
 }
@@ -174,7 +192,7 @@ pub(crate) fn parse(kind: u8, body: &[u8]) -> Result<Message<'_>, Error> {
         }
         b'B' => {
             let (portal, statement) = (reader.string()?, reader.string()?);
-            let formats = Formats::read(&mut reader)?;
+            let formats = Codes::read(&mut reader)?;
             let count = reader.count()?;
             return Ok(Message::Bind(Bind { portal, statement, formats, count, values: reader }));
         }
@@ -234,7 +252,7 @@ mod tests {
         let body = b"p\0s\0\0\x01\0\x01\0\x03\0\0\0\x02ab\xff\xff\xff\xff\0\0\0\0\0\x02\0\0\0\x01";
         let Message::Bind(mut bind) = parse(b'B', body).unwrap() else { panic!("not a bind") };
         assert_eq!((bind.portal, bind.statement, bind.count), ("p", "s", 3));
-        assert_eq!(bind.formats, Formats::All(Format::Binary));
+        assert_eq!(bind.formats.formats().unwrap(), Formats::All(Format::Binary));
         assert_eq!(bind.value().unwrap(), Some(&b"ab"[..]));
         assert_eq!(bind.value().unwrap(), None);
         assert_eq!(bind.value().unwrap(), Some(&b""[..]));

@@ -295,14 +295,23 @@ impl Client {
     pub(super) fn bind(&mut self, mut bind: Bind<'_>) -> Result<(), Error> {
         let Self { session, portals, .. } = self;
         let session = session.as_mut().expect("it is away only while its task waits for it");
-        let statement = portals.statement(bind.statement, session)?;
+        let mut statement = portals.statement(bind.statement, session)?;
+        if let Statement::Sql(prepared) = &statement
+            && prepared.is_bound_late()
+            && session.state() != TransactionState::Failed
+        {
+            statement = Statement::Sql(session.prepare(prepared.text(), &[])?);
+        }
         let types = match &statement {
             Statement::Sql(prepared) => prepared.params(),
             Statement::Copy(_) => &[],
         };
-        bind.formats.check(bind.count, |formats, count| {
-            format!("bind message has {formats} parameter formats but {count} parameters")
-        })?;
+        if let Some(formats) = bind.formats.count().filter(|&formats| formats != bind.count) {
+            return Err(violation(format!(
+                "bind message has {formats} parameter formats but {} parameters",
+                bind.count
+            )));
+        }
         if bind.count != types.len() {
             return Err(violation(format!(
                 "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
@@ -319,6 +328,7 @@ impl Client {
         if portals.named.len() >= NAMES_MAX {
             return Err(too_many_names());
         }
+        let param_formats = if types.is_empty() { Formats::All(Format::Text) } else { bind.formats.formats()? };
         let mut params = Vec::with_capacity(types.len());
         let mut param_bytes = 0;
         for (index, &ty) in types.iter().enumerate() {
@@ -326,7 +336,7 @@ impl Client {
                 None => Datum::Null,
                 Some(bytes) => {
                     param_bytes += bytes.len();
-                    wire::read(ty, bind.formats.of(index), bytes, session.env())?
+                    wire::read(ty, param_formats.of(index), bytes, session.env())?
                 }
             });
         }
@@ -454,6 +464,11 @@ impl Client {
             executed => executed,
         };
         self.ends(began, portal.statement.text());
+        if executed.is_err() && matches!(portal.stage, Stage::InSession) {
+            // It may be older than a savepoint that the block goes back to.
+            self.portals.put_back(name, portal);
+            return executed;
+        }
         executed?;
         if self.session().state() == TransactionState::Idle {
             self.after_transaction();
@@ -515,7 +530,10 @@ impl Client {
                 let rows_max = if prepared.columns().is_some() { rows_max } else { usize::MAX };
                 let is_listed = prepared.may_list_cursors();
                 let is_alone = rows_max == usize::MAX && !is_listed && !self.portals.has_bound();
-                if self.session().state() == TransactionState::Idle && !(is_alone && self.next_kind().await? == b'S') {
+                if self.session().state() == TransactionState::Idle
+                    && !prepared.runs_alone()
+                    && !(is_alone && self.next_kind().await? == b'S')
+                {
                     self.unit = Some(self.unit());
                     self.session().begin_implicit_block();
                 }

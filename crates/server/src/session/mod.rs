@@ -118,6 +118,8 @@ pub(crate) struct Client {
     sent: u64,
     /// What came by the extended protocol since the last Sync and may be run again.
     unit: Option<Unit>,
+    /// A text of several statements is at work, which may be run again.
+    is_text_at_work: bool,
     scratch: String,
     times: Times,
     limits: Limits,
@@ -193,6 +195,7 @@ impl Client {
             owed: None,
             sent: 0,
             unit: None,
+            is_text_at_work: false,
             scratch: String::new(),
             times: Times::default(),
             limits: Limits::default(),

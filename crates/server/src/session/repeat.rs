@@ -104,7 +104,7 @@ impl Client {
     /// of a unit that may be run again stays.
     pub(super) async fn tell_held_back(&mut self) -> Result<(), End> {
         let out_from = self.unit.as_ref().filter(|unit| unit.is_repeatable).map(|unit| unit.out_from);
-        if !self.is_flush_due || out_from.is_some_and(|from| self.link.out.len() > from) {
+        if !self.is_flush_due || self.is_text_at_work || out_from.is_some_and(|from| self.link.out.len() > from) {
             return Ok(());
         }
         self.flush().await?;

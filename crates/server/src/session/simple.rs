@@ -22,6 +22,8 @@ impl Client {
         };
         let done = match ran {
             Err(Failure::Error(error)) => {
+                // A text that cannot be read has not come to any of its statements.
+                self.session().fail_block();
                 self.tell(&error);
                 self.portals.fail();
                 // The block that the text itself was is taken back.
@@ -50,6 +52,13 @@ impl Client {
             backend::empty_query(&mut self.link.out);
             return Ok(());
         }
+        self.is_text_at_work = true;
+        let ran = self.run_parts(text, &parts, began).await;
+        self.is_text_at_work = false;
+        ran
+    }
+
+    async fn run_parts(&mut self, text: &str, parts: &[&str], began: Instant) -> Result<(), Failure> {
         let mut turn = self.turn(began);
         let (mut unit, mut first) = (self.unit(), 0);
         let mut at = 0;

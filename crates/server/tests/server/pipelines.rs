@@ -200,6 +200,18 @@ fn names_count_up_to_63_bytes() {
     assert_eq!(wire.parse(&long, "SELECT 8").sync().flush().answer().unwrap_err().code(), "42P05");
 }
 
+/// Bug: nothing counted how deep prepared statements execute each other. Consequence: one that executes itself used up
+/// the stack, and the server with all of its sessions was gone. Fix: a limit.
+#[test]
+fn a_prepared_statement_that_executes_itself_is_refused() {
+    let (_dir, server) = server();
+    let mut wire = server.connect();
+    wire.parse("s", "EXECUTE s").sync().flush().answer().unwrap();
+    assert_eq!(wire.query("EXECUTE s").unwrap_err().code(), "54001");
+    assert_eq!(wire.bind("", "s", &[]).execute("", 0).sync().flush().answer().unwrap_err().code(), "54001");
+    assert_eq!(wire.value("SELECT 1"), "1");
+}
+
 #[test]
 fn a_simple_query_ends_the_unnamed_statement_and_portal() {
     let (_dir, server) = server();
@@ -227,6 +239,11 @@ fn nothing_of_a_text_runs_that_has_a_mistake_further_down() {
         assert_eq!(told.code(), "42601", "{mistake}");
         assert_eq!(wire.value("SELECT count(*) FROM t"), "5");
     }
+    wire.run("BEGIN");
+    assert_eq!(wire.query("SELECT 1; SELEC 1").unwrap_err().code(), "42601");
+    assert_eq!(wire.query("SELECT 1").unwrap_err().code(), "25P02");
+    assert_eq!(wire.run("COMMIT AND CHAIN").state, 'T');
+    wire.run("ROLLBACK");
     let told = wire.query("SELECT 1; SELEC 1").unwrap_err();
     assert_eq!(told.0[&b'P'], "11");
 }

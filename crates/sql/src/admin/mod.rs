@@ -280,7 +280,7 @@ impl Statement {
     }
 
     /// Whether it may not run in a transaction block, since it cannot be taken back.
-    fn runs_alone(&self) -> bool {
+    pub(crate) fn runs_alone(&self) -> bool {
         match self {
             Self::CreateDatabase { .. } | Self::DropDatabase { .. } => true,
             Self::Upkeep { alone, .. } => *alone,

@@ -138,9 +138,9 @@ impl Binder<'_> {
 
     /// A condition on the rows of a COPY FROM.
     pub(crate) fn copy_condition(&mut self, text: &str, table: &Table) -> Result<Expr> {
-        const PLACE: &str = "COPY FROM WHERE conditions";
+        const PLACE: &str = "COPY FROM WHERE condition";
         let parsed = crate::statement::parse_expr(text)?;
-        self.frame().scopes.push(Scope { no_calls: PLACE, ..Scope::default() });
+        self.frame().scopes.push(Scope { no_calls: "COPY FROM WHERE conditions", ..Scope::default() });
         self.scope_for_table(table, &table.name.clone(), false);
         let bound = self.condition(&parsed, "WHERE");
         self.frame().scopes.pop();

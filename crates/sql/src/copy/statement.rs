@@ -18,6 +18,24 @@ use super::{CopyFormat, CopyOptions, Header};
 use crate::error::{Error, Result, SqlState};
 use crate::statement::reader::{Reader, may_begin_with};
 
+/// Encodings that PostgreSQL knows and Colibri does not, those in use.
+const ENCODINGS: [&str; 14] = [
+    "latin1",
+    "latin9",
+    "iso88591",
+    "iso-8859-1",
+    "iso885915",
+    "win1250",
+    "win1251",
+    "win1252",
+    "koi8r",
+    "sql_ascii",
+    "sjis",
+    "euc_jp",
+    "gbk",
+    "big5",
+];
+
 /// A COPY as it is written.
 #[derive(Debug, Default)]
 pub(crate) struct CopyRequest {
@@ -352,7 +370,10 @@ impl CopyRequest {
         if let Some(name) = &wanted.encoding
             && !["utf8", "utf-8", "unicode"].contains(&name.to_ascii_lowercase().as_str())
         {
-            return Err(Error::unsupported(format_args!("COPY in the encoding {name}")));
+            return Err(match ENCODINGS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                true => Error::unsupported(format_args!("COPY in the encoding {name}")),
+                false => bad("argument to option \"encoding\" must be a valid encoding name"),
+            });
         }
         for (given, what) in [(wanted.delimiter.is_some(), "DELIMITER"), (wanted.null.is_some(), "NULL")] {
             if given && is_binary {

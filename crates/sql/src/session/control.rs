@@ -90,6 +90,9 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
     }
 }
 
+/// Prepared statements that execute each other, at most.
+const EXECUTE_DEPTH_MAX: u32 = 16;
+
 fn done(tag: &str) -> Completion {
     Completion { tag: tag.into(), ticket: None }
 }
@@ -114,7 +117,7 @@ impl Session {
     pub(super) fn control(&mut self, statement: &Statement) -> Result<Completion> {
         self.check_chain(statement)?;
         match statement {
-            Statement::Commit { .. } => Ok(self.end_without_commit()),
+            Statement::Commit { chain, .. } => Ok(self.end_without_commit(*chain)),
             Statement::Rollback { chain, savepoint: None } => {
                 let modes = self.block.modes;
                 let was_open = self.state != TransactionState::Idle;
@@ -259,13 +262,17 @@ impl Session {
     }
 
     /// A COMMIT without a block, or of one that has failed.
-    fn end_without_commit(&mut self) -> Completion {
+    fn end_without_commit(&mut self, chain: bool) -> Completion {
         if self.state == TransactionState::Idle {
             self.warn_of_no_block();
             return done("COMMIT");
         }
+        let modes = self.block.modes;
         let ticket = self.abort_txn();
         self.end_block(false);
+        if chain {
+            self.open_block(modes);
+        }
         Completion { tag: "ROLLBACK".into(), ticket }
     }
 
@@ -309,7 +316,11 @@ impl Session {
             Statement::Explain { options, format, .. } => {
                 vec![Explained::column(options.as_deref().unwrap_or_default(), format.as_ref())]
             }
-            Statement::Execute { name: Some(name), .. } => self.named_statement(name)?.columns.clone(),
+            // One that is not there may be when it is run.
+            Statement::Execute { name: Some(name), .. } => match self.named_statement(name) {
+                Ok(prepared) => prepared.columns.clone(),
+                Err(_) => Vec::new(),
+            },
             _ => Vec::new(),
         })
     }
@@ -395,7 +406,16 @@ impl Session {
                 execution.retire(fragment);
                 Ok((rows, prepared.completed(affected)))
             }
-            super::plans::Command::Utility(statement) => self.utility(&statement.clone(), &params),
+            super::plans::Command::Utility(statement) => {
+                // An EXECUTE that was prepared under the name that it executes has no end.
+                if self.execute_depth >= EXECUTE_DEPTH_MAX {
+                    return Err(crate::statement::too_deep());
+                }
+                self.execute_depth += 1;
+                let done = self.utility(&statement.clone(), &params);
+                self.execute_depth -= 1;
+                done
+            }
             _ => Err(Error::unsupported("a prepared statement about transactions")),
         }
     }

@@ -150,6 +150,11 @@ impl Session {
         }
         self.block.used = true;
         self.ensure_txn(begin, env::clock_us())?;
+        if let Some(Relation::View(view)) = self.own.catalog.find(name, &self.own.search_path) {
+            let message = format!("cannot copy to view \"{}\"", view.name);
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+                .hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger."));
+        }
         let condition = request.condition.clone().map(|bytes| &text[bytes]);
         let bound = self.with_binder("", |binder| bind_copy_from(binder, name, columns, condition))?;
         let BoundCopy { table, rules, places, defaults, condition, used } = bound;
@@ -335,14 +340,15 @@ impl Session {
                 (format!("SELECT {list} FROM {}", written(name, ".")), Some((name, columns)))
             }
         };
-        let prepared = self.prepare(&query, &[]).map_err(|error| match (&request.source, table) {
+        let prepared = self.prepare(&query, &[]);
+        if let Some((name, columns)) = table {
+            self.check_copied(name, columns)?;
+        }
+        let prepared = prepared.map_err(|error| match (&request.source, table) {
             (Source::Query(bytes), _) => in_text(error, text, &text[bytes.clone()]),
             // Positions would be those of a text that nobody has written.
             _ => error.without_position(),
         })?;
-        if let Some((name, columns)) = table {
-            self.check_copied(name, columns)?;
-        }
         let Some(columns) = prepared.columns() else {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
         };

@@ -131,6 +131,8 @@ pub struct Session {
     cursors: HashMap<CompactString, Box<OpenCursor>>,
     /// Cursors that were declared so far.
     cursor_serial: u64,
+    /// EXECUTEs at work within each other.
+    execute_depth: u32,
 }
 
 impl Session {
@@ -189,6 +191,7 @@ impl Session {
             repeats: false,
             cursors: HashMap::new(),
             cursor_serial: 0,
+            execute_depth: 0,
         };
         session.settings_set();
         session

@@ -133,9 +133,8 @@ impl Session {
                 CursorStatement::Declare { name, scroll, binary, query }
             }
             Parsed::Fetch { name, goal, moves } => {
-                let cursor = self.cursors.get(&name).ok_or_else(|| no_such_cursor(&name))?;
-                cursor.expect_rows(&name)?;
-                if !moves {
+                // One that is not there may be when it is run.
+                if let Some(cursor) = self.cursors.get(&name).filter(|_| !moves) {
                     prepared.columns.clone_from(&cursor.prepared.columns);
                     prepared.is_binary = cursor.binary;
                 }
@@ -155,6 +154,9 @@ impl Session {
 
     /// Closes a cursor, if there is one of that name.
     pub fn drop_cursor(&mut self, name: &str) {
+        if self.cursors.is_empty() {
+            return;
+        }
         self.cursors.remove(name);
         self.list_cursors();
     }

@@ -497,8 +497,7 @@ impl Session {
         let is_deep = scanned.is_deep();
         let mut statements = scanned.parse()?;
         if statements.len() > 1 {
-            let message = "cannot insert multiple commands into a prepared statement";
-            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            return Err(several_statements());
         }
         match statements.pop() {
             None => Ok(self.bare(text, Command::Empty)),
@@ -699,6 +698,10 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment
         }
         other => Err(Error::unsupported(format_args!("the statement {}", first_words(&other.to_string())))),
     }
+}
+
+pub(super) fn several_statements() -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
 }
 
 fn first_words(text: &str) -> String {

@@ -144,7 +144,13 @@ impl Session {
             }
             let ends = match crate::statement::scan(text)? {
                 scanned if scanned.is_deep() => false,
-                scanned => scanned.parse()?.iter().all(control::ends_block),
+                scanned => {
+                    let statements = scanned.parse()?;
+                    if statements.len() > 1 {
+                        return Err(super::plans::several_statements());
+                    }
+                    statements.iter().all(control::ends_block)
+                }
             };
             if !ends {
                 return Err(in_failed_block());

@@ -20,12 +20,12 @@ async def fails(awaitable, error):
 
 async def main():
     conn = await asyncpg.connect()
-    await conn.execute("CREATE TABLE t (id int PRIMARY KEY, s text, d numeric(10,2), at timestamptz, tags text[], ns int[], u uuid, j jsonb)")
-    row = (1, "ä", decimal.Decimal("1.50"), datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.timezone.utc), ["a", None, "b,c"], [1, 2],
+    await conn.execute("CREATE TABLE t (id int PRIMARY KEY, s text, d numeric(10,2), at timestamptz, tags text[], u uuid, j json)")
+    row = (1, "ä", decimal.Decimal("1.50"), datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.timezone.utc), ["a", None, "b,c"],
            uuid.UUID(int=5), '{"a": [1, null]}')
-    await conn.execute("INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6, $7, $8)", *row)
+    await conn.execute("INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6, $7)", *row)
     assert tuple(await conn.fetchrow("SELECT * FROM t")) == row
-    assert await conn.fetchval("SELECT $1::int[]", [[1, 2], [3, 4]]) == [[1, 2], [3, 4]]
+    assert await conn.fetchval("SELECT $1::text[]", [["a", "b"], ["c", "d"]]) == [["a", "b"], ["c", "d"]]
 
     # What fails, and what comes behind it.
     for _ in range(3):

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
-use super::{Fetch, Goal, OpenCursor, duplicate_cursor, no_such_cursor};
+use super::{CursorStatement, Fetch, Goal, OpenCursor, duplicate_cursor, no_such_cursor};
 use crate::error::{Error, Result, SqlState};
 use crate::session::plans::Command;
 use crate::session::step::Stage;
@@ -80,6 +80,30 @@ impl Prepared {
     #[must_use]
     pub fn can_be_cursor(&self) -> bool {
         matches!(self.command, Command::Plan { .. })
+    }
+
+    /// Whether what it gives follows from another statement by name, a cursor's or a prepared one: which that is, is known
+    /// when it is bound.
+    #[must_use]
+    pub fn is_bound_late(&self) -> bool {
+        match &self.command {
+            Command::Cursor(CursorStatement::Fetch { .. }) => true,
+            Command::Utility(statement) => matches!(&**statement, sqlparser::ast::Statement::Execute { .. }),
+            _ => false,
+        }
+    }
+
+    /// Whether it may not run in a transaction block: it is a transaction by itself, whatever comes behind it.
+    #[must_use]
+    pub fn runs_alone(&self) -> bool {
+        use sqlparser::ast::{DiscardObject, Statement};
+        match &self.command {
+            Command::Admin(statement) => statement.runs_alone(),
+            Command::Control(statement) => {
+                matches!(&**statement, Statement::Discard { object_type: DiscardObject::ALL })
+            }
+            _ => false,
+        }
     }
 
     /// Whether it may show which portals there are, of which its own is one.
