@@ -278,7 +278,10 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
         }
         (Datum::Time(value), _) => Datum::Time(round_fraction(value, modifier)),
         (Datum::Interval(value), _) => {
-            Datum::Interval(Interval { micros: round_fraction(value.micros, modifier), ..value })
+            let (fields, digits) = modifier.interval_parts();
+            let value = value.cut_to(fields);
+            let micros = digits.map_or(value.micros, |digits| round_to_digits(value.micros, digits));
+            Datum::Interval(Interval { micros, ..value })
         }
         (value, _) => value,
     })
@@ -290,8 +293,11 @@ fn without_blanks(text: CompactString) -> CompactString {
 
 /// Microseconds rounded half away from zero to the modifier's digits of a second.
 fn round_fraction(micros: i64, modifier: Modifier) -> i64 {
-    let Some(digits) = modifier.fraction_digits().filter(|&digits| digits < 6) else { return micros };
-    let unit = 10i64.pow(6 - u32::from(digits));
+    modifier.fraction_digits().map_or(micros, |digits| round_to_digits(micros, digits))
+}
+
+fn round_to_digits(micros: i64, digits: u8) -> i64 {
+    let unit = 10i64.pow(6 - u32::from(digits.min(6)));
     let half = if micros < 0 { -unit / 2 } else { unit / 2 };
     micros.saturating_add(half) / unit * unit
 }

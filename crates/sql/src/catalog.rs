@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::BOOTSTRAP_ROLE;
 use crate::error::{Error, Result, SqlState};
+use crate::letters;
 
 /// Where the catalogue is.
 pub const CATALOG_SPACE: SpaceId = SpaceId(0);
@@ -460,7 +461,7 @@ impl Catalog {
 #[must_use]
 pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
     let mut parts = Vec::new();
-    let mut rest = text.trim();
+    let mut rest = letters::trim(text);
     loop {
         let mut part = CompactString::default();
         if let Some(quoted) = rest.strip_prefix('"') {
@@ -479,16 +480,16 @@ pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
             }
         } else {
             let end = rest.find('.').unwrap_or(rest.len());
-            part.push_str(&rest[..end].trim().to_lowercase());
+            part.push_str(&letters::trim(&rest[..end]).to_ascii_lowercase());
             rest = &rest[end..];
         }
         if part.is_empty() {
             return None;
         }
         parts.push(part);
-        rest = rest.trim_start();
+        rest = letters::trim_start(rest);
         match rest.strip_prefix('.') {
-            Some(more) => rest = more.trim_start(),
+            Some(more) => rest = letters::trim_start(more),
             None => return rest.is_empty().then_some(parts),
         }
     }

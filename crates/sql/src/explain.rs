@@ -75,6 +75,8 @@ fn function_name(series: Series) -> &'static str {
         Series::Unnest => "unnest",
         Series::Subscripts => "generate_subscripts",
         Series::Expanded => "_pg_expandarray",
+        Series::Matches => "regexp_matches",
+        Series::Split => "regexp_split_to_table",
         Series::Nothing => "nothing",
     }
 }

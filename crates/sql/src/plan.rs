@@ -148,6 +148,10 @@ pub(crate) enum Series {
     Subscripts,
     /// `information_schema._pg_expandarray(array)`: its values and their places, from 1.
     Expanded,
+    /// `regexp_matches(text, pattern [, flags])`
+    Matches,
+    /// `regexp_split_to_table(text, pattern [, flags])`
+    Split,
     /// No rows: of what there is none of, partitions' ancestors say.
     Nothing,
 }

@@ -83,7 +83,7 @@ fn privileges(names: Option<&[CompactString]>, kind: ObjectKind, word: &str) -> 
             return Err(Error::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{name}\"")));
         };
         if !privilege.without(kind.all()).is_empty() {
-            let message = format!("invalid privilege type {} for {word}", name.to_uppercase());
+            let message = format!("invalid privilege type {} for {word}", name.to_ascii_uppercase());
             return Err(Error::new(SqlState("0LP01"), message));
         }
         Ok(sum.with(privilege))

@@ -60,6 +60,8 @@ impl Binder<'_> {
     ) -> Result<(Series, Vec<Expr>, Type)> {
         match function {
             "generate_series" => self.series_of(bounds, span),
+            "regexp_matches" => self.rows_of_texts(Series::Matches, function, Type::Text.array_of(), bounds, span),
+            "regexp_split_to_table" => self.rows_of_texts(Series::Split, function, Type::Text, bounds, span),
             "pg_partition_ancestors" => {
                 let [(bound, at)] = <[_; 1]>::try_from(bounds).map_err(|_| self.place(span, wrong_call(function)))?;
                 let arg = self.coerce(bound, Type::RegClass.into(), CastContext::Implicit, at)?;
@@ -67,6 +69,28 @@ impl Binder<'_> {
             }
             _ => self.rows_of_array(function, bounds, span),
         }
+    }
+
+    /// A call that takes a text, a pattern and perhaps flags.
+    fn rows_of_texts(
+        &mut self,
+        series: Series,
+        function: &str,
+        ty: Type,
+        bounds: Vec<(Bound, Span)>,
+        span: Span,
+    ) -> Result<(Series, Vec<Expr>, Type)> {
+        if !(2..=3).contains(&bounds.len()) {
+            return Err(self.place(span, wrong_call(function)));
+        }
+        let mut args = Vec::with_capacity(bounds.len());
+        for (bound, at) in bounds {
+            if bound.ty.ty != Type::Unknown && !bound.ty.ty.is_text() {
+                return Err(self.place(span, wrong_call(function)));
+            }
+            args.push(self.coerce(bound, Type::Text.into(), CastContext::Implicit, at)?);
+        }
+        Ok((series, args, ty))
     }
 
     fn rows_of_array(
@@ -136,7 +160,16 @@ impl Binder<'_> {
 
 /// Whether a function gives rows.
 pub(super) fn gives_rows(name: &str) -> bool {
-    matches!(name, "generate_series" | "unnest" | "generate_subscripts" | "_pg_expandarray" | "pg_partition_ancestors")
+    matches!(
+        name,
+        "generate_series"
+            | "unnest"
+            | "generate_subscripts"
+            | "_pg_expandarray"
+            | "pg_partition_ancestors"
+            | "regexp_matches"
+            | "regexp_split_to_table"
+    )
 }
 
 fn wrong_call(function: &str) -> Error {

@@ -9,7 +9,7 @@ use crate::array::Array;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
-use crate::functions::Function;
+use crate::functions::{self, Function};
 use crate::numeric::Numeric;
 use crate::operators;
 use crate::plan::{Node, Series};
@@ -80,6 +80,8 @@ enum State {
         array: Arc<Array>,
         next: usize,
     },
+    /// Values that were made at once.
+    Made(std::vec::IntoIter<Datum>),
     Empty,
 }
 
@@ -101,6 +103,19 @@ impl State {
             (series, &values[..])
         {
             return Self::of_array(series, first, rest);
+        }
+        if let (Series::Matches | Series::Split, [Datum::Text(text), Datum::Text(pattern), rest @ ..]) =
+            (series, &values[..])
+        {
+            let flags = match rest {
+                [Datum::Text(flags)] => flags.as_str(),
+                _ => "",
+            };
+            let rows = match series {
+                Series::Matches => functions::all_matches(text, pattern, flags)?,
+                _ => functions::split(text, pattern, flags, "regexp_split_to_table")?,
+            };
+            return Ok(Self::Made(rows.into_iter()));
         }
         let mut values = values.into_iter();
         let (Some(start), Some(stop)) = (values.next(), values.next()) else {
@@ -160,6 +175,7 @@ impl State {
     fn next(&mut self, env: &Env) -> Option<Datum> {
         match self {
             Self::Empty => None,
+            Self::Made(rows) => rows.next(),
             Self::Ints { next, stop, step } => {
                 let value = (*next)?;
                 let inside = if *step > 0 { value <= *stop } else { value >= *stop };

@@ -9,6 +9,7 @@ use crate::catalog::{ObjectId, Relation};
 use crate::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, Privileges, RoleId};
 use crate::env::{Env, Surroundings};
 use crate::error::{Error, Result, SqlState};
+use crate::letters;
 use crate::system::names::{Found, format_type};
 use crate::system::{describe, types};
 use crate::types::Type::{
@@ -190,7 +191,7 @@ fn authority_of(names: &Surroundings, role: RoleId) -> Authority {
 fn wanted(list: &str, kind: ObjectKind) -> Result<Vec<(Privileges, bool)>> {
     list.split(',')
         .map(|name| {
-            let name = name.trim();
+            let name = letters::trim(name);
             let upper = name.to_ascii_uppercase();
             let (name, option) = match upper.strip_suffix(" WITH GRANT OPTION") {
                 Some(name) => (name.to_owned(), true),
@@ -199,7 +200,7 @@ fn wanted(list: &str, kind: ObjectKind) -> Result<Vec<(Privileges, bool)>> {
             match Privileges::named(&name) {
                 Some(privilege) if privilege.without(kind.all()).is_empty() => Ok((privilege, option)),
                 _ => {
-                    let message = format!("unrecognized privilege type: \"{}\"", list.trim());
+                    let message = format!("unrecognized privilege type: \"{}\"", letters::trim(list));
                     Err(Error::new(SqlState::BAD_PARAMETER, message))
                 }
             }
@@ -318,11 +319,11 @@ fn has_role(args: &[&Datum], env: &Env) -> Result<Datum> {
     let members = names.roles();
     let mut has = false;
     for privilege in text(args[1])?.split(',') {
-        has |= match privilege.trim().to_ascii_uppercase().as_str() {
+        has |= match letters::trim(privilege).to_ascii_uppercase().as_str() {
             "USAGE" => authority.has_role(role),
             "MEMBER" => authority.is_superuser() || members.groups_of(authority.role).contains(&role),
             _ => {
-                let message = format!("unrecognized privilege type: \"{}\"", privilege.trim());
+                let message = format!("unrecognized privilege type: \"{}\"", letters::trim(privilege));
                 return Err(Error::new(SqlState::BAD_PARAMETER, message));
             }
         };

@@ -5,6 +5,7 @@ use compact_str::CompactString;
 use super::number_picture;
 use super::{Function, check_length, f, float, int, number, text};
 use crate::error::{Error, Result, SqlState};
+use crate::letters;
 use crate::numeric::Numeric;
 use crate::types::Type::{self, Float4, Float8, Int4, Int8, Text};
 use crate::value::Datum;
@@ -189,6 +190,21 @@ pub(crate) fn quote_literal(text: &str) -> String {
     if text.contains('\\') { format!(" E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }
 
+/// The width that an argument of `format` says.
+fn format_width(arg: &Datum) -> Result<i64> {
+    if arg.is_null() {
+        return Ok(0);
+    }
+    let text = letters::trim(text(arg)?);
+    let bad = || Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type integer: \"{text}\""));
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let value = text.parse::<i32>();
+    value.map(i64::from).map_err(|_| Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range")))
+}
+
 /// `format`: `%s`, `%I`, `%L`, with a position (`%2$s`), a width (`%10s`, `%*s`) and `-` for the left.
 fn format(a: &[&Datum]) -> Result<Datum> {
     if a[0].is_null() {
@@ -224,46 +240,42 @@ fn format(a: &[&Datum]) -> Result<Datum> {
             }
             Ok(value)
         };
+        let argument_0 = || {
+            let message = "format specifies argument 0, but arguments are numbered from 1";
+            Error::new(SqlState::BAD_PARAMETER, message)
+        };
         let mut position = None;
         let mut width = digits(&mut chars)?;
         if width.is_some() && chars.next_if_eq(&'$').is_some() {
             position = width.take();
             if position == Some(0) {
-                return Err(Error::new(
-                    SqlState::BAD_PARAMETER,
-                    "format specifies argument 0, but arguments are numbered from 1",
-                ));
+                return Err(argument_0());
             }
         }
         let mut at_left = false;
-        while width.is_none() && chars.next_if_eq(&'-').is_some() {
-            at_left = true;
-        }
         if width.is_none() {
-            width = digits(&mut chars)?;
-        }
-        if width.is_none() && chars.next_if_eq(&'*').is_some() {
-            let index = match digits(&mut chars)? {
-                Some(index) if chars.next_if_eq(&'$').is_some() => index as usize,
-                Some(_) => {
-                    return Err(Error::new(SqlState::BAD_PARAMETER, "width argument position must be ended by \"$\""));
-                }
-                None => {
-                    next += 1;
-                    next - 1
-                }
-            };
-            let arg = a.get(index).ok_or_else(too_few)?;
-            let value: i64 = if arg.is_null() {
-                0
+            while chars.next_if_eq(&'-').is_some() {
+                at_left = true;
+            }
+            if chars.next_if_eq(&'*').is_some() {
+                // The width is an argument: the next one, or one with a position.
+                let index = match digits(&mut chars)? {
+                    Some(0) if chars.peek() == Some(&'$') => return Err(argument_0()),
+                    Some(index) if chars.next_if_eq(&'$').is_some() => index as usize,
+                    Some(_) if chars.peek().is_none() => return Err(unterminated()),
+                    Some(_) => {
+                        let message = "width argument position must be ended by \"$\"";
+                        return Err(Error::new(SqlState::BAD_PARAMETER, message));
+                    }
+                    None => next,
+                };
+                next = index + 1;
+                let value = format_width(a.get(index).ok_or_else(too_few)?)?;
+                at_left |= value < 0;
+                width = Some(value.abs());
             } else {
-                text(arg)?
-                    .trim()
-                    .parse()
-                    .map_err(|_| Error::new(SqlState::BAD_TEXT, "invalid input syntax for type integer"))?
-            };
-            at_left |= value < 0;
-            width = Some(value.checked_abs().unwrap_or(i64::MAX));
+                width = digits(&mut chars)?;
+            }
         }
         let kind = chars.next().ok_or_else(unterminated)?;
         if !matches!(kind, 's' | 'I' | 'L') {
@@ -287,7 +299,7 @@ fn format(a: &[&Datum]) -> Result<Datum> {
             's' if arg.is_null() => CompactString::default(),
             's' => CompactString::new(text(arg)?),
             'L' if arg.is_null() => CompactString::const_new("NULL"),
-            'L' => CompactString::from(quote_literal(text(arg)?).trim_start()),
+            'L' => CompactString::from(letters::trim_start(&quote_literal(text(arg)?))),
             _ if arg.is_null() => {
                 return Err(Error::new(
                     SqlState::NULL_NOT_ALLOWED,
@@ -311,9 +323,13 @@ fn format(a: &[&Datum]) -> Result<Datum> {
 
 pub(super) const TABLE: &[Function] = &[
     f("quote_ident", &[Text], Text, |a, _| Ok(Datum::text(&quote_identifier(text(a[0])?)))),
-    f("quote_literal", &[Text], Text, |a, _| Ok(Datum::text(quote_literal(text(a[0])?).trim_start()))),
+    f("quote_literal", &[Text], Text, |a, _| Ok(Datum::text(letters::trim_start(&quote_literal(text(a[0])?))))),
     f("quote_nullable", &[Text], Text, |a, _| {
-        if a[0].is_null() { Ok(Datum::text("NULL")) } else { Ok(Datum::text(quote_literal(text(a[0])?).trim_start())) }
+        if a[0].is_null() {
+            Ok(Datum::text("NULL"))
+        } else {
+            Ok(Datum::text(letters::trim_start(&quote_literal(text(a[0])?))))
+        }
     })
     .called_on_null(),
     f("format", &[Text], Text, |a, _| format(a)).variadic().called_on_null().stable(),
@@ -332,5 +348,8 @@ pub(super) const TABLE: &[Function] = &[
     f("to_char", &[Float8, Text], Text, |a, _| {
         number_picture::float_to_char(float(a[0])?, f64::DIGITS as usize, text(a[1])?).map(|text| Datum::text(&text))
     }),
-    f("to_number", &[Text, Text], NUM, |a, _| number_picture::to_number(text(a[0])?, text(a[1])?).map(Datum::Numeric)),
+    f("to_number", &[Text, Text], NUM, |a, _| {
+        let value = number_picture::to_number(text(a[0])?, text(a[1])?)?;
+        Ok(value.map_or(Datum::Null, Datum::Numeric))
+    }),
 ];

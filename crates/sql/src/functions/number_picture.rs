@@ -58,9 +58,31 @@ fn refuse_sign(form: &Picture, word: &str) -> Result<()> {
 }
 
 /// Whether something of a picture stands here, and not what is shown as it is.
-fn is_pattern(two: &str, first: char) -> bool {
-    ["FM", "PR", "MI", "PL", "SG", "RN", "TH"].contains(&two)
-        || matches!(first.to_ascii_uppercase(), '9' | '0' | '.' | ',' | 'D' | 'G' | 'S' | 'L' | 'V' | 'B' | 'C' | 'E')
+fn is_pattern(four: &str, two: &str, first: char) -> bool {
+    four == "EEEE"
+        || ["FM", "PR", "MI", "PL", "SG", "SP", "RN", "TH"].contains(&two)
+        || matches!(first.to_ascii_uppercase(), '9' | '0' | '.' | ',' | 'D' | 'G' | 'S' | 'L' | 'V' | 'B' | 'C')
+}
+
+/// The beginning of a text in upper case, if it is all in one case: only such are keywords.
+fn keyword(text: &str, letters: usize) -> String {
+    let written: String = text.chars().take(letters).collect();
+    let upper = written.to_ascii_uppercase();
+    if written == upper || written == written.to_ascii_lowercase() { upper } else { String::new() }
+}
+
+/// Reads a text in quotes, in which a backslash quotes; gives it and how long it was written.
+fn quoted(text: &str) -> (String, usize) {
+    let mut out = String::new();
+    let mut chars = text[1..].chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' => break,
+            '\\' => out.push(chars.next().unwrap_or('\\')),
+            c => out.push(c),
+        }
+    }
+    (out, text.len() - chars.as_str().len())
 }
 
 fn read(picture: &str) -> Result<Picture> {
@@ -68,10 +90,11 @@ fn read(picture: &str) -> Result<Picture> {
     let mut rest = picture;
     let mut point = false;
     while let Some(first) = rest.chars().next() {
-        let upper: String = rest.chars().take(4).collect::<String>().to_ascii_uppercase();
-        let two = upper.get(..2).unwrap_or(&upper);
+        let upper = keyword(rest, 4);
+        let two = keyword(rest, 2);
+        let two = &*two;
         let mut length = first.len_utf8();
-        if out.scientific && first != '"' && is_pattern(two, first) {
+        if out.scientific && first != '"' && is_pattern(&upper, two, first) {
             return Err(bad("\"EEEE\" must be the last pattern used"));
         }
         match (two, first) {
@@ -112,6 +135,7 @@ fn read(picture: &str) -> Result<Picture> {
                 out.parts.push(Part::PlusMinus);
                 length = 2;
             }
+            ("SP", _) => length = 2,
             ("RN", _) => {
                 out.roman = Some(first == 'R');
                 length = 2;
@@ -166,10 +190,14 @@ fn read(picture: &str) -> Result<Picture> {
             (_, 'V' | 'v') => out.shift = Some(0),
             (_, 'B' | 'b' | 'C' | 'c') => {}
             (_, '"') => {
-                let body = &rest[1..];
-                let end = body.find('"').unwrap_or(body.len());
-                out.parts.push(Part::Literal(body[..end].to_owned()));
-                length = (end + 2).min(rest.len());
+                let (literal, written) = quoted(rest);
+                out.parts.push(Part::Literal(literal));
+                length = written;
+            }
+            // Outside of quotes a backslash stands for itself, unless a quote follows.
+            (_, '\\') if rest[1..].starts_with('"') => {
+                out.parts.push(Part::Literal("\"".to_owned()));
+                length = 2;
             }
             _ => out.parts.push(Part::Literal(first.to_string())),
         }
@@ -206,7 +234,7 @@ fn roman(value: i64, upper: bool, fill: bool) -> String {
     } else {
         text = "#".repeat(15);
     }
-    let text = if upper { text } else { text.to_lowercase() };
+    let text = if upper { text } else { text.to_ascii_lowercase() };
     if fill { format!("{text:>15}") } else { text }
 }
 
@@ -398,7 +426,7 @@ fn lay_out(form: &Picture, shown: &Shown<'_>) -> String {
                 if !negative && form.after == 0 && !digits.contains(&'#') {
                     let whole: String = digits.iter().collect();
                     let ending = ordinal(&whole);
-                    out.push_str(&if *upper { ending.to_uppercase() } else { ending.to_owned() });
+                    out.push_str(&if *upper { ending.to_ascii_uppercase() } else { ending.to_owned() });
                 }
             }
             Part::Literal(text) => out.push_str(text),
@@ -480,29 +508,174 @@ fn float_scientific(value: f64, form: &Picture) -> String {
     format!("{}{mantissa}e{sign}{exponent:0>2}", if value.is_sign_negative() { '-' } else { ' ' })
 }
 
-/// The number that a text shows by a picture.
-pub(super) fn to_number(text: &str, picture: &str) -> Result<Numeric> {
+/// Reads a number by a picture, part by part.
+struct Reader<'a> {
+    text: &'a [u8],
+    at: usize,
+    /// The sign in front, a blank as long as there is none.
+    sign: u8,
+    digits: String,
+    before: usize,
+    after: usize,
+    has_point: bool,
+}
+
+/// How S, MI and PL of a picture ask for a sign.
+struct Signs {
+    /// S, and whether it stands before the digits.
+    anchored: Option<bool>,
+    /// MI, PL or SG.
+    loose: bool,
+    brackets: bool,
+    point: bool,
+    after: usize,
+}
+
+impl Reader<'_> {
+    fn byte(&self, ahead: usize) -> Option<u8> {
+        self.text.get(self.at + ahead).copied()
+    }
+
+    fn is_sign(&self, ahead: usize) -> bool {
+        matches!(self.byte(ahead), Some(b'-' | b'+'))
+    }
+
+    /// Skips characters that are no part of a number.
+    fn skip(&mut self, count: usize) {
+        for _ in 0..count {
+            if self.byte(0).is_none_or(|byte| b"0123456789.,+-".contains(&byte)) {
+                return;
+            }
+            self.skip_char();
+        }
+    }
+
+    fn skip_char(&mut self) {
+        self.at += 1;
+        while self.byte(0).is_some_and(|byte| byte & 0xc0 == 0x80) {
+            self.at += 1;
+        }
+    }
+
+    /// Reads what stands in a digit's or the point's place. The place itself is passed by the caller.
+    fn digit(&mut self, is_digit: bool, signs: &Signs) {
+        if self.byte(0) == Some(b' ') {
+            self.at += 1;
+        }
+        let Some(byte) = self.byte(0) else { return };
+        if self.sign == b' ' && is_digit && self.before + self.after == 0 {
+            let opens = signs.anchored != Some(true) && signs.brackets && byte == b'<';
+            if matches!(byte, b'-' | b'+') || opens {
+                self.sign = if byte == b'+' { b'+' } else { b'-' };
+                self.at += 1;
+            }
+        }
+        let Some(byte) = self.byte(0) else { return };
+        let mut was_read = false;
+        if byte.is_ascii_digit() {
+            if self.has_point && self.after == signs.after {
+                return;
+            }
+            self.digits.push(char::from(byte));
+            *(if self.has_point { &mut self.after } else { &mut self.before }) += 1;
+            was_read = true;
+        } else if signs.point && !self.has_point && byte == b'.' {
+            self.digits.push('.');
+            self.has_point = true;
+            was_read = true;
+        }
+        if self.sign != b' ' || self.before + self.after == 0 {
+            return;
+        }
+        let follows_digit = self.byte(1).is_none_or(|byte| byte.is_ascii_digit());
+        if signs.anchored.is_some() && was_read && !follows_digit {
+            if self.is_sign(1) {
+                self.at += 1;
+                self.sign = self.text[self.at];
+            }
+        } else if !was_read && signs.anchored.is_none() && signs.loose && self.is_sign(0) {
+            self.sign = self.text[self.at];
+        }
+    }
+}
+
+/// The number that a text shows by a picture; `None` without a picture.
+pub(super) fn to_number(text: &str, picture: &str) -> Result<Option<Numeric>> {
+    if picture.is_empty() {
+        return Ok(None);
+    }
     let form = read(picture)?;
-    let mut digits = String::new();
-    let mut negative = false;
-    for c in text.chars() {
-        match c {
-            '0'..='9' => digits.push(c),
-            '.' if !digits.contains('.') && form.parts.contains(&Part::Point) => digits.push('.'),
-            '-' | '<' => negative = true,
+    for (is_there, word) in [(form.scientific, "EEEE"), (form.roman.is_some(), "RN")] {
+        if is_there {
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("\"{word}\" not supported for input")));
+        }
+    }
+    let point_at = form.parts.iter().position(|part| *part == Part::Point);
+    let signs = Signs {
+        anchored: form
+            .parts
+            .iter()
+            .position(|part| *part == Part::Sign)
+            .map(|at| point_at.is_none_or(|point| at < point)),
+        loose: form.parts.iter().any(|part| matches!(part, Part::Minus | Part::Plus | Part::PlusMinus)),
+        brackets: form.brackets,
+        point: point_at.is_some(),
+        after: form.after,
+    };
+    let mut reader = Reader {
+        text: text.as_bytes(),
+        at: 0,
+        sign: b' ',
+        digits: String::new(),
+        before: 0,
+        after: 0,
+        has_point: false,
+    };
+    for part in &form.parts {
+        if reader.byte(0).is_none() {
+            break;
+        }
+        match part {
+            Part::Digit { .. } | Part::Point => {
+                reader.digit(matches!(part, Part::Digit { .. }), &signs);
+                reader.at += 1;
+            }
+            Part::Group => reader.at += usize::from(reader.byte(0) == Some(b',')),
+            Part::Currency => reader.skip(1),
+            Part::Ordinal { .. } if reader.sign != b'-' && !signs.point => reader.skip(2),
+            Part::Minus | Part::Plus | Part::PlusMinus => {
+                let fits = match part {
+                    Part::Minus => reader.byte(0) == Some(b'-'),
+                    Part::Plus => reader.byte(0) == Some(b'+'),
+                    _ => reader.is_sign(0),
+                };
+                if fits {
+                    reader.sign = reader.text[reader.at];
+                    reader.at += 1;
+                } else {
+                    reader.skip(1);
+                }
+            }
+            Part::Literal(literal) => {
+                for _ in literal.chars() {
+                    reader.skip_char();
+                }
+            }
             _ => {}
         }
     }
-    if !digits.bytes().any(|byte| byte.is_ascii_digit()) {
-        return Err(Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type numeric: \"{text}\"")));
+    let digits = reader.digits.trim_end_matches('.');
+    if digits.is_empty() {
+        let shown = format!("{}{digits}", char::from(reader.sign));
+        return Err(Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type numeric: \"{shown}\"")));
     }
-    // No more digits than the picture has.
-    let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
-    let whole = &whole[..whole.len().min(form.before.max(1))];
-    let fraction = &fraction[..fraction.len().min(form.after)];
-    let mut value = Numeric::parse(&format!("{whole}.{fraction}"))?;
-    if let Some(shift) = form.shift {
-        value = value.div(Numeric::from(10).power(Numeric::from(shift.min(30) as i64))?)?;
+    let shift = form.shift.unwrap_or(0);
+    let value = Numeric::parse(digits)?;
+    let places = form.before + reader.after;
+    let value = value.with_precision(places.clamp(1, 1000) as u16, reader.after as u16)?;
+    let value = if reader.sign == b'-' { value.negate() } else { value };
+    if shift == 0 {
+        return Ok(Some(value));
     }
-    Ok(if negative { value.negate() } else { value })
+    Ok(Some(value.div(Numeric::from(10).power(Numeric::from(shift.min(30) as i64))?)?))
 }

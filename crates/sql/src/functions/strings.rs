@@ -4,6 +4,7 @@ use compact_str::CompactString;
 
 use super::{Function, check_length, f, int, text};
 use crate::error::{Error, Result, SqlState};
+use crate::letters;
 use crate::like;
 use crate::types::Type::{Bool, Int4, Int8, Text};
 use crate::value::Datum;
@@ -40,23 +41,7 @@ pub(super) fn lower(text: &str) -> CompactString {
         out.make_ascii_lowercase();
         return out;
     }
-    text.chars().map(lower_char).collect()
-}
-
-fn lower_char(c: char) -> char {
-    let mut lower = c.to_lowercase();
-    match (lower.next(), lower.next()) {
-        (Some(one), None) => one,
-        _ => c,
-    }
-}
-
-fn upper_char(c: char) -> char {
-    let mut upper = c.to_uppercase();
-    match (upper.next(), upper.next()) {
-        (Some(one), None) => one,
-        _ => c,
-    }
+    text.chars().map(letters::lower).collect()
 }
 
 /// Each character in upper case, if that is one character.
@@ -66,7 +51,7 @@ pub(super) fn upper(text: &str) -> CompactString {
         out.make_ascii_uppercase();
         return out;
     }
-    text.chars().map(upper_char).collect()
+    text.chars().map(letters::upper).collect()
 }
 
 /// Words with a capital.
@@ -74,8 +59,8 @@ pub(super) fn capitalized(text: &str) -> CompactString {
     let mut in_word = false;
     text.chars()
         .map(|c| {
-            let shown = if in_word { lower_char(c) } else { upper_char(c) };
-            in_word = c.is_alphanumeric();
+            let shown = if in_word { letters::lower(c) } else { letters::upper(c) };
+            in_word = letters::is_alnum(c);
             shown
         })
         .collect()

@@ -12,6 +12,7 @@ use compact_str::CompactString;
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result, SqlState};
+use crate::letters;
 
 /// A setting that there is.
 struct Known {
@@ -208,7 +209,7 @@ fn parse_bool(text: &str) -> Option<bool> {
 /// How dates are written and read: in one style only.
 fn date_style(value: &str) -> Result<String> {
     for part in value.split(',') {
-        match part.trim().to_ascii_lowercase().as_str() {
+        match letters::trim(part).to_ascii_lowercase().as_str() {
             "iso" | "mdy" | "us" | "noneuro" | "noneuropean" | "default" => {}
             "dmy" | "euro" | "european" | "ymd" | "sql" | "postgres" | "german" => {
                 return Err(Error::unsupported(format_args!("DateStyle {part}")));
@@ -221,10 +222,10 @@ fn date_style(value: &str) -> Result<String> {
 
 /// A number with a unit, in the smallest unit.
 fn parse_with_unit(text: &str, units: &[(&str, f64)], base: f64) -> Option<i64> {
-    let text = text.trim();
+    let text = letters::trim(text);
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-')).unwrap_or(text.len());
     let number: f64 = text[..digits].parse().ok()?;
-    let unit = text[digits..].trim();
+    let unit = letters::trim(&text[digits..]);
     let factor = if unit.is_empty() { base } else { units.iter().find(|(name, _)| *name == unit)?.1 };
     let value = (number * factor / base).round();
     (value >= 0.0 && value <= f64::from(i32::MAX)).then_some(value as i64)
@@ -273,7 +274,7 @@ fn usual(name: &str, value: &str) -> Result<String> {
         Kind::Duration => parse_with_unit(value, TIMES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
         Kind::Memory => parse_with_unit(value, SIZES, 1.0).ok_or_else(|| invalid(known.name, value))?.to_string(),
         Kind::Integer(min, max) => {
-            let number: i64 = value.trim().parse().map_err(|_| invalid(known.name, value))?;
+            let number: i64 = letters::trim(value).parse().map_err(|_| invalid(known.name, value))?;
             if !(*min..=*max).contains(&number) {
                 let message =
                     format!("{number} is outside the valid range for parameter \"{}\" ({min} .. {max})", known.name);
@@ -452,10 +453,10 @@ impl Settings {
     pub(crate) fn search_path(&self, user: &str) -> Vec<CompactString> {
         let mut path = Vec::new();
         for part in self.text("search_path").split(',') {
-            let part = part.trim();
+            let part = letters::trim(part);
             let name = match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
                 Some(quoted) => CompactString::new(quoted),
-                None => CompactString::new(part.trim_matches('\'').to_lowercase()),
+                None => CompactString::new(part.trim_matches('\'').to_ascii_lowercase()),
             };
             let name = if name == "$user" { user.into() } else { name };
             if !name.is_empty() && !path.contains(&name) {

@@ -11,6 +11,7 @@ use crate::catalog::{ObjectId, Relation, Table, parse_name};
 use crate::env::Surroundings;
 use crate::error::{Error, Result, SqlState};
 pub(crate) use crate::functions::quote_identifier as quoted;
+use crate::letters;
 use crate::types::{ColumnType, Modifier, Type};
 use crate::value::Datum;
 
@@ -108,7 +109,7 @@ impl Surroundings {
 
     /// The number that a name means, `None` if nothing has it.
     pub(crate) fn find_number(&self, ty: Type, text: &str) -> Option<ObjectId> {
-        let trimmed = text.trim();
+        let trimmed = letters::trim(text);
         if trimmed == "-" {
             return Some(0);
         }
@@ -133,7 +134,7 @@ impl Surroundings {
         if let Some(number) = self.find_number(ty, text) {
             return Ok(Datum::Int(number.into()));
         }
-        let text = text.trim();
+        let text = letters::trim(text);
         Err(match ty {
             Type::RegClass => match parse_name(text) {
                 Some(parts) => {
