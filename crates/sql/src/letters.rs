@@ -8,6 +8,10 @@
 
 #![allow(clippy::disallowed_methods, reason = "this is the one place that may")]
 
+use std::sync::OnceLock;
+
+use regex_syntax::hir::{Class, HirKind};
+
 /// Whether a byte is a blank of C: space, tab, line feed, vertical tab, form feed, carriage return.
 #[inline]
 #[must_use]
@@ -63,22 +67,46 @@ pub(crate) fn upper(c: char) -> char {
     }
 }
 
-/// Whether a character is a letter or digit of some script.
+/// Whether a character is a letter or a decimal digit of some script; fractions and superscripts are neither.
 #[must_use]
 pub(crate) fn is_alnum(c: char) -> bool {
-    c.is_alphanumeric()
+    c.is_alphabetic() || c.is_ascii_digit() || (!c.is_ascii() && c.is_numeric() && is_decimal(c))
+}
+
+fn is_decimal(c: char) -> bool {
+    static DECIMALS: OnceLock<Vec<(u32, u32)>> = OnceLock::new();
+    let ranges = DECIMALS.get_or_init(|| unicode_ranges(r"\p{Nd}"));
+    let at = ranges.partition_point(|&(_, to)| to < u32::from(c));
+    ranges.get(at).is_some_and(|&(from, _)| from <= u32::from(c))
+}
+
+/// The characters of a class of Unicode, as ranges in order.
+pub(crate) fn unicode_ranges(class: &str) -> Vec<(u32, u32)> {
+    match regex_syntax::parse(class).map(regex_syntax::hir::Hir::into_kind) {
+        Ok(HirKind::Class(Class::Unicode(class))) => {
+            class.iter().map(|range| (u32::from(range.start()), u32::from(range.end()))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Digraphs whose first letter only is a capital, which count as both.
+fn is_half_capital(c: char) -> bool {
+    matches!(c, '\u{1c5}' | '\u{1c8}' | '\u{1cb}' | '\u{1f2}')
 }
 
 /// Whether it is a lower case letter of some script.
 #[must_use]
 pub(crate) fn is_lower(c: char) -> bool {
-    c.is_lowercase()
+    c.is_lowercase() || is_half_capital(c)
 }
 
-/// Whether it is an upper case letter of some script.
+/// Whether it is an upper case letter of some script, or a Greek capital with a small letter beside it.
 #[must_use]
 pub(crate) fn is_upper(c: char) -> bool {
-    c.is_uppercase()
+    let is_greek_pair =
+        matches!(u32::from(c), 0x1f88..=0x1f8f | 0x1f98..=0x1f9f | 0x1fa8..=0x1faf | 0x1fbc | 0x1fcc | 0x1ffc);
+    c.is_uppercase() || is_half_capital(c) || is_greek_pair
 }
 
 /// Whether it is a blank of some script at which a line may be broken: what `\s` matches.

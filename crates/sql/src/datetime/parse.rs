@@ -57,6 +57,7 @@ mod said {
     pub(super) const MERIDIEM: u32 = 1 << 12;
     pub(super) const ERA: u32 = 1 << 13;
     pub(super) const WEEKDAY: u32 = 1 << 14;
+    pub(super) const CHANGING_ZONE: u32 = 1 << 15;
 }
 
 /// Where a text's time is counted from.
@@ -372,7 +373,7 @@ impl<'env> Moment<'env> {
         match point {
             Some(_) if self.said & said::DATE == 0 => self.date(field),
             Some(point) if point > 2 => self.run_together(field, self.said),
-            _ if field.len() >= 6 && (!self.has(said::DATE) || !self.has(said::TIME)) => {
+            _ if field.len() >= 6 && (self.said & said::DATE == 0 || self.said & said::TIME == 0) => {
                 self.run_together(field, self.said)
             }
             _ => self.plain_number(field, self.text_month, self.said),
@@ -481,7 +482,7 @@ impl<'env> Moment<'env> {
             Some(Abbreviation::Zone(name)) => {
                 let zone = Zone::named(name).map_err(|_| Fault::Syntax)?;
                 self.place = Place::Abbreviation(field.to_owned(), zone);
-                return Ok(said::ZONE);
+                return Ok(said::ZONE | said::CHANGING_ZONE);
             }
             None => {}
         }
@@ -777,7 +778,7 @@ fn read_time(text: &str, env: &Env) -> Parsed<i64> {
     }
     if let Place::Zone(zone) = &moment.place {
         // A zone's offset may hang on the date.
-        if moment.has(said::SUMMER_WORD) || (matches!(zone, Zone::Named(_)) && !moment.has(said::DATE)) {
+        if moment.has(said::SUMMER_WORD) || (!zone.is_fixed() && !moment.has(said::DATE)) {
             return Err(Fault::Syntax);
         }
     }

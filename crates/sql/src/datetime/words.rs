@@ -81,7 +81,7 @@ pub(super) fn word(word: &str) -> Option<Word> {
         "tomorrow" => Word::Tomorrow,
         "yesterday" => Word::Yesterday,
         "epoch" => Word::Epoch,
-        "infinity" | "+infinity" => Word::Infinity,
+        "infinity" => Word::Infinity,
         "-infinity" => Word::MinusInfinity,
         "allballs" => Word::Midnight,
         "t" => Word::IsoTime,

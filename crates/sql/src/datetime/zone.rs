@@ -96,6 +96,13 @@ impl Zone {
         found.map_or(own, |transition| transition.offset().seconds())
     }
 
+    /// Whether it has had the same offset at all times.
+    pub(crate) fn is_fixed(&self) -> bool {
+        let Self::Named(named) = self else { return true };
+        let offset = named.1.to_offset(jiff::Timestamp::MIN);
+        named.1.following(jiff::Timestamp::MIN).take(TRANSITIONS_MAX).all(|transition| transition.offset() == offset)
+    }
+
     /// Its name, as SHOW gives it.
     #[must_use]
     pub fn name(&self) -> String {
@@ -169,7 +176,7 @@ impl Zone {
 
 /// Seconds since 1970, moved by whole cycles of 400 years into what the library knows.
 fn into_library(us: i64) -> i64 {
-    let seconds = us.saturating_add(UNIX_EPOCH_TO_2000_US).div_euclid(1_000_000);
+    let seconds = us.div_euclid(1_000_000) + UNIX_EPOCH_TO_2000_US / 1_000_000;
     if seconds > LIBRARY_MAX {
         seconds - ((seconds - LIBRARY_MAX) / CYCLE_SECONDS + 1) * CYCLE_SECONDS
     } else {

@@ -244,7 +244,7 @@ fn format(a: &[&Datum]) -> Result<Datum> {
             let message = "format specifies argument 0, but arguments are numbered from 1";
             Error::new(SqlState::BAD_PARAMETER, message)
         };
-        let mut position = None;
+        let (mut position, mut width_from) = (None, None);
         let mut width = digits(&mut chars)?;
         if width.is_some() && chars.next_if_eq(&'$').is_some() {
             position = width.take();
@@ -258,21 +258,20 @@ fn format(a: &[&Datum]) -> Result<Datum> {
                 at_left = true;
             }
             if chars.next_if_eq(&'*').is_some() {
-                // The width is an argument: the next one, or one with a position.
-                let index = match digits(&mut chars)? {
-                    Some(0) if chars.peek() == Some(&'$') => return Err(argument_0()),
-                    Some(index) if chars.next_if_eq(&'$').is_some() => index as usize,
+                // The width is an argument: the next one (0), or one with a position.
+                width_from = Some(match digits(&mut chars)? {
                     Some(_) if chars.peek().is_none() => return Err(unterminated()),
-                    Some(_) => {
+                    Some(_) if chars.peek() != Some(&'$') => {
                         let message = "width argument position must be ended by \"$\"";
                         return Err(Error::new(SqlState::BAD_PARAMETER, message));
                     }
-                    None => next,
-                };
-                next = index + 1;
-                let value = format_width(a.get(index).ok_or_else(too_few)?)?;
-                at_left |= value < 0;
-                width = Some(value.abs());
+                    Some(0) => return Err(argument_0()),
+                    Some(index) => {
+                        chars.next();
+                        index as usize
+                    }
+                    None => 0,
+                });
             } else {
                 width = digits(&mut chars)?;
             }
@@ -284,6 +283,13 @@ fn format(a: &[&Datum]) -> Result<Datum> {
                 format!("unrecognized format() type specifier \"{kind}\""),
             )
             .hint("For a single \"%\" use \"%%\"."));
+        }
+        if let Some(index) = width_from {
+            let index = if index == 0 { next } else { index };
+            next = index + 1;
+            let value = format_width(a.get(index).ok_or_else(too_few)?)?;
+            at_left |= value < 0;
+            width = Some(value.abs());
         }
         let index = match position {
             Some(position) => position as usize,

@@ -28,6 +28,8 @@ impl Options {
                 options.global = true;
                 continue;
             }
+            // PostgreSQL's functions take the basic flavour for both; only inside of a pattern is `(?e)` another.
+            let letter = if letter == 'e' { 'b' } else { letter };
             options.flags.set(letter).map_err(|()| {
                 let message = format!("invalid regular expression option: \"{letter}\"");
                 Error::new(SqlState::BAD_PARAMETER, message)

@@ -61,7 +61,7 @@ fn unit(word: &str) -> Option<Unit> {
         "us" | "usec" | "usecond" | "useconds" | "usecs" | "microsecon" => Unit::Microsecond,
         "ms" | "msec" | "msecond" | "mseconds" | "msecs" | "millisecon" => Unit::Millisecond,
         "s" | "sec" | "secs" | "second" | "seconds" => Unit::Second,
-        "m" | "min" | "mins" | "minute" | "minutes" | "mm" => Unit::Minute,
+        "m" | "min" | "mins" | "minute" | "minutes" => Unit::Minute,
         "h" | "hr" | "hrs" | "hour" | "hours" => Unit::Hour,
         "d" | "day" | "days" => Unit::Day,
         "w" | "week" | "weeks" => Unit::Week,
@@ -72,6 +72,16 @@ fn unit(word: &str) -> Option<Unit> {
         "mil" | "mils" | "millennia" | "millennium" => Unit::Millennium,
         _ => return None,
     })
+}
+
+/// What the next number to the left is.
+#[derive(Debug, Clone, Copy)]
+enum Pending {
+    /// What the fields of the type say.
+    ByFields,
+    Unit(Unit),
+    /// No number may come.
+    Wrong,
 }
 
 /// An interval while it is read.
@@ -173,44 +183,43 @@ impl Sum {
     /// Reads fields from the last to the first, as units follow their numbers.
     fn add_fields(&mut self, fields: &[(Look, String)], range: IntervalFields) -> Parsed<()> {
         let mut said = 0;
-        // The unit of the next number to the left, and whether a word said it.
-        let mut pending: Option<Unit> = None;
-        let mut word_waits = false;
+        // The unit of the next number to the left: what a word said, or what stands to its right implies.
+        let mut pending = Pending::ByFields;
         let mut ago = false;
-        for (index, (look, field)) in fields.iter().enumerate().rev() {
+        for (look, field) in fields.iter().rev() {
             let negative = field.starts_with('-');
             let parts = match look {
                 Look::Time => {
                     self.set_clock(field, false, range)?;
-                    (pending, word_waits) = (Some(Unit::Day), false);
+                    pending = Pending::Unit(Unit::Day);
                     CLOCK
                 }
                 Look::Offset if field.contains(':') => {
-                    self.set_clock(&field[1..], negative, range)?;
-                    (pending, word_waits) = (Some(Unit::Day), false);
+                    // What is no time is taken for a number, which a colon ends too early.
+                    if self.set_clock(&field[1..], negative, range).is_err() {
+                        return leading_integer(field).and(Err(Fault::Syntax));
+                    }
+                    pending = Pending::Unit(Unit::Day);
                     CLOCK
                 }
                 Look::Offset | Look::Date | Look::Number => {
-                    let unit = *pending.get_or_insert_with(|| range.last_unit());
-                    let parts = self.add_number(field, unit, &mut pending)?;
-                    word_waits = false;
+                    let unit = match pending {
+                        Pending::ByFields => range.last_unit(),
+                        Pending::Unit(unit) => unit,
+                        Pending::Wrong => return Err(Fault::Syntax),
+                    };
+                    let (unit, parts) = self.add_number(field, unit)?;
+                    pending = Pending::Unit(unit);
                     parts
                 }
                 Look::Word | Look::Signed => {
-                    if word_waits {
-                        return Err(Fault::Syntax);
-                    }
-                    match &**field {
-                        "at" | "on" => continue,
-                        "ago" if index + 1 == fields.len() => {
+                    pending = match &**field {
+                        "ago" => {
                             ago = true;
-                            pending = None;
+                            Pending::Wrong
                         }
-                        word => {
-                            pending = Some(unit(word).ok_or(Fault::Syntax)?);
-                            word_waits = true;
-                        }
-                    }
+                        word => Pending::Unit(unit(word).ok_or(Fault::Syntax)?),
+                    };
                     0
                 }
             };
@@ -219,7 +228,7 @@ impl Sum {
             }
             said |= parts;
         }
-        if said == 0 || word_waits {
+        if said == 0 {
             return Err(Fault::Syntax);
         }
         if ago {
@@ -246,7 +255,7 @@ impl Sum {
         Ok(())
     }
 
-    fn add_number(&mut self, field: &str, unit: Unit, pending: &mut Option<Unit>) -> Parsed<u32> {
+    fn add_number(&mut self, field: &str, unit: Unit) -> Parsed<(Unit, u32)> {
         let negative = field.starts_with('-');
         let (mut value, rest) = leading_integer(field)?;
         let (mut unit, mut part) = (unit, 0.0);
@@ -271,9 +280,9 @@ impl Sum {
         } else if !rest.is_empty() {
             return Err(Fault::Syntax);
         }
+        let parts = self.add(value, part, unit)?;
         // What stands to the left of hours without a unit is days.
-        *pending = Some(if unit == Unit::Hour { Unit::Day } else { unit });
-        self.add(value, part, unit)
+        Ok((if unit == Unit::Hour { Unit::Day } else { unit }, parts))
     }
 
     /// Reads a text of ISO 8601.

@@ -150,12 +150,13 @@ impl Search<'_> {
         end: usize,
         groups: &mut Groups,
     ) -> Result<bool> {
-        if min == 0 && begin == end {
+        let shortest = inner.traits.has(Traits::SHORTER);
+        let may_be_none = min == 0 && begin == end;
+        if may_be_none && shortest {
             return Ok(true);
         }
         let min = min.max(1) as usize;
         let max = (end - begin).min(if max == NO_BOUND { usize::MAX } else { max as usize }).max(min);
-        let shortest = inner.traits.has(Traits::SHORTER);
         // The ends of the repetitions so far, and how many of them are known to fit their back-references.
         let mut ends = vec![begin];
         let mut verified = 0;
@@ -213,7 +214,8 @@ impl Search<'_> {
                     continue 'more;
                 }
             }
-            return Ok(false);
+            // No repetition at all is the last choice.
+            return Ok(may_be_none);
         }
     }
 }

@@ -121,9 +121,7 @@ impl Parser {
                 _ => (1, 1, Traits::NONE),
             };
             if (min, max) == (0, 0) {
-                if atom.sub.group != 0 {
-                    self.groups[atom.sub.group] = None;
-                }
+                // Its groups are there, and never match.
                 continue;
             }
             let all = traits.with(preference).with(atom.sub.traits);

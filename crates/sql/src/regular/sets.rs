@@ -112,12 +112,7 @@ fn cases() -> &'static [(u32, u32, u32)] {
 /// The characters that stand for nothing yet.
 fn unassigned() -> &'static CharSet {
     static UNASSIGNED: OnceLock<CharSet> = OnceLock::new();
-    UNASSIGNED.get_or_init(|| match regex_syntax::parse(r"\p{Cn}").map(regex_syntax::hir::Hir::into_kind) {
-        Ok(regex_syntax::hir::HirKind::Class(regex_syntax::hir::Class::Unicode(class))) => {
-            CharSet(class.iter().map(|range| (u32::from(range.start()), u32::from(range.end()))).collect())
-        }
-        _ => CharSet::default(),
-    })
+    UNASSIGNED.get_or_init(|| CharSet(crate::letters::unicode_ranges(r"\p{Cn}")))
 }
 
 fn collect(fits: impl Fn(char) -> bool) -> CharSet {
@@ -181,15 +176,15 @@ impl Class {
     fn collect(self) -> CharSet {
         use crate::letters as l;
         let is_space = |c: char| l::is_wide_space(c);
-        let is_cntrl = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        let is_print = |c: char| !is_cntrl(c) && !unassigned().contains(u32::from(c));
+        let is_break = |c: char| matches!(c, '\u{2028}' | '\u{2029}');
+        let is_print = |c: char| !c.is_control() && !is_break(c) && !unassigned().contains(u32::from(c));
         match self {
             Self::Alnum => collect(l::is_alnum),
             // Digits of other scripts than ours count as letters.
             Self::Alpha => collect(|c| l::is_alnum(c) && !c.is_ascii_digit()),
             Self::Ascii => CharSet::range(0, 127),
-            Self::Blank => collect(|c| c == '\t' || (is_space(c) && !is_cntrl(c))),
-            Self::Cntrl => collect(is_cntrl),
+            Self::Blank => collect(|c| matches!(c, '\t' | ' ')),
+            Self::Cntrl => collect(char::is_control),
             Self::Digit => CharSet::range(u32::from('0'), u32::from('9')),
             Self::Graph => collect(|c| is_print(c) && !is_space(c)),
             Self::Lower => collect(l::is_lower),

@@ -12,7 +12,11 @@ SPECIALS = ["epoch", "infinity", "-infinity", "+infinity", "allballs", "allballs
 
 
 def quoted(text):
-    return "'" + text.replace("'", "''") + "'"
+    """A literal on one line."""
+    text = text.replace("'", "''")
+    if not any(c < " " for c in text):
+        return "'" + text + "'"
+    return "E'" + "".join(f"\\u{ord(c):04x}" if c < " " else "\\\\" if c == "\\" else c for c in text) + "'"
 
 
 class Texts:

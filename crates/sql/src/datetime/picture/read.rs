@@ -184,7 +184,11 @@ impl Found {
             if reader.first().is_none() {
                 break;
             }
-            if !reader.exact && (index == 0 || matches!(part, Part::Field(_))) {
+            let skips = match part {
+                Part::Field(field) => field.keyword.name != "FX",
+                _ => index == 0,
+            };
+            if !reader.exact && skips {
                 reader.skip_blanks();
             }
             match part {
@@ -266,10 +270,7 @@ impl Found {
             "Y,YYY" => self.grouped_year(reader, field)?,
             _ => self.number(reader, field, is_open)?,
         }
-        if field.ordinal.is_some()
-            && !matches!(name, "MONTH" | "MON" | "DAY" | "DY" | "RM" | "FX")
-            && field.keyword.is_digits
-        {
+        if field.ordinal.is_some() && field.keyword.is_digits && name != "TZM" {
             reader.skip_char();
             reader.skip_char();
         }
@@ -431,7 +432,7 @@ impl Found {
         }
         if self.week != 0 {
             if self.convention == Some(Convention::IsoWeek) {
-                let monday = monday_of_week(year, self.week)?;
+                let monday = monday_of_week(year, self.week);
                 // Sunday, the first day elsewhere, is the last one here.
                 let after = match self.weekday {
                     0 => 0,
@@ -456,7 +457,7 @@ impl Found {
                 return Err(bad("cannot calculate day of year without year information".to_owned()));
             }
             if self.convention == Some(Convention::IsoWeek) {
-                let first = monday_of_week(year, 1)?;
+                let first = monday_of_week(year, 1);
                 (year, month, day, has_year, has_month, has_day) = take(first + day_of_year - 1);
             } else {
                 let (of_month, rest) = month_of_day(year, day_of_year);
@@ -469,6 +470,15 @@ impl Found {
             || (has_day && !(1..=31).contains(&day))
             || (has_year && has_month && has_day && day > days_in_month(year, month));
         if is_wrong { Err(out_of_range(text)) } else { Ok(days_from_civil(year, month, day)) }
+    }
+
+    /// Days since 2000-01-01 and microseconds since midnight. What is no date comes before what is no time of a day.
+    fn moment(&self, text: &str) -> Result<(i64, i64)> {
+        let time = self.time(text);
+        if time.as_ref().is_err_and(|error| error.state() == SqlState::BAD_DATETIME) {
+            return time.map(|time| (0, time));
+        }
+        Ok((self.days(text)?, time?))
     }
 
     /// Seconds east of Greenwich, if the text says.
@@ -496,12 +506,9 @@ fn set(known: &mut i64, value: i64, field: &Field) -> Result<()> {
 }
 
 /// The Monday of a week of ISO 8601, whose first one has January 4.
-fn monday_of_week(year: i64, week: i64) -> Result<i64> {
-    if year == 0 {
-        return Err(bad("cannot calculate week number without year information".to_owned()));
-    }
+fn monday_of_week(year: i64, week: i64) -> i64 {
     let fourth = days_from_civil(year, 1, 4);
-    Ok(fourth - (weekday(fourth) + 6) % 7 + (week - 1) * 7)
+    fourth - (weekday(fourth) + 6) % 7 + (week - 1) * 7
 }
 
 /// The month of a day of a year, and the day in it; beyond the year's end it is the 13th month.
@@ -520,8 +527,7 @@ fn month_of_day(year: i64, day_of_year: i64) -> (i64, i64) {
 /// The date that a text shows by a picture.
 pub(crate) fn to_date(text: &str, picture: &str) -> Result<i32> {
     let found = Found::read(text, picture)?;
-    found.time(text)?;
-    let days = found.days(text)?;
+    let (days, _) = found.moment(text)?;
     found.offset(text)?;
     checked_date(days).map_err(|_| Error::new(SqlState::DATETIME_OVERFLOW, format!("date out of range: \"{text}\"")))
 }
@@ -529,8 +535,8 @@ pub(crate) fn to_date(text: &str, picture: &str) -> Result<i32> {
 /// The instant that a text shows by a picture, in `zone` if it names none.
 pub(crate) fn to_timestamp(text: &str, picture: &str, zone: &Zone) -> Result<i64> {
     let found = Found::read(text, picture)?;
-    let time = found.time(text)?;
-    let local = i128::from(found.days(text)?) * i128::from(DAY_US) + i128::from(time);
+    let (days, time) = found.moment(text)?;
+    let local = i128::from(days) * i128::from(DAY_US) + i128::from(time);
     let instant = match found.offset(text)? {
         Some(seconds) => checked_timestamp(local - i128::from(seconds) * 1_000_000)?,
         None => local_to_instant(checked_timestamp(local)?, zone)?,

@@ -26,6 +26,14 @@ struct Shown<'a> {
 
 const ROMAN: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
+/// The day of a year, a month and a day that may be out of bounds.
+fn day_of_parts(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year + 4800, month + 1) } else { (year + 4799, month + 13) };
+    let century = year / 100;
+    let julian = year * 365 - 32_167 + year / 4 - century + century / 4 + 7834 * month / 256 + day;
+    julian - crate::datetime::JULIAN_DAY_2000
+}
+
 /// The ending of a number that is shown so.
 fn ordinal_ending(shown: &str) -> Result<&'static str> {
     let bytes = shown.as_bytes();
@@ -64,13 +72,31 @@ impl Shown<'_> {
 
     /// The day, also of what is none: an interval's parts taken for a date.
     fn day_number(&self) -> i64 {
-        self.days.unwrap_or_else(|| {
-            let (year, month) =
-                if self.month > 2 { (self.year + 4800, self.month + 1) } else { (self.year + 4799, self.month + 13) };
-            let century = year / 100;
-            let julian = year * 365 - 32_167 + year / 4 - century + century / 4 + 7834 * month / 256 + self.day;
-            julian - crate::datetime::JULIAN_DAY_2000
-        })
+        self.days.unwrap_or_else(|| day_of_parts(self.year, self.month, self.day))
+    }
+
+    /// The year and week of ISO 8601, and the day of that year.
+    fn iso(&self) -> (i64, i64, i64) {
+        if let Some(days) = self.days {
+            let (year, week) = iso_week(days);
+            return (year, week, (week - 1) * 7 + (weekday(days) + 6) % 7 + 1);
+        }
+        // An interval's parts need not be in a year's bounds.
+        let first_monday = |year: i64| {
+            let fourth = day_of_parts(year, 1, 4);
+            fourth - (weekday(fourth) + 6) % 7
+        };
+        let (mut year, day) = (self.year, self.day_number());
+        if day < first_monday(year) {
+            year -= 1;
+        }
+        let mut week = (day - first_monday(year)) / 7 + 1;
+        let next = self.year + 1;
+        if week >= 52 && day >= first_monday(next) {
+            week = (day - first_monday(next)) / 7 + 1;
+            year += 1;
+        }
+        (year, week, day - first_monday(year) + 1)
     }
 
     fn field(&self, field: &Field) -> Result<Option<Text>> {
@@ -137,20 +163,18 @@ impl Shown<'_> {
         let signed = |value: i64, width: usize| filled(value, if value < 0 { width + 1 } else { width });
         let year_of = |year: i64, digits: usize| {
             let year = self.shown_year(year);
-            let width = if year < 0 { digits + 1 } else { digits };
+            // The plain year says whether there is a place for a sign.
+            let width = if self.shown_year(self.year) < 0 { digits + 1 } else { digits };
             filled(if digits == 4 { year } else { year % 10i64.pow(digits as u32) }, width)
         };
         match name {
             "DDD" => filled(self.day_of_year, 3),
-            "IDDD" => {
-                let day = self.day_number();
-                filled((iso_week(day).1 - 1) * 7 + (weekday(day) + 6) % 7 + 1, 3)
-            }
+            "IDDD" => filled(self.iso().2, 3),
             "DD" => filled(self.day, 2),
             "D" => exact(weekday(self.days()?) + 1, 0),
             "ID" => exact((weekday(self.days()?) + 6) % 7 + 1, 0),
             "WW" => filled((self.day_of_year - 1) / 7 + 1, 2),
-            "IW" => filled(iso_week(self.day_number()).1, 2),
+            "IW" => filled(self.iso().1, 2),
             "Q" if self.month == 0 => Ok(None),
             "Q" => exact((self.month - 1) / 3 + 1, 0),
             "CC" => {
@@ -165,10 +189,10 @@ impl Shown<'_> {
             "YYY" => year_of(self.year, 3),
             "YY" => year_of(self.year, 2),
             "Y" => exact(self.shown_year(self.year) % 10, 1),
-            "IYYY" => year_of(iso_week(self.day_number()).0, 4),
-            "IYY" => year_of(iso_week(self.day_number()).0, 3),
-            "IY" => year_of(iso_week(self.day_number()).0, 2),
-            "I" => exact(self.shown_year(iso_week(self.day_number()).0) % 10, 1),
+            "IYYY" => year_of(self.iso().0, 4),
+            "IYY" => year_of(self.iso().0, 3),
+            "IY" => year_of(self.iso().0, 2),
+            "I" => exact(self.shown_year(self.iso().0) % 10, 1),
             "MM" => signed(self.month, 2),
             "W" => exact((self.day - 1) / 7 + 1, 0),
             "J" => exact(self.day_number() + crate::datetime::JULIAN_DAY_2000, 0),
