@@ -340,10 +340,10 @@ pub(super) const TABLE: &[Function] = &[
     .called_on_null(),
     f("format", &[Text], Text, |a, _| format(a)).variadic().called_on_null().stable(),
     f("to_char", &[Int4, Text], Text, |a, _| {
-        number_picture::to_char(Numeric::from(int(a[0])?), text(a[1])?).map(|text| Datum::text(&text))
+        number_picture::integer_to_char(int(a[0])?, true, text(a[1])?).map(|text| Datum::text(&text))
     }),
     f("to_char", &[Int8, Text], Text, |a, _| {
-        number_picture::to_char(Numeric::from(int(a[0])?), text(a[1])?).map(|text| Datum::text(&text))
+        number_picture::integer_to_char(int(a[0])?, false, text(a[1])?).map(|text| Datum::text(&text))
     }),
     f("to_char", &[NUM, Text], Text, |a, _| {
         number_picture::to_char(number(a[0])?, text(a[1])?).map(|text| Datum::text(&text))
