@@ -280,7 +280,8 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
         (Datum::Interval(value), _) => {
             let (fields, digits) = modifier.interval_parts();
             let value = value.cut_to(fields);
-            let micros = digits.map_or(value.micros, |digits| round_to_digits(value.micros, digits));
+            let fits = |digits: u8| round_to_digits(value.micros, digits).ok_or_else(crate::interval::out_of_range);
+            let micros = digits.map_or(Ok(value.micros), fits)?;
             Datum::Interval(Interval { micros, ..value })
         }
         (value, _) => value,
@@ -293,13 +294,14 @@ fn without_blanks(text: CompactString) -> CompactString {
 
 /// Microseconds rounded half away from zero to the modifier's digits of a second.
 fn round_fraction(micros: i64, modifier: Modifier) -> i64 {
-    modifier.fraction_digits().map_or(micros, |digits| round_to_digits(micros, digits))
+    modifier.fraction_digits().and_then(|digits| round_to_digits(micros, digits)).unwrap_or(micros)
 }
 
-fn round_to_digits(micros: i64, digits: u8) -> i64 {
+/// The same, if it fits.
+fn round_to_digits(micros: i64, digits: u8) -> Option<i64> {
     let unit = 10i64.pow(6 - u32::from(digits.min(6)));
     let half = if micros < 0 { -unit / 2 } else { unit / 2 };
-    micros.saturating_add(half) / unit * unit
+    Some(micros.checked_add(half)? / unit * unit)
 }
 
 /// A `char(n)` value with the blanks at its end, which are not stored.

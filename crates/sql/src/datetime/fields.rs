@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::parse::{Fault, Parsed};
 use super::words;
-use crate::letters::is_blank;
+use crate::letters::{is_blank, trim_start};
 
 /// The looks of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,8 +119,9 @@ pub(crate) fn fields(text: &str, bytes_max: usize) -> Parsed<Fields> {
     Ok(fields)
 }
 
-/// The whole number that a text begins with, 0 if it begins with none, and the rest.
+/// The whole number that a text begins with, behind blanks; 0 if it begins with none. And the rest.
 pub(crate) fn leading_integer(text: &str) -> Parsed<(i64, &str)> {
+    let text = trim_start(text);
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let length = unsigned.bytes().take_while(u8::is_ascii_digit).count();
     if length == 0 {

@@ -254,7 +254,6 @@ impl<'env> Moment<'env> {
         for part in parts.iter().filter(|part| part.as_bytes()[0].is_ascii_alphabetic()) {
             match words::word(part) {
                 Some(Word::Month(month)) => self.month = month,
-                Some(Word::Noise) => continue,
                 _ => return Err(Fault::Syntax),
             }
             has_text_month = true;

@@ -6,7 +6,6 @@ use super::number_picture;
 use super::{Function, check_length, f, float, int, number, text};
 use crate::error::{Error, Result, SqlState};
 use crate::letters;
-use crate::numeric::Numeric;
 use crate::types::Type::{self, Float4, Float8, Int4, Int8, Text};
 use crate::value::Datum;
 

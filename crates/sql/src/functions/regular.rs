@@ -279,7 +279,9 @@ impl<'a> Sought<'a> {
     /// The place of the match, or of its group, in characters; and its text.
     fn find(&self) -> Result<Option<(Span, Datum)>> {
         let regular = compiled(self.pattern, self.flags)?;
-        if self.group > regular.groups() {
+        // Of a pattern without groups, all of the match counts as the first one.
+        let group = if regular.groups() == 0 && self.group == 1 { 0 } else { self.group };
+        if group > regular.groups() {
             return Ok(None);
         }
         let mut matches = Matches::new(&regular, self.value, self.from);
@@ -289,7 +291,7 @@ impl<'a> Sought<'a> {
             }
         }
         let Some((_, found)) = matches.next()? else { return Ok(None) };
-        let span = found.get(self.group).copied().flatten();
+        let span = found.get(group).copied().flatten();
         Ok(span.map(|span| (span, matches.part(Some(span)))))
     }
 

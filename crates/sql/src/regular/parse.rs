@@ -264,7 +264,9 @@ fn quantified(mut atom: Sub, min: u32, max: u32, preference: Traits) -> Sub {
     let is_vacuous = (min, max) == (1, 1)
         && (preference == Traits::NONE || !atom.traits.has(inner) || preference == atom.traits.only(inner));
     let ast = Ast::repeat(&atom.ast, min, max);
-    if let Op::Back { group, .. } = atom.op {
+    if let Op::Back { group, .. } = atom.op
+        && atom.group == 0
+    {
         atom.op = Op::Back { group, min, max };
         atom.traits = atom.traits.with(own);
         atom.ast = ast;

@@ -87,17 +87,17 @@ impl Ast {
 pub(super) struct Traits(u8);
 
 impl Traits {
-    pub const NONE: Self = Self(0);
+    pub(super) const NONE: Self = Self(0);
     /// It prefers a longer match.
-    pub const LONGER: Self = Self(1);
+    pub(super) const LONGER: Self = Self(1);
     /// It prefers a shorter match.
-    pub const SHORTER: Self = Self(2);
+    pub(super) const SHORTER: Self = Self(2);
     /// Parts of it disagree about that.
-    pub const MIXED: Self = Self(4);
+    pub(super) const MIXED: Self = Self(4);
     /// It has groups.
-    pub const GROUPS: Self = Self(8);
+    pub(super) const GROUPS: Self = Self(8);
     /// It has back-references.
-    pub const BACK: Self = Self(16);
+    pub(super) const BACK: Self = Self(16);
     const PREFERENCE: u8 = 3;
 
     pub(super) fn has(self, other: Self) -> bool {
