@@ -301,7 +301,8 @@ impl<'env> Moment<'env> {
     fn labelled_number(&mut self, label: Label, field: &str) -> Parsed<u32> {
         let (value, rest) = leading_int(field)?;
         let takes_fraction = matches!(label, Label::Julian | Label::IsoTime | Label::Second);
-        if !rest.is_empty() && !(rest.starts_with('.') && takes_fraction) {
+        let is_fraction = rest.starts_with('.') && takes_fraction;
+        if !rest.is_empty() && !is_fraction {
             return Err(Fault::Syntax);
         }
         self.special = None;

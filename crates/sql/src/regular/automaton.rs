@@ -16,9 +16,9 @@ use super::tree::{Ast, NO_BOUND, Place};
 /// How many instructions an automaton may have.
 const INSTRUCTIONS_MAX: usize = 60_000;
 /// How many steps are kept.
-const CELLS_MAX: usize = 1 << 18;
+const CELLS_MAX: usize = 1 << 16;
 /// How many instructions the kept states may name.
-const NAMED_MAX: usize = 1 << 20;
+const NAMED_MAX: usize = 1 << 17;
 /// How many conditions of the kind `(?=…)` a pattern may have.
 pub(super) const LOOKS_MAX: usize = 64;
 

@@ -108,7 +108,7 @@ impl Lexer {
             match lexer.chars[3] {
                 '?' => return Err(Fault::Pattern),
                 '=' => {
-                    flags.to_quote();
+                    flags.make_literal();
                     (lexer.at, lexer.flags) = (4, flags);
                     return Ok(lexer);
                 }
@@ -131,7 +131,7 @@ impl Lexer {
             }
             lexer.at += 1;
             if flags.quote {
-                flags.to_quote();
+                flags.make_literal();
             }
         }
         lexer.flags = flags;

@@ -80,7 +80,7 @@ impl Flags {
     }
 
     /// Makes it a literal one, for which blanks and line breaks are nothing special.
-    fn to_quote(&mut self) {
+    fn make_literal(&mut self) {
         *self = Self { ignore_case: self.ignore_case, quote: true, extended: false, advanced: false, ..*self };
         (self.expanded, self.newline_stops, self.newline_anchors) = (false, false, false);
     }

@@ -1,9 +1,9 @@
 //! What no SQL shows: that work and memory are bounded.
 
-use super::{Flags, Regular};
+use super::{Flags, Regular, Span};
 use crate::error::Result;
 
-fn found(pattern: &str, text: &str) -> Result<Option<Vec<Option<(usize, usize)>>>> {
+fn found(pattern: &str, text: &str) -> Result<Option<Vec<Option<Span>>>> {
     Regular::new(pattern, Flags::default())?.search(text).find(0)
 }
 

@@ -103,8 +103,9 @@ impl Reader<'_> {
             Part::Currency => self.skip(1),
             Part::Ordinal(_) if !self.form.point => self.skip(2),
             Part::Minus | Part::Plus | Part::PlusMinus => {
-                let fits = match (part, self.byte(0)) {
-                    (Part::Minus | Part::PlusMinus, Some(b'-')) | (Part::Plus | Part::PlusMinus, Some(b'+')) => true,
+                let fits = match self.byte(0) {
+                    Some(b'-') => part != Part::Plus,
+                    Some(b'+') => part != Part::Minus,
                     _ => false,
                 };
                 if fits {
