@@ -17,6 +17,7 @@ use crate::binary_io;
 use crate::cast::{self, CastContext};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
+use crate::letters::{trim, trim_end, trim_start};
 use crate::operators;
 use crate::pieces;
 use crate::pulse;
@@ -401,12 +402,12 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
             text.split_ascii_whitespace().map(|part| text_io::parse(element, Modifier::NONE, part, env)).collect();
         return Ok(Datum::Array(Arc::new(Array::counted_from(element, values?, 0))));
     }
-    let mut reader = Reader { whole: text, rest: text.trim(), element, modifier, env };
+    let mut reader = Reader { whole: text, rest: trim(text), element, modifier, env };
     let lowers = reader.bounds()?;
     let mut values = Vec::new();
     let mut lengths: SmallVec<[Option<usize>; 2]> = SmallVec::new();
     reader.level(0, &mut lengths, &mut values)?;
-    if !reader.rest.trim().is_empty() {
+    if !trim(reader.rest).is_empty() {
         return Err(malformed(text, "Junk after closing right brace."));
     }
     if values.is_empty() {
@@ -449,10 +450,10 @@ impl<'t> Reader<'t> {
         let Some((bounds, rest)) = self.rest.split_once('=') else {
             return self.fail("Missing \"=\" after array dimensions.");
         };
-        self.rest = rest.trim_start();
-        let parsed = bounds.trim().strip_suffix(']').unwrap_or_default().split(']').map(|part| {
-            let (lower, upper) = part.trim().strip_prefix('[')?.split_once(':')?;
-            Some((lower.trim().parse().ok()?, upper.trim().parse().ok()?))
+        self.rest = trim_start(rest);
+        let parsed = trim(bounds).strip_suffix(']').unwrap_or_default().split(']').map(|part| {
+            let (lower, upper) = trim(part).strip_prefix('[')?.split_once(':')?;
+            Some((trim(lower).parse().ok()?, trim(upper).parse().ok()?))
         });
         match parsed.collect::<Option<Vec<_>>>() {
             Some(parsed) => Ok(Some(parsed)),
@@ -476,7 +477,7 @@ impl<'t> Reader<'t> {
                 "number of array dimensions exceeds the maximum allowed (6)",
             ));
         }
-        self.rest = rest.trim_start();
+        self.rest = trim_start(rest);
         if lengths.len() == level {
             lengths.push(None);
         }
@@ -500,9 +501,9 @@ impl<'t> Reader<'t> {
                 values.push(value);
             }
             count += 1;
-            self.rest = self.rest.trim_start();
+            self.rest = trim_start(self.rest);
             match self.rest.chars().next() {
-                Some(',') => self.rest = self.rest[1..].trim_start(),
+                Some(',') => self.rest = trim_start(&self.rest[1..]),
                 Some('}') => {
                     self.rest = &self.rest[1..];
                     break;
@@ -550,7 +551,7 @@ impl<'t> Reader<'t> {
         };
         self.rest = &self.rest[end..];
         if !quoted {
-            let length = text.trim_end().len().max(keep);
+            let length = trim_end(&text).len().max(keep);
             text.truncate(length);
             if text.is_empty() {
                 return self.fail("Unexpected \",\" or \"}\" character.");

@@ -278,7 +278,11 @@ pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastC
         }
         (Datum::Time(value), _) => Datum::Time(round_fraction(value, modifier)),
         (Datum::Interval(value), _) => {
-            Datum::Interval(Interval { micros: round_fraction(value.micros, modifier), ..value })
+            let (fields, digits) = modifier.interval_parts();
+            let value = value.cut_to(fields);
+            let fits = |digits: u8| round_to_digits(value.micros, digits).ok_or_else(crate::interval::out_of_range);
+            let micros = digits.map_or(Ok(value.micros), fits)?;
+            Datum::Interval(Interval { micros, ..value })
         }
         (value, _) => value,
     })
@@ -292,10 +296,14 @@ fn without_blanks(mut text: CompactString) -> Result<CompactString> {
 
 /// Microseconds rounded half away from zero to the modifier's digits of a second.
 fn round_fraction(micros: i64, modifier: Modifier) -> i64 {
-    let Some(digits) = modifier.fraction_digits().filter(|&digits| digits < 6) else { return micros };
-    let unit = 10i64.pow(6 - u32::from(digits));
+    modifier.fraction_digits().and_then(|digits| round_to_digits(micros, digits)).unwrap_or(micros)
+}
+
+/// The same, if it fits.
+fn round_to_digits(micros: i64, digits: u8) -> Option<i64> {
+    let unit = 10i64.pow(6 - u32::from(digits.min(6)));
     let half = if micros < 0 { -unit / 2 } else { unit / 2 };
-    micros.saturating_add(half) / unit * unit
+    Some(micros.checked_add(half)? / unit * unit)
 }
 
 /// A `char(n)` value with the blanks at its end, which are not stored.

@@ -14,18 +14,40 @@ use crate::error::{Error, Result, SqlState};
 use crate::interval::DAY_US;
 
 mod arithmetic;
+mod fields;
 mod parse;
 mod picture;
+mod words;
 mod zone;
 mod zone_setting;
 
 pub(crate) use arithmetic::*;
-pub(crate) use parse::{parse_date, parse_time, parse_timestamp, parse_timestamptz};
+pub(crate) use fields::{Look, fields, fraction, leading_integer};
+pub(crate) use parse::{
+    Fault, Parsed, clock_fields, parse_date, parse_time, parse_timestamp, parse_timestamptz, zone_argument,
+};
 pub(crate) use picture::{interval_to_char, timestamp_to_char, to_date, to_timestamp};
 pub(crate) use zone::Zone;
 pub(crate) use zone_setting::{ZoneFault, zone_of_setting};
 
-use parse::{MONTHS, WEEKDAYS};
+/// Full names of the months; the first three letters are the short ones.
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// Full names of the days of the week, from Sunday; the first three letters are the short ones.
+const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// Microseconds from 1970-01-01 to 2000-01-01.
 pub(crate) const UNIX_EPOCH_TO_2000_US: i64 = 946_684_800_000_000;

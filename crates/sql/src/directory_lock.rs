@@ -46,7 +46,7 @@ impl DirectoryLock {
                 let mut owner = String::new();
                 // Only to say who it is: if that cannot be read, the message says less.
                 _ = file.read_to_string(&mut owner);
-                return Err(taken(&match owner.trim() {
+                return Err(taken(&match crate::letters::trim(&owner) {
                     "" => "by another process".to_owned(),
                     owner if owner == std::process::id().to_string() => "by this process".to_owned(),
                     owner => format!("by process {owner}"),

@@ -9,7 +9,8 @@
 //! | --- | --- |
 //! | `types`, `value`, `array`, `numeric`, `interval`, `datetime` | types and values |
 //! | `text_io`, `binary_io`, `cast` | values from and to text, bytes, other types |
-//! | `operators`, `functions`, `aggregates`, `like`, `resolve` | what can be computed, and how it is chosen |
+//! | `letters` | blanks and letters as PostgreSQL reads them |
+//! | `operators`, `functions`, `aggregates`, `like`, `regular`, `resolve` | what can be computed, and how it is chosen |
 //! | `key`, `row`, `record` | the bytes of keys and rows |
 //! | `catalog` | tables, indexes, constraints, sequences, schemas |
 //! | `cluster` | the server around a session: databases, roles, grants, other sessions |
@@ -47,6 +48,7 @@ mod expr;
 pub mod functions;
 mod interval;
 pub mod key;
+mod letters;
 mod lift;
 mod like;
 mod numeric;
@@ -56,6 +58,7 @@ mod plan;
 mod planner;
 mod pulse;
 mod record;
+mod regular;
 mod resolve;
 pub mod row;
 mod session;

@@ -445,7 +445,7 @@ impl Numeric {
     /// Reads a decimal as PostgreSQL does: blanks around it, a sign, digits, a point, an exponent.
     pub fn parse(text: &str) -> Result<Self> {
         let bad = || Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type numeric: \"{text}\""));
-        let bytes = text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b').as_bytes();
+        let bytes = crate::letters::trim(text).as_bytes();
         let (negative, bytes) = match bytes {
             [b'-', rest @ ..] => (true, rest),
             [b'+', rest @ ..] => (false, rest),

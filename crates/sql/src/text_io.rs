@@ -9,6 +9,7 @@ use crate::datetime;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::Interval;
+use crate::letters::trim;
 use crate::numeric::Numeric;
 use crate::pieces::{self, Pace};
 use crate::pulse;
@@ -58,7 +59,7 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
         Type::Time => Datum::Time(datetime::parse_time(text, env)?),
         Type::Timestamp => Datum::Timestamp(datetime::parse_timestamp(text, env)?),
         Type::TimestampTz => Datum::Timestamp(datetime::parse_timestamptz(text, env)?),
-        Type::Interval => Datum::Interval(Interval::parse(text)?),
+        Type::Interval => Datum::Interval(Interval::parse_with_fields(text, modifier.interval_parts().0)?),
         Type::Uuid => Datum::Uuid(parse_uuid(text).ok_or_else(|| bad_syntax(ty, text))?),
         _ => {
             let message = format!("cannot accept a value of type {ty}");
@@ -109,11 +110,6 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
         return Err(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
     Ok(())
-}
-
-/// C's `isspace`.
-fn trim(text: &str) -> &str {
-    text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\x0b')
 }
 
 fn parse_bool(text: &str) -> Option<bool> {

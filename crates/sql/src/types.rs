@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::interval::IntervalFields;
+
 /// Makes the enum of types with what PostgreSQL says of each: its number and that of its array, its name in SQL and in the
 /// catalogue, its group, and its length in bytes as `pg_type.typlen` has it (-1: it varies, -2: a C string).
 macro_rules! types {
@@ -305,7 +307,32 @@ impl Modifier {
         Self((i32::from(precision) << 16 | i32::from(scale)) + 4)
     }
 
-    /// Of `time(p)`, `timestamp(p)`, `interval(p)`: digits of a second's fraction.
+    /// Of `interval`: its fields, and digits of a second's fraction if they are said.
+    #[must_use]
+    pub(crate) fn interval(fields: IntervalFields, digits: Option<u8>) -> Self {
+        let digits = digits.map_or(0xffff, i32::from);
+        if fields == IntervalFields::ALL && digits == 0xffff {
+            return Self::NONE;
+        }
+        Self(i32::from(fields.0) << 16 | digits)
+    }
+
+    /// The fields of an `interval`, and its digits of a second's fraction.
+    #[must_use]
+    pub(crate) fn interval_parts(self) -> (IntervalFields, Option<u8>) {
+        if self.0 < 0 {
+            return (IntervalFields::ALL, None);
+        }
+        let digits = u8::try_from(self.0 & 0xffff).ok().filter(|digits| *digits <= 6);
+        // Catalogues of older databases have the digits alone.
+        let fields = match (self.0 >> 16) as u16 {
+            0 => IntervalFields::ALL,
+            fields => IntervalFields(fields),
+        };
+        (fields, digits)
+    }
+
+    /// Of `time(p)`, `timestamp(p)`: digits of a second's fraction.
     #[must_use]
     pub fn fraction(digits: u8) -> Self {
         Self(i32::from(digits))
@@ -358,6 +385,11 @@ impl fmt::Display for ColumnType {
             Type::Time => write!(f, "time({raw}) without time zone"),
             Type::Timestamp => write!(f, "timestamp({raw}) without time zone"),
             Type::TimestampTz => write!(f, "timestamp({raw}) with time zone"),
+            Type::Interval => {
+                let (fields, digits) = self.modifier.interval_parts();
+                write!(f, "interval{}", fields.name())?;
+                digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
+            }
             Type::Array(element) => write!(f, "{}[]", Self { ty: element.ty(), modifier: self.modifier }),
             _ => write!(f, "{}", self.ty),
         }

@@ -34,7 +34,7 @@ fn shown(value: Option<String>) -> String {
     match value {
         None => "NULL".to_owned(),
         Some(text) if text.is_empty() => "(empty)".to_owned(),
-        Some(text) => text.replace('\n', "\\n").replace('\t', "\\t"),
+        Some(text) => text.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t"),
     }
 }
 

@@ -124,7 +124,7 @@ impl Owned {
 fn named(names: &[CompactString]) -> Result<Privileges> {
     names.iter().try_fold(Privileges::NONE, |sum, name| {
         Privileges::named(name).map(|privilege| sum.with(privilege)).ok_or_else(|| {
-            Error::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{}\"", name.to_lowercase()))
+            Error::new(SqlState::SYNTAX_ERROR, format!("unrecognized privilege type \"{}\"", name.to_ascii_lowercase()))
         })
     })
 }

@@ -487,7 +487,10 @@ impl Reader {
                     "PARAMETER",
                 ];
                 if let Some(other) = self.eat_any(&others) {
-                    return Err(Error::unsupported(format_args!("privileges on a {}", others[other].to_lowercase())));
+                    return Err(Error::unsupported(format_args!(
+                        "privileges on a {}",
+                        others[other].to_ascii_lowercase()
+                    )));
                 }
                 Kind::Relation
             }

@@ -17,6 +17,7 @@ use super::{Binder, fold};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr, SubqueryKind};
+use crate::interval::IntervalFields;
 use crate::numeric::Numeric;
 use crate::pulse;
 use crate::types::{ColumnType, Type};
@@ -138,6 +139,10 @@ impl Binder<'_> {
             }
             E::ILike { negated, expr: input, pattern, escape_char, any: false } => {
                 self.like(if *negated { "!~~*" } else { "~~*" }, input, pattern, escape_char.as_deref())
+            }
+            E::SimilarTo { negated, expr: input, pattern, escape_char } => {
+                let symbol = if *negated { "!~" } else { "~" };
+                self.similar(symbol, input, pattern, escape_char.as_deref(), span)
             }
             E::AnyOp { left, compare_op, right, .. } => self.any_all(left, compare_op, right, false, span),
             E::AllOp { left, compare_op, right } => self.any_all(left, compare_op, right, true, span),
@@ -261,25 +266,37 @@ impl Binder<'_> {
     }
 
     fn interval(&mut self, interval: &ast::Interval) -> Result<Bound> {
-        if interval.last_field.is_some()
-            || interval.leading_precision.is_some()
-            || interval.fractional_seconds_precision.is_some()
-        {
-            return Err(self.place(interval.value.span(), Error::unsupported("an interval of some fields only")));
-        }
-        let mut literal = self.expr(&interval.value)?;
+        use ast::DateTimeField as F;
         let span = interval.value.span();
-        if let Some(field) = &interval.leading_field {
-            let Expr::Const(Datum::Text(text)) = &literal.expr else {
-                return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "an interval's value is a string")));
-            };
-            let plain_number = text.trim().parse::<f64>().is_ok();
-            if plain_number && interval.last_field.is_none() {
-                literal = text_literal(&format!("{} {}", text.trim(), field.to_string().to_ascii_lowercase()));
-            }
-        }
-        let expr = self.coerce(literal, Type::Interval.into(), CastContext::Explicit, span)?;
-        Ok(Bound::new(expr, Type::Interval))
+        let wrong = || Error::new(SqlState::SYNTAX_ERROR, "wrong fields of an interval");
+        let literal = self.expr(&interval.value)?;
+        let fields = match (&interval.leading_field, &interval.last_field) {
+            (None, None) => IntervalFields::ALL,
+            (Some(F::Year), None) => IntervalFields::YEAR,
+            (Some(F::Month), None) => IntervalFields::MONTH,
+            (Some(F::Day), None) => IntervalFields::DAY,
+            (Some(F::Hour), None) => IntervalFields::HOUR,
+            (Some(F::Minute), None) => IntervalFields::MINUTE,
+            (Some(F::Second), None) => IntervalFields::SECOND,
+            (Some(F::Year), Some(F::Month)) => IntervalFields::YEAR_TO_MONTH,
+            (Some(F::Day), Some(F::Hour)) => IntervalFields::DAY_TO_HOUR,
+            (Some(F::Day), Some(F::Minute)) => IntervalFields::DAY_TO_MINUTE,
+            (Some(F::Day), Some(F::Second)) => IntervalFields::DAY_TO_SECOND,
+            (Some(F::Hour), Some(F::Minute)) => IntervalFields::HOUR_TO_MINUTE,
+            (Some(F::Hour), Some(F::Second)) => IntervalFields::HOUR_TO_SECOND,
+            (Some(F::Minute), Some(F::Second)) => IntervalFields::MINUTE_TO_SECOND,
+            _ => return Err(self.place(span, wrong())),
+        };
+        // The parser takes SECOND(2) for a leading precision, and digits behind any other field too.
+        let digits = match (interval.leading_precision, interval.fractional_seconds_precision) {
+            (digits, None) if fields == IntervalFields::SECOND => digits,
+            (None, digits) => digits,
+            _ => return Err(self.place(span, wrong())),
+        };
+        let modifier = self.at(span, super::types::interval_modifier(fields, digits))?;
+        let ty = ColumnType { ty: Type::Interval, modifier };
+        let expr = self.coerce(literal, ty, CastContext::Explicit, span)?;
+        Ok(Bound { expr, ty })
     }
 
     fn case(

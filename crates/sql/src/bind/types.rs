@@ -4,6 +4,7 @@ use sqlparser::ast::{self, DataType, ExactNumberInfo, TimezoneInfo};
 
 use super::fold;
 use crate::error::{Error, Result, SqlState};
+use crate::interval::IntervalFields;
 use crate::types::{ColumnType, Modifier, Type};
 
 /// Characters of `char(n)` and `varchar(n)` at most.
@@ -53,6 +54,34 @@ fn fraction(digits: Option<u64>) -> Modifier {
     digits.map_or(Modifier::NONE, |digits| Modifier::fraction(digits.min(6) as u8))
 }
 
+fn interval_fields(fields: &ast::IntervalFields) -> IntervalFields {
+    use ast::IntervalFields as F;
+    match fields {
+        F::Year => IntervalFields::YEAR,
+        F::Month => IntervalFields::MONTH,
+        F::Day => IntervalFields::DAY,
+        F::Hour => IntervalFields::HOUR,
+        F::Minute => IntervalFields::MINUTE,
+        F::Second => IntervalFields::SECOND,
+        F::YearToMonth => IntervalFields::YEAR_TO_MONTH,
+        F::DayToHour => IntervalFields::DAY_TO_HOUR,
+        F::DayToMinute => IntervalFields::DAY_TO_MINUTE,
+        F::DayToSecond => IntervalFields::DAY_TO_SECOND,
+        F::HourToMinute => IntervalFields::HOUR_TO_MINUTE,
+        F::HourToSecond => IntervalFields::HOUR_TO_SECOND,
+        F::MinuteToSecond => IntervalFields::MINUTE_TO_SECOND,
+    }
+}
+
+/// The modifier of an interval; only seconds have digits.
+pub(super) fn interval_modifier(fields: IntervalFields, digits: Option<u64>) -> Result<Modifier> {
+    if digits.is_some() && fields.0 & IntervalFields::SECOND.0 == 0 {
+        return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\""));
+    }
+    let digits = digits.map(|digits| digits.min(6) as u8);
+    Ok(Modifier::interval(fields, digits))
+}
+
 fn float(digits: u64) -> Result<Type> {
     match digits {
         1..=24 => Ok(Type::Float4),
@@ -99,8 +128,10 @@ pub(crate) fn bind_type(data_type: &DataType) -> Result<ColumnType> {
         DataType::Timestamp(digits, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => {
             with(Type::TimestampTz, fraction(*digits))
         }
-        DataType::Interval { fields: Some(_), .. } => Err(Error::unsupported("an interval of some fields only")),
-        DataType::Interval { precision, .. } => with(Type::Interval, fraction(*precision)),
+        DataType::Interval { fields, precision } => {
+            let fields = fields.as_ref().map_or(IntervalFields::ALL, interval_fields);
+            with(Type::Interval, interval_modifier(fields, *precision)?)
+        }
         DataType::Uuid => plain(Type::Uuid),
         DataType::Regclass => plain(Type::RegClass),
         DataType::JSON => plain(Type::Json),

@@ -425,15 +425,16 @@ pub(crate) fn bin(stride: Interval, timestamp: i64, origin: i64) -> Result<i64> 
             "timestamps cannot be binned into intervals containing months or years",
         ));
     }
-    let stride = stride.length_us();
-    if stride <= 0 {
-        return Err(Error::new(SqlState::DATETIME_OVERFLOW, "stride must be greater than zero"));
-    }
+    let too_long = crate::interval::out_of_range;
     if is_infinite_timestamp(origin) {
         return Err(Error::new(SqlState::DATETIME_OVERFLOW, "origin out of range"));
     }
-    let (timestamp, origin) = (i128::from(timestamp), i128::from(origin));
-    checked_timestamp(origin + (timestamp - origin).div_euclid(stride) * stride)
+    let stride = i64::try_from(stride.length_us()).map_err(|_| too_long())?;
+    if stride <= 0 {
+        return Err(Error::new(SqlState::DATETIME_OVERFLOW, "stride must be greater than zero"));
+    }
+    let distance = timestamp.checked_sub(origin).ok_or_else(too_long)?;
+    checked_timestamp(i128::from(origin) + i128::from(distance.div_euclid(stride)) * i128::from(stride))
 }
 
 /// A date of year (negative for BC), month and day: `make_date`.

@@ -1,45 +1,28 @@
 //! Reading dates, times and timestamps, as PostgreSQL does with DateStyle `ISO, MDY`.
 //!
-//! A text is cut into fields by the look of its characters, then each field says what it can by what is still missing.
+//! A text is cut into fields by the look of its characters (`fields`), then each field says what it can by what is
+//! still missing. Invariant: no part of a date or time is said twice; a text that says one twice is an error.
 
-use smallvec::SmallVec;
-
-use super::{DATE_END, DATE_MIN, Zone, checked_timestamp, days_from_civil, days_in_month};
+use super::fields::{Fields, Look, digits_value, fields, fraction, fraction_us, leading_int};
+use super::words::{self, Abbreviation, Label, Word};
+use super::{DATE_END, DATE_MIN, JULIAN_DAY_2000, Zone, checked_timestamp, days_from_civil, days_in_month};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::interval::DAY_US;
 
-/// Full names of the months; the first three letters are the short ones.
-pub(super) const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-
-/// Full names of the days of the week, from Sunday; the first three letters are the short ones.
-pub(super) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-
 /// What is wrong with a text.
-#[derive(Debug, Clone, Copy)]
-enum Fault {
+#[derive(Debug, Clone)]
+pub(crate) enum Fault {
     Syntax,
     Range,
     /// A month or day that another order of the fields might explain.
     MonthOrDay,
     Displacement,
-    Zone,
+    /// A zone that there is not, by its name.
+    Zone(String),
 }
 
-type Parsed<T> = std::result::Result<T, Fault>;
+pub(crate) type Parsed<T> = std::result::Result<T, Fault>;
 
 fn report(fault: Fault, ty: &str, text: &str) -> Error {
     match fault {
@@ -51,165 +34,30 @@ fn report(fault: Fault, ty: &str, text: &str) -> Error {
         Fault::Displacement => {
             Error::new(SqlState("22009"), format!("time zone displacement out of range: \"{text}\""))
         }
-        Fault::Zone => Error::new(SqlState::BAD_PARAMETER, format!("time zone in \"{text}\" not recognized")),
+        Fault::Zone(name) => Error::new(SqlState::BAD_PARAMETER, format!("time zone \"{name}\" not recognized")),
     }
 }
 
-/// The looks of a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
-    Number,
-    Date,
-    Time,
-    Offset,
-    Word,
-    /// A word with a sign: `-infinity`.
-    Signed,
-}
-
-type Fields<'text> = SmallVec<[(Look, &'text str); 8]>;
-
-/// Cuts a text in lower case into fields.
-fn fields(text: &str) -> Parsed<Fields<'_>> {
-    let bytes = text.as_bytes();
-    let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
-    let skip = |mut index: usize, fits: &dyn Fn(u8) -> bool| {
-        while index < bytes.len() && fits(bytes[index]) {
-            index += 1;
-        }
-        index
-    };
-    let digit = |byte: u8| byte.is_ascii_digit();
-    let space = |byte: u8| byte.is_ascii_whitespace() || byte == 0x0b;
-    let mut fields = Fields::new();
-    let mut start = 0;
-    while start < bytes.len() {
-        let byte = bytes[start];
-        if space(byte) {
-            start += 1;
-            continue;
-        }
-        let mut end = start + 1;
-        let look = if digit(byte) {
-            end = skip(end, &digit);
-            match at(end) {
-                b':' => {
-                    end = skip(end, &|byte| digit(byte) || byte == b':' || byte == b'.');
-                    Look::Time
-                }
-                delimiter @ (b'-' | b'/' | b'.') => {
-                    end += 1;
-                    if digit(at(end)) {
-                        end = skip(end, &digit);
-                        if at(end) == delimiter {
-                            end = skip(end, &|byte| digit(byte) || byte == delimiter);
-                            Look::Date
-                        } else if delimiter == b'.' {
-                            Look::Number
-                        } else {
-                            Look::Date
-                        }
-                    } else {
-                        end = skip(end, &|byte| byte.is_ascii_alphanumeric() || byte == delimiter);
-                        Look::Date
-                    }
-                }
-                _ => Look::Number,
-            }
-        } else if byte == b'.' {
-            end = skip(end, &digit);
-            Look::Number
-        } else if byte.is_ascii_alphabetic() {
-            end = skip(end, &|byte| byte.is_ascii_alphabetic());
-            let joins = matches!(at(end), b'-' | b'/' | b'.')
-                || ((at(end) == b'+' || digit(at(end))) && keyword(&text[start..end]).is_none());
-            if joins {
-                end = skip(end, &|byte| byte.is_ascii_alphanumeric() || b"+-/_.:".contains(&byte));
-                Look::Date
-            } else {
-                Look::Word
-            }
-        } else if byte == b'+' || byte == b'-' {
-            end = skip(end, &space);
-            if digit(at(end)) || at(end) == b':' {
-                end = skip(end, &|byte| digit(byte) || b":.-".contains(&byte));
-                Look::Offset
-            } else if at(end).is_ascii_alphabetic() {
-                end = skip(end, &|byte| byte.is_ascii_alphabetic());
-                Look::Signed
-            } else {
-                return Err(Fault::Syntax);
-            }
-        } else if byte.is_ascii_punctuation() {
-            start += 1;
-            continue;
-        } else {
-            return Err(Fault::Syntax);
-        };
-        if fields.len() >= 25 {
-            return Err(Fault::Syntax);
-        }
-        fields.push((look, &text[start..end]));
-        start = end;
-    }
-    Ok(fields)
-}
-
-/// What a word means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Keyword {
-    Month(i64),
-    Weekday,
-    Meridiem { pm: bool },
-    Bc,
-    Ad,
-    Now,
-    Today,
-    Tomorrow,
-    Yesterday,
-    Epoch,
-    Infinity,
-    MinusInfinity,
-    Midnight,
-    IsoTime,
-    Julian,
-    Noise,
-    Offset(i32),
-}
-
-fn keyword(word: &str) -> Option<Keyword> {
-    let named = |names: &[&str]| {
-        names.iter().position(|name| {
-            name.eq_ignore_ascii_case(word) || (word.len() == 3 && name[..3].eq_ignore_ascii_case(word))
-        })
-    };
-    if word.len() >= 3 && word.is_ascii() {
-        if let Some(month) = named(&MONTHS) {
-            return Some(Keyword::Month(month as i64 + 1));
-        }
-        if named(&WEEKDAYS).is_some() || matches!(word, "tues" | "weds" | "thur" | "thurs") {
-            return Some(Keyword::Weekday);
-        }
-    }
-    Some(match word {
-        "sept" => Keyword::Month(9),
-        "am" => Keyword::Meridiem { pm: false },
-        "pm" => Keyword::Meridiem { pm: true },
-        "bc" => Keyword::Bc,
-        "ad" => Keyword::Ad,
-        "now" => Keyword::Now,
-        "today" => Keyword::Today,
-        "tomorrow" => Keyword::Tomorrow,
-        "yesterday" => Keyword::Yesterday,
-        "epoch" => Keyword::Epoch,
-        "infinity" | "+infinity" => Keyword::Infinity,
-        "-infinity" => Keyword::MinusInfinity,
-        "allballs" => Keyword::Midnight,
-        "t" => Keyword::IsoTime,
-        "j" | "jd" | "julian" => Keyword::Julian,
-        "at" | "on" => Keyword::Noise,
-        _ => Keyword::Offset(super::zone::abbreviation(word)?),
-    })
+/// Parts that a text has said: bits.
+mod said {
+    pub(super) const YEAR: u32 = 1;
+    pub(super) const MONTH: u32 = 1 << 1;
+    pub(super) const DAY: u32 = 1 << 2;
+    pub(super) const DATE: u32 = YEAR | MONTH | DAY;
+    pub(super) const HOUR: u32 = 1 << 3;
+    pub(super) const MINUTE: u32 = 1 << 4;
+    pub(super) const SECOND: u32 = 1 << 5;
+    pub(super) const FRACTION: u32 = 1 << 6;
+    pub(super) const TIME: u32 = HOUR | MINUTE | SECOND | FRACTION;
+    pub(super) const ZONE: u32 = 1 << 7;
+    pub(super) const SUMMER: u32 = 1 << 8;
+    pub(super) const SUMMER_WORD: u32 = 1 << 9;
+    pub(super) const DAY_OF_YEAR: u32 = 1 << 10;
+    pub(super) const SPECIAL: u32 = 1 << 11;
+    pub(super) const MERIDIEM: u32 = 1 << 12;
+    pub(super) const ERA: u32 = 1 << 13;
+    pub(super) const WEEKDAY: u32 = 1 << 14;
+    pub(super) const CHANGING_ZONE: u32 = 1 << 15;
 }
 
 /// Where a text's time is counted from.
@@ -217,403 +65,652 @@ fn keyword(word: &str) -> Option<Keyword> {
 enum Place {
     /// It does not say.
     Unsaid,
-    Offset(i32),
     Zone(Zone),
+    /// An abbreviation, and the zone whose history tells its offset.
+    Abbreviation(String, Zone),
+}
+
+/// A moment that is not said by its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Special {
+    Epoch,
+    Infinity,
+    MinusInfinity,
 }
 
 /// What the fields have said so far.
-#[derive(Debug)]
-struct Moment {
-    year: Option<i64>,
-    month: Option<i64>,
-    day: Option<i64>,
-    day_of_year: Option<i64>,
+struct Moment<'env> {
+    env: &'env Env,
+    /// Only a time is looked for: other numbers than those of dates.
+    time_only: bool,
+    said: u32,
+    year: i64,
+    month: i64,
+    day: i64,
+    day_of_year: i64,
+    hour: i64,
+    minute: i64,
+    second: i64,
+    fraction_us: i64,
     year_has_two_digits: bool,
+    is_julian: bool,
     text_month: bool,
     bc: bool,
-    /// Microseconds since midnight.
-    time: Option<i64>,
     meridiem: Option<bool>,
+    /// Seconds east of Greenwich.
+    offset: i64,
     place: Place,
-    special: Option<Keyword>,
-    julian: Option<i64>,
+    special: Option<Special>,
+    /// What the word before says of the next number.
+    label: Option<Label>,
 }
 
-fn number(text: &str) -> Parsed<i64> {
-    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Fault::Syntax);
-    }
-    // More digits than any field has are out of any field's range.
-    if text.len() > 12 { Err(Fault::Range) } else { text.parse().map_err(|_| Fault::Range) }
-}
-
-/// Microseconds of the digits after a point, rounded.
-fn fraction_us(digits: &str) -> Option<i64> {
-    if digits.is_empty() {
-        return Some(0);
-    }
-    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let fraction: f64 = format!("0.{digits}").parse().ok()?;
-    Some((fraction * 1_000_000.0).round_ties_even() as i64)
-}
-
-impl Moment {
-    fn new() -> Self {
+impl<'env> Moment<'env> {
+    fn new(env: &'env Env, time_only: bool) -> Self {
         Self {
-            year: None,
-            month: None,
-            day: None,
-            day_of_year: None,
+            env,
+            time_only,
+            said: 0,
+            year: 0,
+            month: 0,
+            day: 0,
+            day_of_year: 0,
+            hour: 0,
+            minute: 0,
+            second: 0,
+            fraction_us: 0,
             year_has_two_digits: false,
+            is_julian: false,
             text_month: false,
             bc: false,
-            time: None,
             meridiem: None,
+            offset: 0,
             place: Place::Unsaid,
             special: None,
-            julian: None,
+            label: None,
         }
     }
 
-    fn has_date(&self) -> bool {
-        self.julian.is_some()
-            || (self.year.is_some() && ((self.month.is_some() && self.day.is_some()) || self.day_of_year.is_some()))
+    fn has(&self, parts: u32) -> bool {
+        self.said & parts == parts
     }
 
-    /// Reads all fields of a text in lower case.
-    fn parse(text: &str) -> Parsed<Self> {
-        let fields = fields(text)?;
-        if fields.is_empty() {
-            return Err(Fault::Syntax);
+    /// Reads all fields of a text.
+    fn read(&mut self, fields: &Fields) -> Parsed<()> {
+        for index in 0..fields.len() {
+            let parts = self.field(fields, index)?;
+            if self.said & parts != 0 {
+                return Err(Fault::Syntax);
+            }
+            self.said |= parts;
         }
-        let mut moment = Self::new();
-        let mut before = None;
-        for (index, &(look, field)) in fields.iter().enumerate() {
-            let prefix = before.take();
-            match look {
-                Look::Number | Look::Date if prefix == Some(Keyword::Julian) => moment.take_julian(field)?,
-                Look::Number if prefix == Some(Keyword::IsoTime) => moment.take_time_digits(field)?,
-                Look::Date => {
-                    if moment.has_date()
-                        || (moment.month.is_some() && moment.day.is_some())
-                        || (field.as_bytes()[0].is_ascii_alphabetic()
-                            && keyword(field.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or(""))
-                                .is_none_or(|word| matches!(word, Keyword::Offset(_))))
-                    {
-                        moment.take_time_or_zone(field)?;
-                    } else {
-                        moment.take_date(field)?;
-                    }
+        self.check_date()?;
+        self.apply_meridiem()
+    }
+
+    /// Reads a field and says what it is.
+    fn field(&mut self, fields: &Fields, index: usize) -> Parsed<u32> {
+        let (look, field) = &fields[index];
+        match look {
+            Look::Date => self.date_field(fields, index),
+            Look::Time => {
+                if !self.time_only && self.label.take().is_some_and(|label| label != Label::IsoTime) {
+                    return Err(Fault::Syntax);
                 }
-                Look::Time => {
-                    if moment.time.is_some() {
-                        return Err(Fault::Syntax);
-                    }
-                    moment.time = Some(clock(field)?);
+                self.clock(field)?;
+                if !self.time_only {
+                    self.check_time()?;
                 }
-                Look::Offset => moment.take_offset(field)?,
-                Look::Number => moment.take_number(field)?,
-                Look::Word | Look::Signed => {
-                    let word: String = field.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-                    match keyword(&word) {
-                        Some(Keyword::Month(month)) => moment.take_text_month(month)?,
-                        Some(Keyword::Weekday | Keyword::Noise | Keyword::Ad) => {}
-                        Some(Keyword::Bc) => moment.bc = true,
-                        Some(Keyword::Meridiem { pm }) => moment.meridiem = Some(pm),
-                        Some(word @ (Keyword::IsoTime | Keyword::Julian)) => {
-                            if index + 1 == fields.len() {
-                                return Err(Fault::Syntax);
-                            }
-                            before = Some(word);
-                        }
-                        Some(Keyword::Offset(seconds)) => moment.set_place(Place::Offset(seconds))?,
-                        Some(Keyword::Midnight) => {
-                            moment.time = Some(0);
-                            moment.set_place(Place::Offset(0))?;
-                        }
-                        Some(special) => {
-                            if moment.special.is_some() {
-                                return Err(Fault::Syntax);
-                            }
-                            moment.special = Some(special);
-                        }
-                        None if word == "dst" => {}
-                        None => moment.take_zone(&word)?,
-                    }
+                Ok(said::TIME)
+            }
+            Look::Offset => {
+                self.offset = zone_offset(field)?;
+                Ok(said::ZONE)
+            }
+            Look::Number => match self.label.take() {
+                Some(label) => self.labelled_number(label, field),
+                None if self.time_only => self.number_of_time(fields, index),
+                None => self.number(field),
+            },
+            Look::Word | Look::Signed => self.word(fields, index),
+        }
+    }
+
+    fn date_field(&mut self, fields: &Fields, index: usize) -> Parsed<u32> {
+        let field = &*fields[index].1;
+        let starts_with_digit = field.as_bytes()[0].is_ascii_digit();
+        if self.time_only {
+            let last = fields.len() - 1;
+            if index == 0 && last > 0 && (fields[last].0 == Look::Date || fields[1].0 == Look::Time) {
+                return self.date(field);
+            }
+            return if starts_with_digit { self.time_with_offset(field, true) } else { self.named_zone(field) };
+        }
+        match self.label {
+            Some(Label::Julian) => {
+                self.label = None;
+                let (days, rest) = leading_int(field)?;
+                if days < 0 {
+                    return Err(Fault::Range);
+                }
+                self.julian(days);
+                self.offset = zone_offset(rest)?;
+                Ok(said::DATE | said::TIME | said::ZONE)
+            }
+            Some(label) => {
+                if label != Label::IsoTime {
+                    return Err(Fault::Syntax);
+                }
+                self.label = None;
+                self.time_with_offset(field, false)
+            }
+            None if self.has(said::MONTH | said::DAY) => {
+                if starts_with_digit {
+                    self.time_with_offset(field, false)
+                } else {
+                    self.named_zone(field)
                 }
             }
+            None => self.date(field),
         }
-        moment.finish()?;
-        Ok(moment)
     }
 
-    fn set_place(&mut self, place: Place) -> Parsed<()> {
-        if !matches!(self.place, Place::Unsaid) {
+    fn named_zone(&mut self, name: &str) -> Parsed<u32> {
+        let zone = Zone::named(name).map_err(|_| Fault::Zone(name.to_owned()))?;
+        self.place = Place::Zone(zone);
+        Ok(said::ZONE)
+    }
+
+    /// `hhmmss-zz`
+    fn time_with_offset(&mut self, field: &str, date_is_said: bool) -> Parsed<u32> {
+        if self.has(said::TIME) {
             return Err(Fault::Syntax);
         }
-        self.place = place;
-        Ok(())
-    }
-
-    fn take_zone(&mut self, name: &str) -> Parsed<()> {
-        // Only what looks like a name of the tz database: anything else is bad syntax, not an unknown zone.
-        let zone = Zone::parse(name).map_err(|_| if name.contains('/') { Fault::Zone } else { Fault::Syntax })?;
-        self.set_place(Place::Zone(zone))
-    }
-
-    fn take_offset(&mut self, field: &str) -> Parsed<()> {
-        let compact: String = field.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-        if compact.contains('.') {
-            return Err(Fault::Syntax);
-        }
-        let seconds = super::zone::parse_offset(&compact).ok_or(Fault::Displacement)?;
-        // `EST+3` and the like: the sign counts from the abbreviation.
-        if let Place::Offset(base) = self.place {
-            self.place = Place::Offset(base - seconds);
-            return Ok(());
-        }
-        self.set_place(Place::Offset(seconds))
-    }
-
-    fn take_time_or_zone(&mut self, field: &str) -> Parsed<()> {
-        if !field.as_bytes()[0].is_ascii_digit() {
-            return self.take_zone(field);
-        }
-        // `hhmmss-zz`
-        let (time, offset) = field.split_once('-').ok_or(Fault::Syntax)?;
-        self.take_time_digits(time)?;
-        self.take_offset(&format!("-{offset}"))
-    }
-
-    fn take_julian(&mut self, field: &str) -> Parsed<()> {
-        let (days, fraction) = field.split_once('.').unwrap_or((field, ""));
-        self.julian = Some(number(days)?);
-        if !fraction.is_empty() {
-            let part: f64 = format!("0.{fraction}").parse().map_err(|_| Fault::Syntax)?;
-            self.time = Some((part * DAY_US as f64).round() as i64);
-        }
-        Ok(())
-    }
-
-    fn take_text_month(&mut self, month: i64) -> Parsed<()> {
-        // `08 Jan 1999`: the first number was taken for a month.
-        if self.month.is_some() && !self.text_month && self.day.is_none() {
-            self.day = self.month;
-        } else if self.month.is_some() {
-            return Err(Fault::Syntax);
-        }
-        self.month = Some(month);
-        self.text_month = true;
-        Ok(())
+        let at = field.find('-').ok_or(Fault::Syntax)?;
+        self.offset = zone_offset(&field[at..])?;
+        let known = self.said | if date_is_said { said::DATE } else { 0 };
+        Ok(self.run_together(&field[..at], known)? | said::ZONE)
     }
 
     /// Reads `1999-01-08`, `1/8/99`, `08-Jan-1999`, `Jan.08.1999`.
-    fn take_date(&mut self, field: &str) -> Parsed<()> {
-        let mut parts: SmallVec<[&str; 4]> = SmallVec::new();
+    fn date(&mut self, field: &str) -> Parsed<u32> {
+        let mut parts: Vec<&str> = Vec::new();
         let mut rest = field;
         while !rest.is_empty() {
-            let first = rest.as_bytes()[0];
-            let length = if first.is_ascii_digit() {
-                rest.bytes().take_while(u8::is_ascii_digit).count()
-            } else if first.is_ascii_alphabetic() {
-                rest.bytes().take_while(u8::is_ascii_alphabetic).count()
-            } else {
-                rest = &rest[1..];
-                continue;
-            };
-            parts.push(&rest[..length]);
-            rest = &rest[length..];
-        }
-        if parts.len() > 3 {
-            return Err(Fault::Syntax);
-        }
-        for part in &parts {
-            if part.as_bytes()[0].is_ascii_alphabetic() {
-                match keyword(part) {
-                    Some(Keyword::Month(month)) if !self.text_month => self.take_text_month(month)?,
-                    Some(Keyword::Weekday) => {}
-                    _ => return Err(Fault::Syntax),
-                }
+            rest = rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+            if rest.is_empty() {
+                return Err(Fault::Syntax);
             }
+            let is_digits = rest.as_bytes()[0].is_ascii_digit();
+            let fits = |byte: &u8| if is_digits { byte.is_ascii_digit() } else { byte.is_ascii_alphabetic() };
+            let length = rest.bytes().take_while(|byte| fits(byte)).count();
+            parts.push(&rest[..length]);
+            // Whatever stands behind a part is taken for a delimiter.
+            rest = rest.get(length + 1..).unwrap_or("");
+        }
+        let mut known = self.said;
+        let mut found = 0;
+        let mut has_text_month = false;
+        for part in parts.iter().filter(|part| part.as_bytes()[0].is_ascii_alphabetic()) {
+            match words::word(part) {
+                Some(Word::Month(month)) => self.month = month,
+                _ => return Err(Fault::Syntax),
+            }
+            has_text_month = true;
+            if known & said::MONTH != 0 {
+                return Err(Fault::Syntax);
+            }
+            known |= said::MONTH;
+            found |= said::MONTH;
         }
         for part in parts.iter().filter(|part| part.as_bytes()[0].is_ascii_digit()) {
-            self.take_date_number(part)?;
+            let parts = self.plain_number(part, has_text_month, known)?;
+            if known & parts != 0 {
+                return Err(Fault::Syntax);
+            }
+            known |= parts;
+            found |= parts;
         }
-        if !self.has_date() { Err(Fault::Syntax) } else { Ok(()) }
+        if known & !(said::DAY_OF_YEAR | said::ZONE) == said::DATE { Ok(found) } else { Err(Fault::Syntax) }
     }
 
-    /// Takes a number for what the date still lacks.
-    fn take_date_number(&mut self, digits: &str) -> Parsed<()> {
-        let value = number(digits)?;
-        let length = digits.len();
-        if length == 3 && self.year.is_some() && self.month.is_none() && self.day.is_none() {
-            if !(1..=366).contains(&value) {
-                return Err(Fault::Range);
-            }
-            self.day_of_year = Some(value);
-            return Ok(());
+    /// Reads `hh:mm`, `hh:mm:ss`, `hh:mm:ss.fff`, `mm:ss.fff`.
+    fn clock(&mut self, field: &str) -> Parsed<()> {
+        (self.hour, self.minute, self.second, self.fraction_us) = clock_fields(field)?;
+        if self.hour > i64::from(i32::MAX) { Err(Fault::Range) } else { Ok(()) }
+    }
+
+    /// Hours and the whole time must be within a day.
+    fn check_time(&self) -> Parsed<()> {
+        let total = ((self.hour * 60 + self.minute) * 60 + self.second) * 1_000_000 + self.fraction_us;
+        let is_inside = (0..=24).contains(&self.hour)
+            && (0..60).contains(&self.minute)
+            && (0..=60).contains(&self.second)
+            && (0..=1_000_000).contains(&self.fraction_us)
+            && total <= DAY_US;
+        if is_inside { Ok(()) } else { Err(Fault::Range) }
+    }
+
+    /// Takes a day by its Julian number.
+    fn julian(&mut self, days: i64) {
+        (self.year, self.month, self.day) = super::civil_from_days(days - JULIAN_DAY_2000);
+        self.is_julian = true;
+    }
+
+    /// A number behind a word that says what it is.
+    fn labelled_number(&mut self, label: Label, field: &str) -> Parsed<u32> {
+        let (value, rest) = leading_int(field)?;
+        let takes_fraction = matches!(label, Label::Julian | Label::IsoTime | Label::Second);
+        let is_fraction = rest.starts_with('.') && takes_fraction;
+        if !rest.is_empty() && !is_fraction {
+            return Err(Fault::Syntax);
         }
-        enum Part {
-            Year,
-            Month,
-            Day,
-        }
-        let part = match (self.year.is_some(), self.month.is_some(), self.day.is_some()) {
-            (false, false, false) if length >= 3 => Part::Year,
-            (false, false, false) | (true, false, false) | (false, false, true) => Part::Month,
-            (false, true, false) if self.text_month && length >= 3 => Part::Year,
-            (false, true, false) => Part::Day,
-            // `08-Jan-1999`: what was taken for the year was the day.
-            (true, true, false) if self.text_month && length >= 3 && self.year_has_two_digits => {
-                self.day = self.year;
-                Part::Year
+        self.special = None;
+        Ok(match label {
+            Label::Year => {
+                self.year = value;
+                said::YEAR
             }
-            (true, true, false) => Part::Day,
-            (false, true, true) => Part::Year,
+            Label::Month if self.has(said::MONTH | said::HOUR) => {
+                self.minute = value;
+                said::MINUTE
+            }
+            Label::Month => {
+                self.month = value;
+                said::MONTH
+            }
+            Label::Day => {
+                self.day = value;
+                said::DAY
+            }
+            Label::Hour => {
+                self.hour = value;
+                said::HOUR
+            }
+            Label::Minute => {
+                self.minute = value;
+                said::MINUTE
+            }
+            Label::Second => {
+                self.second = value;
+                if rest.is_empty() {
+                    said::SECOND
+                } else {
+                    self.fraction_us = fraction_us(rest)?;
+                    said::SECOND | said::FRACTION
+                }
+            }
+            Label::Julian => {
+                if value < 0 {
+                    return Err(Fault::Range);
+                }
+                self.julian(value);
+                if rest.is_empty() {
+                    return Ok(said::DATE);
+                }
+                self.set_time((fraction(rest)? * DAY_US as f64) as i64);
+                said::DATE | said::TIME
+            }
+            Label::IsoTime => {
+                let parts = self.run_together(field, self.said | said::DATE)?;
+                if parts != said::TIME {
+                    return Err(Fault::Syntax);
+                }
+                parts
+            }
+            Label::Other => return Err(Fault::Syntax),
+        })
+    }
+
+    fn set_time(&mut self, us: i64) {
+        let seconds = us / 1_000_000;
+        (self.hour, self.minute) = (seconds / 3600, seconds / 60 % 60);
+        (self.second, self.fraction_us) = (seconds % 60, us % 1_000_000);
+    }
+
+    fn number(&mut self, field: &str) -> Parsed<u32> {
+        let point = field.find('.');
+        match point {
+            Some(_) if self.said & said::DATE == 0 => self.date(field),
+            Some(point) if point > 2 => self.run_together(field, self.said),
+            _ if field.len() >= 6 && (self.said & said::DATE == 0 || self.said & said::TIME == 0) => {
+                self.run_together(field, self.said)
+            }
+            _ => self.plain_number(field, self.text_month, self.said),
+        }
+    }
+
+    /// A number where a time is expected.
+    fn number_of_time(&mut self, fields: &Fields, index: usize) -> Parsed<u32> {
+        let field = &*fields[index].1;
+        let known = self.said | said::DATE;
+        match field.find('.') {
+            Some(_) if index == 0 && fields.len() > 1 && fields[fields.len() - 1].0 == Look::Date => self.date(field),
+            Some(point) if point > 2 => self.run_together(field, known),
+            Some(_) => Err(Fault::Syntax),
+            None if field.len() > 4 => self.run_together(field, known),
+            None => self.plain_number(field, false, known),
+        }
+    }
+
+    /// Takes a number for what is still missing.
+    fn plain_number(&mut self, field: &str, has_text_month: bool, known: u32) -> Parsed<u32> {
+        let (value, rest) = leading_int(field)?;
+        let length = field.len();
+        if rest.len() == length {
+            return Err(Fault::Syntax);
+        }
+        if rest.starts_with('.') {
+            if length - rest.len() > 2 {
+                return self.run_together(field, known | said::DATE);
+            }
+            self.fraction_us = fraction_us(rest)?;
+        } else if !rest.is_empty() {
+            return Err(Fault::Syntax);
+        }
+        let date = known & said::DATE;
+        if length == 3 && date == said::YEAR && (1..=366).contains(&value) {
+            self.day_of_year = value;
+            return Ok(said::DAY_OF_YEAR | said::MONTH | said::DAY);
+        }
+        const MONTH_AND_DAY: u32 = said::MONTH | said::DAY;
+        const YEAR_AND_MONTH: u32 = said::YEAR | said::MONTH;
+        let part = match date {
+            0 if length >= 3 => said::YEAR,
+            0 | said::YEAR | said::DAY => said::MONTH,
+            said::MONTH if has_text_month && length >= 3 => said::YEAR,
+            said::MONTH => said::DAY,
+            YEAR_AND_MONTH => {
+                // `08-Jan-1999`: what was taken for the year was the day.
+                if has_text_month && length >= 3 && self.year_has_two_digits {
+                    (self.day, self.year) = (self.year, value);
+                    self.year_has_two_digits = false;
+                    return Ok(said::DAY);
+                }
+                said::DAY
+            }
+            MONTH_AND_DAY => said::YEAR,
+            said::DATE => return self.run_together(field, known),
             _ => return Err(Fault::Syntax),
         };
         match part {
-            Part::Year => {
-                self.year = Some(value);
+            said::YEAR => {
+                self.year = value;
                 self.year_has_two_digits = length <= 2;
             }
-            Part::Month => self.month = Some(value),
-            Part::Day => self.day = Some(value),
+            said::MONTH => self.month = value,
+            _ => self.day = value,
         }
-        Ok(())
+        Ok(part)
     }
 
-    /// Takes a number outside of a date with delimiters.
-    fn take_number(&mut self, field: &str) -> Parsed<()> {
-        let (whole, fraction) = field.split_once('.').map_or((field, None), |(whole, rest)| (whole, Some(rest)));
-        if fraction.is_some() && !self.has_date() && self.month.is_none() && whole.len() <= 4 {
-            return self.take_date(field);
-        }
-        if fraction.is_some() && whole.len() > 2 {
-            return self.take_time_digits(field);
-        }
-        if self.has_date() || whole.len() > 4 {
-            if !self.has_date() && whole.len() >= 6 && self.year.is_none() && self.month.is_none() {
-                // YYYYMMDD or YYMMDD
-                let (rest, day) = whole.split_at(whole.len() - 2);
-                let (year, month) = rest.split_at(rest.len() - 2);
-                (self.year, self.month, self.day) = (Some(number(year)?), Some(number(month)?), Some(number(day)?));
-                self.year_has_two_digits = year.len() == 2;
-                return Ok(());
+    /// Takes digits for a date (`yyyymmdd`, `yymmdd`) or a time (`hhmmss.fff`, `hhmm`).
+    fn run_together(&mut self, field: &str, known: u32) -> Parsed<u32> {
+        let mut digits = field;
+        if let Some(point) = field.find('.') {
+            let end = field[point + 1..].find(|c: char| !c.is_ascii_digit()).map_or(field.len(), |end| point + 1 + end);
+            self.fraction_us = fraction_us(&field[point..end])?;
+            digits = &field[..point];
+        } else if known & said::DATE != said::DATE && field.len() >= 6 {
+            let (rest, day) = field.split_at(field.len() - 2);
+            let (year, month) = rest.split_at(rest.len() - 2);
+            (self.year, self.month, self.day) = (digits_value(year), digits_value(month), digits_value(day));
+            if year.len() == 2 {
+                self.year_has_two_digits = true;
             }
-            return self.take_time_digits(field);
+            return Ok(said::DATE);
         }
-        if fraction.is_some() {
+        if known & said::TIME == said::TIME || !matches!(digits.len(), 4 | 6) {
             return Err(Fault::Syntax);
         }
-        self.take_date_number(whole)
+        self.hour = digits_value(&digits[..2]);
+        self.minute = digits_value(&digits[2..4]);
+        self.second = digits_value(&digits[4..]);
+        if digits.len() == 4 {
+            self.second = 0;
+        }
+        Ok(said::TIME)
     }
 
-    /// `hhmmss.fff`, `hhmm`
-    fn take_time_digits(&mut self, field: &str) -> Parsed<()> {
-        if self.time.is_some() {
-            return Err(Fault::Syntax);
+    fn word(&mut self, fields: &Fields, index: usize) -> Parsed<u32> {
+        let field = &*fields[index].1;
+        match words::abbreviation(field) {
+            Some(Abbreviation::Offset(seconds, is_summer)) => {
+                self.offset = i64::from(seconds);
+                return Ok(said::ZONE | if is_summer { said::SUMMER } else { 0 });
+            }
+            Some(Abbreviation::Zone(name)) => {
+                let zone = Zone::named(name).map_err(|_| Fault::Syntax)?;
+                self.place = Place::Abbreviation(field.to_owned(), zone);
+                return Ok(said::ZONE | said::CHANGING_ZONE);
+            }
+            None => {}
         }
-        let (digits, fraction) = field.split_once('.').unwrap_or((field, ""));
-        let (hours, minutes, seconds) = match digits.len() {
-            6 => (number(&digits[..2])?, number(&digits[2..4])?, number(&digits[4..])?),
-            4 => (number(&digits[..2])?, number(&digits[2..])?, 0),
-            _ => return Err(Fault::Syntax),
+        let Some(word) = words::word(field) else {
+            let zone = Zone::named(field).map_err(|_| Fault::Syntax)?;
+            self.place = Place::Zone(zone);
+            return Ok(said::ZONE);
         };
-        let fraction = fraction_us(fraction).ok_or(Fault::Syntax)?;
-        self.time = Some(clock_us(hours, minutes, seconds, fraction)?);
-        Ok(())
+        self.known_word(word, fields, index)
     }
 
-    /// Completes and checks the date, and applies AM and PM.
-    fn finish(&mut self) -> Parsed<()> {
-        if let (Some(pm), Some(time)) = (self.meridiem, self.time) {
-            let hour = time / 3_600_000_000;
-            if hour > 12 {
-                return Err(Fault::Range);
+    fn known_word(&mut self, word: Word, fields: &Fields, index: usize) -> Parsed<u32> {
+        Ok(match word {
+            Word::Noise => 0,
+            Word::Now if self.time_only => {
+                self.set_time(self.env.zone.to_local(self.env.transaction_us).rem_euclid(DAY_US));
+                said::TIME
             }
-            let half_day = DAY_US / 2;
-            self.time = Some(match (pm, hour) {
-                (true, 12) | (false, ..12) => time,
-                (true, _) => time + half_day,
-                (false, _) => time - half_day,
-            });
-        }
-        if self.julian.is_some() {
-            return Ok(());
-        }
-        if let Some(year) = self.year {
-            let mut year = year;
+            Word::Now => {
+                let (zone, now) = (&self.env.zone, self.env.transaction_us);
+                self.take_day(0);
+                self.set_time(zone.to_local(now).rem_euclid(DAY_US));
+                self.offset = i64::from(zone.offset_at(now));
+                said::DATE | said::TIME | said::ZONE
+            }
+            Word::Midnight => {
+                self.special = None;
+                (self.hour, self.minute, self.second, self.offset) = (0, 0, 0, 0);
+                said::TIME | said::ZONE
+            }
+            Word::Today | Word::Tomorrow | Word::Yesterday | Word::Epoch | Word::Infinity | Word::MinusInfinity
+                if self.time_only =>
+            {
+                return Err(Fault::Syntax);
+            }
+            Word::Today => self.take_day(0),
+            Word::Tomorrow => self.take_day(1),
+            Word::Yesterday => self.take_day(-1),
+            Word::Epoch => self.take_special(Special::Epoch),
+            Word::Infinity => self.take_special(Special::Infinity),
+            Word::MinusInfinity => self.take_special(Special::MinusInfinity),
+            Word::Month(_) if self.time_only => return Err(Fault::Syntax),
+            Word::Month(month) => {
+                let mut part = said::MONTH;
+                // `08 Jan 1999`: the first number was taken for a month.
+                if self.has(said::MONTH) && !self.text_month && !self.has(said::DAY) && (1..=31).contains(&self.month) {
+                    self.day = self.month;
+                    part = said::DAY;
+                }
+                self.text_month = true;
+                self.month = month;
+                part
+            }
+            Word::SummerTime => {
+                self.offset += 3600;
+                said::SUMMER_WORD | said::SUMMER
+            }
+            Word::Meridiem { pm } => {
+                self.meridiem = Some(pm);
+                said::MERIDIEM
+            }
+            Word::Era { bc } => {
+                self.bc = bc;
+                said::ERA
+            }
+            Word::Weekday if self.time_only => return Err(Fault::Syntax),
+            Word::Weekday => said::WEEKDAY,
+            Word::Unit(label) => {
+                self.label = Some(label);
+                0
+            }
+            Word::IsoTime => {
+                let next = fields.get(index + 1).map(|(look, _)| *look);
+                let is_sensible = (self.time_only || self.has(said::DATE))
+                    && matches!(next, Some(Look::Number | Look::Time | Look::Date));
+                if !is_sensible {
+                    return Err(Fault::Syntax);
+                }
+                self.label = Some(Label::IsoTime);
+                0
+            }
+        })
+    }
+
+    fn take_special(&mut self, special: Special) -> u32 {
+        self.special = Some(special);
+        said::SPECIAL
+    }
+
+    /// Takes the day that is so many after today.
+    fn take_day(&mut self, after: i64) -> u32 {
+        let today = self.env.zone.to_local(self.env.transaction_us).div_euclid(DAY_US);
+        (self.year, self.month, self.day) = super::civil_from_days(today + after);
+        // Years before Christ are counted from 0 here, and not as texts count them.
+        self.is_julian = true;
+        self.special = None;
+        said::DATE
+    }
+
+    /// Completes and checks the date.
+    fn check_date(&mut self) -> Parsed<()> {
+        if self.has(said::YEAR) && !self.is_julian {
             if self.bc {
-                if year <= 0 {
+                if self.year <= 0 {
                     return Err(Fault::Range);
                 }
-                year = 1 - year;
+                self.year = 1 - self.year;
             } else if self.year_has_two_digits {
-                year += if year < 70 { 2000 } else { 1900 };
-            } else if year == 0 {
+                match self.year {
+                    ..0 => return Err(Fault::Range),
+                    0..70 => self.year += 2000,
+                    70..100 => self.year += 1900,
+                    _ => {}
+                }
+            } else if self.year <= 0 {
                 return Err(Fault::Range);
             }
-            self.year = Some(year);
         }
-        if let (Some(year), Some(day)) = (self.year, self.day_of_year) {
-            let (_, month, day) = super::civil_from_days(days_from_civil(year, 1, 1) + day - 1);
-            (self.month, self.day) = (Some(month), Some(day));
+        if self.has(said::DAY_OF_YEAR) {
+            let days = days_from_civil(self.year, 1, 1) + self.day_of_year - 1;
+            (self.year, self.month, self.day) = super::civil_from_days(days);
         }
-        if self.month.is_some_and(|month| !(1..=12).contains(&month))
-            || self.day.is_some_and(|day| !(1..=31).contains(&day))
+        if (self.has(said::MONTH) && !(1..=12).contains(&self.month))
+            || (self.has(said::DAY) && !(1..=31).contains(&self.day))
         {
             return Err(Fault::MonthOrDay);
         }
-        if let (Some(year), Some(month), Some(day)) = (self.year, self.month, self.day)
-            && day > days_in_month(year, month)
-        {
+        if self.has(said::DATE) && self.day > days_in_month(self.year, self.month) {
             return Err(Fault::Range);
         }
-        let any = self.year.is_some() || self.month.is_some() || self.day.is_some();
-        if any && !self.has_date() { Err(Fault::Syntax) } else { Ok(()) }
+        Ok(())
     }
 
-    /// The date as days since 2000-01-01, if it says one.
-    fn days(&self) -> Parsed<Option<i64>> {
-        if let Some(julian) = self.julian {
-            return Ok(Some(julian - super::JULIAN_DAY_2000));
+    fn apply_meridiem(&mut self) -> Parsed<()> {
+        let Some(pm) = self.meridiem else { return Ok(()) };
+        match (pm, self.hour) {
+            (_, 13..) => return Err(Fault::Range),
+            (false, 12) => self.hour = 0,
+            (true, hour) if hour != 12 => self.hour += 12,
+            _ => {}
         }
-        match (self.year, self.month, self.day) {
-            (Some(year), Some(month), Some(day)) if year < 6_000_000 => Ok(Some(days_from_civil(year, month, day))),
-            (Some(_), Some(_), Some(_)) => Err(Fault::Range),
-            _ => Ok(None),
+        Ok(())
+    }
+
+    /// Microseconds since midnight.
+    fn time_us(&self) -> i64 {
+        ((self.hour * 60 + self.minute) * 60 + self.second) * 1_000_000 + self.fraction_us
+    }
+
+    /// Seconds east of Greenwich at a local time; `None` if the text does not say.
+    fn offset_at(&self, local: i64) -> Parsed<Option<i64>> {
+        if self.has(said::SUMMER_WORD)
+            && (!self.has(said::ZONE) || matches!(self.place, Place::Zone(_) | Place::Abbreviation(..)))
+        {
+            return Err(Fault::Syntax);
         }
+        Ok(match &self.place {
+            Place::Zone(zone) => Some((local - zone.to_instant(local)) / 1_000_000),
+            Place::Abbreviation(name, zone) => Some(i64::from(zone.offset_of_abbreviation(name, local))),
+            Place::Unsaid => self.has(said::ZONE).then_some(self.offset),
+        })
     }
 }
 
-fn clock_us(hours: i64, minutes: i64, seconds: i64, fraction: i64) -> Parsed<i64> {
-    let time = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + fraction;
-    if hours > 24 || minutes > 59 || seconds > 60 || time > DAY_US { Err(Fault::Range) } else { Ok(time) }
-}
-
-/// Reads `hh:mm`, `hh:mm:ss`, `hh:mm:ss.fff`.
-fn clock(field: &str) -> Parsed<i64> {
-    let (whole, fraction) = field.split_once('.').unwrap_or((field, ""));
-    let mut parts = whole.split(':');
-    let (hours, minutes) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
-    let seconds = parts.next();
-    if parts.next().is_some() || hours.len() > 10 {
+/// Reads `h:m`, `h:m:s`, `h:m:s.f`, `m:s.f`; the hours may be any number.
+pub(crate) fn clock_fields(field: &str) -> Parsed<(i64, i64, i64, i64)> {
+    let (mut hour, rest) = super::fields::leading_integer(field)?;
+    let rest = rest.strip_prefix(':').ok_or(Fault::Syntax)?;
+    let (mut minute, rest) = leading_int(rest)?;
+    let (mut second, mut part_us) = (0, 0);
+    if rest.starts_with('.') {
+        // With a fraction, two numbers are minutes and seconds.
+        part_us = fraction_us(rest)?;
+        if hour > i64::from(i32::MAX) {
+            return Err(Fault::Range);
+        }
+        (hour, minute, second) = (0, hour, minute);
+    } else if let Some(rest) = rest.strip_prefix(':') {
+        let (value, rest) = leading_int(rest)?;
+        second = value;
+        if rest.starts_with('.') {
+            part_us = fraction_us(rest)?;
+        } else if !rest.is_empty() {
+            return Err(Fault::Syntax);
+        }
+    } else if !rest.is_empty() {
         return Err(Fault::Syntax);
     }
-    let fraction_digits = fraction_us(fraction).ok_or(Fault::Syntax)?;
-    match seconds {
-        Some(seconds) => clock_us(
-            number(hours)?,
-            number(minutes)?,
-            if seconds.is_empty() { 0 } else { number(seconds)? },
-            fraction_digits,
-        ),
-        // With a fraction, two numbers are minutes and seconds.
-        None if field.contains('.') => clock_us(0, number(hours)?, number(minutes)?, fraction_digits),
-        None => clock_us(number(hours)?, number(minutes)?, 0, 0),
+    let is_inside =
+        hour >= 0 && (0..60).contains(&minute) && (0..=60).contains(&second) && (0..=1_000_000).contains(&part_us);
+    if is_inside { Ok((hour, minute, second, part_us)) } else { Err(Fault::Range) }
+}
+
+/// Seconds east of Greenwich of `+05`, `-05:30`, `+0530`, `+05:30:15`.
+fn zone_offset(field: &str) -> Parsed<i64> {
+    let sign = match field.as_bytes().first() {
+        Some(b'+') => 1,
+        Some(b'-') => -1,
+        _ => return Err(Fault::Syntax),
+    };
+    let too_far = |_| Fault::Displacement;
+    let (mut hours, mut rest) = leading_int(&field[1..]).map_err(too_far)?;
+    let (mut minutes, mut seconds) = (0, 0);
+    if let Some(more) = rest.strip_prefix(':') {
+        (minutes, rest) = leading_int(more).map_err(too_far)?;
+        if let Some(more) = rest.strip_prefix(':') {
+            (seconds, rest) = leading_int(more).map_err(too_far)?;
+        }
+    } else if rest.is_empty() && field.len() > 3 {
+        (hours, minutes) = (hours / 100, hours % 100);
+    }
+    if !(0..=15).contains(&hours) || !(0..60).contains(&minutes) || !(0..60).contains(&seconds) {
+        return Err(Fault::Displacement);
+    }
+    if rest.is_empty() { Ok(sign * ((hours * 60 + minutes) * 60 + seconds)) } else { Err(Fault::Syntax) }
+}
+
+/// A zone as an argument of a function: an offset, an abbreviation or a name.
+pub(crate) fn zone_argument(name: &str, local: i64) -> Result<Zone> {
+    let bad = |message: String| Error::new(SqlState::BAD_PARAMETER, message);
+    if name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(bad(format!("invalid input syntax for type numeric time zone: \"{name}\""))
+            .hint("Numeric time zones must have \"-\" or \"+\" as first character."));
+    }
+    match zone_offset(name) {
+        Ok(seconds) => Ok(Zone::Fixed(seconds as i32)),
+        Err(Fault::Displacement) => Err(bad(format!("numeric time zone \"{name}\" out of range"))),
+        Err(_) => Zone::at(name, local),
     }
 }
 
@@ -621,36 +718,31 @@ fn clock(field: &str) -> Parsed<i64> {
 enum Reading {
     Infinity,
     MinusInfinity,
-    /// Local microseconds, and where.
-    Local(i128, Place),
-    /// Microseconds in UTC.
-    Instant(i64),
+    Epoch,
+    /// The day since 2000-01-01, microseconds since its midnight, and seconds east of Greenwich if the text says.
+    Local(i64, i64, Option<i64>),
 }
 
-fn read(text: &str, env: &Env, time_only: bool) -> Parsed<Reading> {
-    let lower = text.to_ascii_lowercase();
-    let moment = Moment::parse(&lower)?;
-    let time = moment.time.unwrap_or(0);
-    let today = || env.zone.to_local(env.transaction_us).div_euclid(DAY_US);
-    let days = match moment.special {
-        Some(Keyword::Infinity) => return Ok(Reading::Infinity),
-        Some(Keyword::MinusInfinity) => return Ok(Reading::MinusInfinity),
-        Some(Keyword::Now) => return Ok(Reading::Instant(env.transaction_us)),
-        Some(Keyword::Epoch) => return Ok(Reading::Instant(-super::UNIX_EPOCH_TO_2000_US)),
-        Some(Keyword::Today) => Some(today()),
-        Some(Keyword::Tomorrow) => Some(today() + 1),
-        Some(Keyword::Yesterday) => Some(today() - 1),
-        _ => moment.days()?,
-    };
-    let days = match days {
-        Some(days) => days,
-        None if time_only && moment.time.is_some() => today(),
-        None => return Err(Fault::Syntax),
-    };
-    if time_only && moment.time.is_none() && moment.special.is_none() {
+/// How many characters a text may have without blanks.
+const LENGTH_MAX: usize = 153;
+
+fn read(text: &str, env: &Env) -> Parsed<Reading> {
+    let mut moment = Moment::new(env, false);
+    let fields = fields(text, LENGTH_MAX)?;
+    moment.read(&fields)?;
+    match moment.special {
+        Some(Special::Infinity) => return Ok(Reading::Infinity),
+        Some(Special::MinusInfinity) => return Ok(Reading::MinusInfinity),
+        Some(Special::Epoch) => return Ok(Reading::Epoch),
+        None => {}
+    }
+    if !moment.has(said::DATE) {
         return Err(Fault::Syntax);
     }
-    Ok(Reading::Local(i128::from(days) * i128::from(DAY_US) + i128::from(time), moment.place))
+    let days = days_from_civil(moment.year, moment.month, moment.day);
+    let time = moment.time_us();
+    let local = days.saturating_mul(DAY_US).saturating_add(time);
+    Ok(Reading::Local(days, time, moment.offset_at(local)?))
 }
 
 /// Reads a date.
@@ -658,18 +750,12 @@ pub(crate) fn parse_date(text: &str, env: &Env) -> Result<i32> {
     if let Some(days) = fast_date(text.as_bytes()) {
         return Ok(days as i32);
     }
-    match read(text, env, false).map_err(|fault| report(fault, "date", text))? {
+    match read(text, env).map_err(|fault| report(fault, "date", text))? {
         Reading::Infinity => Ok(i32::MAX),
         Reading::MinusInfinity => Ok(i32::MIN),
-        Reading::Local(us, _) => {
-            let days = us.div_euclid(i128::from(DAY_US));
-            if days >= i128::from(DATE_MIN) && days < i128::from(DATE_END) {
-                Ok(days as i32)
-            } else {
-                Err(Error::new(SqlState::DATETIME_OVERFLOW, format!("date out of range: \"{text}\"")))
-            }
-        }
-        Reading::Instant(us) => Ok(env.zone.to_local(us).div_euclid(DAY_US) as i32),
+        Reading::Epoch => Ok(-super::UNIX_EPOCH_TO_2000_DAYS as i32),
+        Reading::Local(days, ..) if (DATE_MIN..DATE_END).contains(&days) => Ok(days as i32),
+        Reading::Local(..) => Err(Error::new(SqlState::DATETIME_OVERFLOW, format!("date out of range: \"{text}\""))),
     }
 }
 
@@ -678,27 +764,28 @@ pub(crate) fn parse_time(text: &str, env: &Env) -> Result<i64> {
     if let Some(us) = fast_clock(text.as_bytes()) {
         return Ok(us);
     }
-    // Digits without colons would be taken for a date.
-    let trimmed = text.trim();
-    if trimmed.as_bytes().first().is_some_and(u8::is_ascii_digit)
-        && trimmed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-    {
-        let mut moment = Moment::new();
-        return match moment.take_time_digits(trimmed) {
-            Ok(()) => Ok(moment.time.unwrap_or(0)),
-            Err(fault) => Err(report(fault, "time", text)),
-        };
+    read_time(text, env).map_err(|fault| report(fault, "time", text))
+}
+
+fn read_time(text: &str, env: &Env) -> Parsed<i64> {
+    const TIME_LENGTH_MAX: usize = 129;
+    let mut moment = Moment::new(env, true);
+    let fields = fields(text, TIME_LENGTH_MAX)?;
+    moment.read(&fields)?;
+    moment.check_time()?;
+    if !moment.has(said::TIME) {
+        return Err(Fault::Syntax);
     }
-    match read(text, env, true).map_err(|fault| report(fault, "time", text))? {
-        Reading::Infinity | Reading::MinusInfinity => Err(report(Fault::Syntax, "time", text)),
-        Reading::Local(us, _) => {
-            let time = us.rem_euclid(i128::from(DAY_US)) as i64;
-            // 24:00 is a time of its own, also if the last second of a day was rounded to it.
-            let is_end = time == 0 && (text.trim_start().starts_with("24:") || text.contains("23:59:"));
-            Ok(if is_end { DAY_US } else { time })
+    if let Place::Zone(zone) = &moment.place {
+        // A zone's offset may hang on the date.
+        if moment.has(said::SUMMER_WORD) || (!zone.is_fixed() && !moment.has(said::DATE)) {
+            return Err(Fault::Syntax);
         }
-        Reading::Instant(us) => Ok(env.zone.to_local(us).rem_euclid(DAY_US)),
     }
+    if moment.has(said::SUMMER_WORD) && (!moment.has(said::ZONE) || matches!(moment.place, Place::Abbreviation(..))) {
+        return Err(Fault::Syntax);
+    }
+    Ok(moment.time_us())
 }
 
 fn out_of_range(text: &str) -> Error {
@@ -710,12 +797,14 @@ pub(crate) fn parse_timestamp(text: &str, env: &Env) -> Result<i64> {
     if let Some(us) = fast_timestamp(text.as_bytes()) {
         return Ok(us);
     }
-    match read(text, env, false).map_err(|fault| report(fault, "timestamp", text))? {
+    match read(text, env).map_err(|fault| report(fault, "timestamp", text))? {
         Reading::Infinity => Ok(i64::MAX),
         Reading::MinusInfinity => Ok(i64::MIN),
-        Reading::Local(us, _) => checked_timestamp(us).map_err(|_| out_of_range(text)),
-        Reading::Instant(us) if us == -super::UNIX_EPOCH_TO_2000_US => Ok(us),
-        Reading::Instant(us) => Ok(env.zone.to_local(us)),
+        Reading::Epoch => Ok(-super::UNIX_EPOCH_TO_2000_US),
+        Reading::Local(days, time, _) => {
+            let us = i128::from(days) * i128::from(DAY_US) + i128::from(time);
+            checked_timestamp(us).map_err(|_| out_of_range(text))
+        }
     }
 }
 
@@ -724,16 +813,18 @@ pub(crate) fn parse_timestamptz(text: &str, env: &Env) -> Result<i64> {
     if let Some(us) = fast_timestamp(text.as_bytes()) {
         return checked_timestamp(i128::from(env.zone.to_instant(us))).map_err(|_| out_of_range(text));
     }
-    match read(text, env, false).map_err(|fault| report(fault, "timestamp with time zone", text))? {
+    match read(text, env).map_err(|fault| report(fault, "timestamp with time zone", text))? {
         Reading::Infinity => Ok(i64::MAX),
         Reading::MinusInfinity => Ok(i64::MIN),
-        Reading::Instant(us) => Ok(us),
-        Reading::Local(us, place) => {
-            let local = checked_timestamp(us).map_err(|_| out_of_range(text))?;
-            let instant = match place {
-                Place::Unsaid => i128::from(env.zone.to_instant(local)),
-                Place::Offset(seconds) => us - i128::from(seconds) * 1_000_000,
-                Place::Zone(zone) => i128::from(zone.to_instant(local)),
+        Reading::Epoch => Ok(-super::UNIX_EPOCH_TO_2000_US),
+        Reading::Local(days, time, offset) => {
+            let local = i128::from(days) * i128::from(DAY_US) + i128::from(time);
+            let instant = match offset {
+                Some(seconds) => local - i128::from(seconds) * 1_000_000,
+                None => {
+                    let local = i64::try_from(local).map_err(|_| out_of_range(text))?;
+                    i128::from(env.zone.to_instant(local))
+                }
             };
             checked_timestamp(instant).map_err(|_| out_of_range(text))
         }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 
 use super::UNIX_EPOCH_TO_2000_US;
+use super::words::{self, Abbreviation};
 use crate::error::{Error, Result, SqlState};
+use crate::letters;
 
 /// A time zone.
 #[derive(Debug, Clone)]
@@ -24,20 +26,22 @@ const CYCLE_SECONDS: i64 = 146_097 * 86_400;
 /// Beyond these the library has no times: the last and first second of the years 9998 and -4713 from 1970.
 const LIBRARY_MAX: i64 = 253_370_764_800;
 const LIBRARY_MIN: i64 = -210_929_832_000;
+/// How far into the future an abbreviation's first use is looked for.
+const TRANSITIONS_MAX: usize = 400;
 
 impl Zone {
     /// Reads a zone: a name of the tz database, `UTC`, an abbreviation such as `EST`, an offset such as `+02` or
     /// `-05:30` (east of Greenwich positive), or a POSIX specification such as `EST5EDT`.
     pub fn parse(name: &str) -> Result<Self> {
         let bad = || Error::new(SqlState::BAD_PARAMETER, format!("time zone \"{name}\" not recognized"));
-        let trimmed = name.trim();
+        let trimmed = letters::trim(name);
         if ["utc", "gmt", "z", "zulu", "etc/utc", "uct"].iter().any(|known| trimmed.eq_ignore_ascii_case(known)) {
             return Ok(Self::Utc);
         }
         if let Some(seconds) = parse_offset(trimmed) {
             return Ok(if seconds == 0 { Self::Utc } else { Self::Fixed(seconds) });
         }
-        if let Some(seconds) = abbreviation(trimmed) {
+        if let Some(Abbreviation::Offset(seconds, _)) = words::abbreviation(trimmed) {
             return Ok(Self::Fixed(seconds));
         }
         if trimmed.is_empty() || trimmed.starts_with(['/', '.']) || trimmed.contains("..") {
@@ -49,6 +53,54 @@ impl Zone {
         }
         let zone = TimeZone::posix(trimmed).map_err(|_| bad())?;
         Ok(Self::Named(Arc::new((trimmed.to_owned(), zone))))
+    }
+
+    /// A zone of the tz database, in any case, or a POSIX specification, whose offsets count westward.
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        let bad = || Error::new(SqlState::BAD_PARAMETER, format!("time zone \"{name}\" not recognized"));
+        if ["utc", "gmt", "etc/utc", "uct"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
+            return Ok(Self::Utc);
+        }
+        if let Ok(zone) = jiff::tz::db().get(name) {
+            let name = zone.iana_name().unwrap_or(name).to_owned();
+            return Ok(Self::Named(Arc::new((name, zone))));
+        }
+        posix(name).ok_or_else(bad)
+    }
+
+    /// A zone as `AT TIME ZONE` names it: an abbreviation, a zone, or a POSIX specification. What an abbreviation stands
+    /// for may hang on the moment, which is given in microseconds since 2000, of the clocks there or of UTC.
+    pub(crate) fn at(name: &str, moment: i64) -> Result<Self> {
+        match words::abbreviation(name) {
+            Some(Abbreviation::Offset(seconds, _)) => Ok(Self::Fixed(seconds)),
+            Some(Abbreviation::Zone(zone)) => Ok(Self::Fixed(Self::named(zone)?.offset_of_abbreviation(name, moment))),
+            None => Self::named(name),
+        }
+    }
+
+    /// Seconds east of Greenwich that an abbreviation of this zone meant at a local time: as of its last use until then,
+    /// or of its first one afterwards; the zone's own offset if it never was one of its abbreviations.
+    pub(crate) fn offset_of_abbreviation(&self, name: &str, local_us: i64) -> i32 {
+        let instant = self.to_instant(local_us);
+        let own = self.offset_at(instant);
+        let Self::Named(named) = self else { return own };
+        let Some(timestamp) = library_timestamp(instant) else { return own };
+        let info = named.1.to_offset_info(timestamp);
+        if info.abbreviation().eq_ignore_ascii_case(name) {
+            return own;
+        }
+        let is_named =
+            |transition: &jiff::tz::TimeZoneTransition<'_>| transition.abbreviation().eq_ignore_ascii_case(name);
+        let before = named.1.preceding(timestamp).find(&is_named);
+        let found = before.or_else(|| named.1.following(timestamp).take(TRANSITIONS_MAX).find(&is_named));
+        found.map_or(own, |transition| transition.offset().seconds())
+    }
+
+    /// Whether it has had the same offset at all times.
+    pub(crate) fn is_fixed(&self) -> bool {
+        let Self::Named(named) = self else { return true };
+        let offset = named.1.to_offset(jiff::Timestamp::MIN);
+        named.1.following(jiff::Timestamp::MIN).take(TRANSITIONS_MAX).all(|transition| transition.offset() == offset)
     }
 
     /// Its name, as SHOW gives it.
@@ -124,7 +176,7 @@ impl Zone {
 
 /// Seconds since 1970, moved by whole cycles of 400 years into what the library knows.
 fn into_library(us: i64) -> i64 {
-    let seconds = us.saturating_add(UNIX_EPOCH_TO_2000_US).div_euclid(1_000_000);
+    let seconds = us.div_euclid(1_000_000) + UNIX_EPOCH_TO_2000_US / 1_000_000;
     if seconds > LIBRARY_MAX {
         seconds - ((seconds - LIBRARY_MAX) / CYCLE_SECONDS + 1) * CYCLE_SECONDS
     } else {
@@ -172,39 +224,72 @@ pub(super) fn parse_offset(text: &str) -> Option<i32> {
     (hours <= 15 && minutes < 60 && seconds < 60).then_some(sign * (hours * 3600 + minutes * 60 + seconds))
 }
 
-/// Seconds east of the abbreviations that PostgreSQL knows by default and that are in wide use.
-pub(super) fn abbreviation(text: &str) -> Option<i32> {
-    const HOUR: i32 = 3600;
-    let upper = text.to_ascii_uppercase();
-    Some(match upper.as_str() {
-        "UTC" | "GMT" | "Z" | "ZULU" | "WET" | "UT" | "UCT" => 0,
-        "BST" | "CET" | "MET" | "WEST" | "WETDST" => HOUR,
-        "CEST" | "MEST" | "EET" | "SAST" | "CETDST" => 2 * HOUR,
-        "EEST" | "MSK" | "EAT" | "EETDST" => 3 * HOUR,
-        "MSD" | "GST" => 4 * HOUR,
-        "PKT" => 5 * HOUR,
-        "IST" => 2 * HOUR,
-        "NPT" => 5 * HOUR + 2700,
-        "CCT" | "HKT" | "SGT" | "AWST" | "PHT" => 8 * HOUR,
-        "JST" | "KST" => 9 * HOUR,
-        "ACST" => 9 * HOUR + 1800,
-        "AEST" => 10 * HOUR,
-        "ACDT" => 10 * HOUR + 1800,
-        "AEDT" => 11 * HOUR,
-        "NZST" => 12 * HOUR,
-        "NZDT" => 13 * HOUR,
-        "BRT" | "ART" | "ADT" => -3 * HOUR,
-        "NST" => -3 * HOUR - 1800,
-        "NDT" => -2 * HOUR - 1800,
-        "AST" | "EDT" | "CLT" => -4 * HOUR,
-        "EST" | "CDT" | "COT" => -5 * HOUR,
-        "CST" | "MDT" => -6 * HOUR,
-        "MST" | "PDT" => -7 * HOUR,
-        "PST" | "AKDT" => -8 * HOUR,
-        "AKST" => -9 * HOUR,
-        "HST" => -10 * HOUR,
-        _ => return None,
-    })
+/// A POSIX specification: a name, hours westward, perhaps a summer time's name, its hours and its rules:
+/// `EST5EDT`, `+03`, `<X>-2:30`, `PST8PDT,M3.2.0,M11.1.0`.
+fn posix(text: &str) -> Option<Zone> {
+    let text = text.to_ascii_uppercase();
+    let (_, rest) = posix_name(&text)?;
+    let (west, rest) = posix_offset(rest)?;
+    if rest.is_empty() {
+        return Some(if west == 0 { Zone::Utc } else { Zone::Fixed(-west) });
+    }
+    let (name, rest) = posix_name(rest)?;
+    if name.is_empty() {
+        return None;
+    }
+    let (summer_west, rules) = match rest.as_bytes().first() {
+        None | Some(b',' | b';') => (west - 3600, rest),
+        Some(_) => posix_offset(rest)?,
+    };
+    // Without rules, those of the United States.
+    let rules = match rules.strip_prefix([',', ';']) {
+        Some(rules) => rules,
+        None if rules.is_empty() => "M3.2.0,M11.1.0",
+        None => return None,
+    };
+    let clock = |west: i32| {
+        let (sign, rest) = (if west < 0 { "-" } else { "" }, west.abs());
+        format!("{sign}{}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60)
+    };
+    let plain = format!("AAA{}BBB{},{rules}", clock(west), clock(summer_west));
+    let zone = TimeZone::posix(&plain).ok()?;
+    Some(Zone::Named(Arc::new((text, zone))))
+}
+
+/// A name of a POSIX specification, which may be empty, and what is behind it.
+fn posix_name(text: &str) -> Option<(&str, &str)> {
+    if let Some(quoted) = text.strip_prefix('<') {
+        return quoted.split_once('>');
+    }
+    let end = text.find(|c: char| c.is_ascii_digit() || matches!(c, ',' | '-' | '+')).unwrap_or(text.len());
+    Some(text.split_at(end))
+}
+
+/// Seconds of `5`, `+5:30`, `-05:30:15`, and what is behind them.
+fn posix_offset(text: &str) -> Option<(i32, &str)> {
+    const HOURS_MAX: i32 = 167;
+    let number = |text: &str, max: i32| -> Option<(i32, usize)> {
+        let length = text.bytes().take_while(u8::is_ascii_digit).count();
+        let value = text[..length].parse().ok()?;
+        (value <= max).then_some((value, length))
+    };
+    let sign = if text.starts_with('-') { -1 } else { 1 };
+    let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (mut seconds, mut unit) = (0, 3600);
+    loop {
+        let max = match unit {
+            3600 => HOURS_MAX,
+            60 => 59,
+            _ => 60,
+        };
+        let (value, length) = number(rest, max)?;
+        seconds += value * unit;
+        rest = &rest[length..];
+        match rest.strip_prefix(':') {
+            Some(more) if unit > 1 => (rest, unit) = (more, unit / 60),
+            _ => return Some((sign * seconds, rest)),
+        }
+    }
 }
 
 impl fmt::Display for Zone {

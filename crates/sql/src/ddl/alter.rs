@@ -608,7 +608,7 @@ impl Session {
 
 /// Whether a view's query may name something; says so of some that do not.
 fn mentions(query: &str, name: &str) -> bool {
-    query.contains('*') || query.to_lowercase().contains(&name.replace('"', "\"\"").to_lowercase())
+    query.contains('*') || query.to_ascii_lowercase().contains(&name.replace('"', "\"\"").to_ascii_lowercase())
 }
 
 /// A column's new name, in an expression that the catalogue keeps as text.

@@ -51,7 +51,7 @@ impl Session {
                     let error = Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {article} {kind}"));
                     let hint = format!(
                         "Use DROP {} to remove {} {}.",
-                        relation.kind().to_uppercase(),
+                        relation.kind().to_ascii_uppercase(),
                         if relation.kind() == "index" { "an" } else { "a" },
                         relation.kind()
                     );

@@ -120,8 +120,8 @@ impl State {
         {
             let flags = if let Some(Datum::Text(flags)) = rest.first() { flags } else { "" };
             let listed = match series {
-                Series::Matches => functions::regexp_matches(text, pattern, flags)?,
-                _ => functions::regexp_split(text, pattern, flags)?,
+                Series::Matches => functions::all_matches(text, pattern, flags)?,
+                _ => functions::split(text, pattern, flags, "regexp_split_to_table")?,
             };
             return Ok(Self::Listed(listed.into_iter()));
         }

@@ -34,7 +34,7 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
             _ => format!("slot {slot}"),
         },
         Expr::Call { function, args } => {
-            let is_operator = !function.name.starts_with(|first: char| first.is_alphabetic() || first == '_');
+            let is_operator = !function.name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
             match args.as_slice() {
                 [left, right] if is_operator => format!("({} {} {})", text(left), function.name, text(right)),
                 [arg] if is_operator => format!("({} {})", function.name, text(arg)),

@@ -75,14 +75,6 @@ fn interval_zone(offset: Interval) -> Result<Zone> {
         .ok_or_else(|| Error::new(SqlState::BAD_PARAMETER, "time zone displacement out of range"))
 }
 
-/// A zone named in SQL. As in POSIX, the offsets of bare numbers count westward there.
-fn named_zone(name: &str) -> Result<Zone> {
-    match Zone::parse(name)? {
-        Zone::Fixed(seconds) if name.trim().starts_with(['+', '-']) => Ok(Zone::Fixed(-seconds)),
-        zone => Ok(zone),
-    }
-}
-
 fn make_timestamp(a: &[&Datum]) -> Result<i64> {
     let date = dt::make_date(int(a[0])?, int(a[1])?, int(a[2])?)?;
     let time = dt::make_time(int(a[3])?, int(a[4])?, float(a[5])?)?;
@@ -255,7 +247,8 @@ pub(super) const TABLE: &[Function] = &[
     })
     .stable(),
     f("date_trunc", &[Text, TimestampTz, Text], TimestampTz, |a, _| {
-        at(dt::truncate_timestamptz(text(a[0])?, timestamp(a[1])?, &named_zone(text(a[2])?)?)?)
+        let instant = timestamp(a[1])?;
+        at(dt::truncate_timestamptz(text(a[0])?, instant, &Zone::at(text(a[2])?, instant)?)?)
     }),
     f("date_trunc", &[Text, SPAN], SPAN, |a, _| span(dt::truncate_interval(text(a[0])?, interval(a[1])?)?)),
     f("date_bin", &[SPAN, TS, TS], TS, |a, _| at(dt::bin(interval(a[0])?, timestamp(a[1])?, timestamp(a[2])?)?)),
@@ -263,10 +256,12 @@ pub(super) const TABLE: &[Function] = &[
         at(dt::bin(interval(a[0])?, timestamp(a[1])?, timestamp(a[2])?)?)
     }),
     f("timezone", &[Text, TS], TimestampTz, |a, _| {
-        at(dt::local_to_instant(timestamp(a[1])?, &named_zone(text(a[0])?)?)?)
+        let local = timestamp(a[1])?;
+        at(dt::local_to_instant(local, &Zone::at(text(a[0])?, local)?)?)
     }),
     f("timezone", &[Text, TimestampTz], TS, |a, _| {
-        at(dt::instant_to_local(timestamp(a[1])?, &named_zone(text(a[0])?)?)?)
+        let instant = timestamp(a[1])?;
+        at(dt::instant_to_local(instant, &Zone::at(text(a[0])?, instant)?)?)
     }),
     f("timezone", &[SPAN, TS], TimestampTz, |a, _| {
         at(dt::local_to_instant(timestamp(a[1])?, &interval_zone(interval(a[0])?)?)?)
@@ -286,7 +281,8 @@ pub(super) const TABLE: &[Function] = &[
     })
     .stable(),
     f("make_timestamptz", &[Int4, Int4, Int4, Int4, Int4, Float8, Text], TimestampTz, |a, _| {
-        at(dt::local_to_instant(make_timestamp(a)?, &Zone::parse(text(a[6])?)?)?)
+        let local = make_timestamp(a)?;
+        at(dt::local_to_instant(local, &dt::zone_argument(text(a[6])?, local)?)?)
     })
     .stable(),
     f("make_interval", &[], SPAN, |a, _| make_interval(a)),

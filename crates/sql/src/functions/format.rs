@@ -5,7 +5,7 @@ use compact_str::CompactString;
 use super::number_picture;
 use super::{Function, check_length, f, float, int, number, text};
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::Numeric;
+use crate::letters;
 use crate::pieces::{self, Pace};
 use crate::pulse;
 use crate::types::Type::{self, Float4, Float8, Int4, Int8, Text};
@@ -210,7 +210,7 @@ fn quoted(text: &str, quote: char, is_doubled: impl Fn(char) -> bool) -> Result<
 /// As [`quote_literal`], for texts of any length.
 fn literal(text: &str) -> Result<CompactString> {
     if text.len() <= LENGTH_OF_LONG {
-        return Ok(CompactString::from(quote_literal(text).trim_start()));
+        return Ok(CompactString::from(letters::trim_start(&quote_literal(text))));
     }
     let has_backslash = memchr::memchr(b'\\', text.as_bytes()).is_some();
     let mut out = CompactString::from(if has_backslash { "E" } else { "" });
@@ -233,6 +233,21 @@ fn identifier(text: &str) -> Result<CompactString> {
 
 /// Bytes from which a text is long.
 const LENGTH_OF_LONG: usize = 16 << 10;
+
+/// The width that an argument of `format` says.
+fn format_width(arg: &Datum) -> Result<i64> {
+    if arg.is_null() {
+        return Ok(0);
+    }
+    let text = letters::trim(text(arg)?);
+    let bad = || Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type integer: \"{text}\""));
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let value = text.parse::<i32>();
+    value.map(i64::from).map_err(|_| Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range")))
+}
 
 /// `format`: `%s`, `%I`, `%L`, with a position (`%2$s`), a width (`%10s`, `%*s`) and `-` for the left.
 fn format(a: &[&Datum]) -> Result<Datum> {
@@ -270,46 +285,41 @@ fn format(a: &[&Datum]) -> Result<Datum> {
             }
             Ok(value)
         };
-        let mut position = None;
+        let argument_0 = || {
+            let message = "format specifies argument 0, but arguments are numbered from 1";
+            Error::new(SqlState::BAD_PARAMETER, message)
+        };
+        let (mut position, mut width_from) = (None, None);
         let mut width = digits(&mut chars)?;
         if width.is_some() && chars.next_if_eq(&'$').is_some() {
             position = width.take();
             if position == Some(0) {
-                return Err(Error::new(
-                    SqlState::BAD_PARAMETER,
-                    "format specifies argument 0, but arguments are numbered from 1",
-                ));
+                return Err(argument_0());
             }
         }
         let mut at_left = false;
-        while width.is_none() && chars.next_if_eq(&'-').is_some() {
-            at_left = true;
-        }
         if width.is_none() {
-            width = digits(&mut chars)?;
-        }
-        if width.is_none() && chars.next_if_eq(&'*').is_some() {
-            let index = match digits(&mut chars)? {
-                Some(index) if chars.next_if_eq(&'$').is_some() => index as usize,
-                Some(_) => {
-                    return Err(Error::new(SqlState::BAD_PARAMETER, "width argument position must be ended by \"$\""));
-                }
-                None => {
-                    next += 1;
-                    next - 1
-                }
-            };
-            let arg = a.get(index).ok_or_else(too_few)?;
-            let value: i64 = if arg.is_null() {
-                0
+            while chars.next_if_eq(&'-').is_some() {
+                at_left = true;
+            }
+            if chars.next_if_eq(&'*').is_some() {
+                // The width is an argument: the next one (0), or one with a position.
+                width_from = Some(match digits(&mut chars)? {
+                    Some(_) if chars.peek().is_none() => return Err(unterminated()),
+                    Some(_) if chars.peek() != Some(&'$') => {
+                        let message = "width argument position must be ended by \"$\"";
+                        return Err(Error::new(SqlState::BAD_PARAMETER, message));
+                    }
+                    Some(0) => return Err(argument_0()),
+                    Some(index) => {
+                        chars.next();
+                        index as usize
+                    }
+                    None => 0,
+                });
             } else {
-                text(arg)?
-                    .trim()
-                    .parse()
-                    .map_err(|_| Error::new(SqlState::BAD_TEXT, "invalid input syntax for type integer"))?
-            };
-            at_left |= value < 0;
-            width = Some(value.checked_abs().unwrap_or(i64::MAX));
+                width = digits(&mut chars)?;
+            }
         }
         let kind = chars.next().ok_or_else(unterminated)?;
         if !matches!(kind, 's' | 'I' | 'L') {
@@ -318,6 +328,13 @@ fn format(a: &[&Datum]) -> Result<Datum> {
                 format!("unrecognized format() type specifier \"{kind}\""),
             )
             .hint("For a single \"%\" use \"%%\"."));
+        }
+        if let Some(index) = width_from {
+            let index = if index == 0 { next } else { index };
+            next = index + 1;
+            let value = format_width(a.get(index).ok_or_else(too_few)?)?;
+            at_left |= value < 0;
+            width = Some(value.abs());
         }
         let index = match position {
             Some(position) => position as usize,
@@ -370,10 +387,10 @@ pub(super) const TABLE: &[Function] = &[
     .called_on_null(),
     f("format", &[Text], Text, |a, _| format(a)).variadic().called_on_null().stable(),
     f("to_char", &[Int4, Text], Text, |a, _| {
-        number_picture::to_char(Numeric::from(int(a[0])?), text(a[1])?).map(|text| Datum::text(&text))
+        number_picture::integer_to_char(int(a[0])?, true, text(a[1])?).map(|text| Datum::text(&text))
     }),
     f("to_char", &[Int8, Text], Text, |a, _| {
-        number_picture::to_char(Numeric::from(int(a[0])?), text(a[1])?).map(|text| Datum::text(&text))
+        number_picture::integer_to_char(int(a[0])?, false, text(a[1])?).map(|text| Datum::text(&text))
     }),
     f("to_char", &[NUM, Text], Text, |a, _| {
         number_picture::to_char(number(a[0])?, text(a[1])?).map(|text| Datum::text(&text))
@@ -384,5 +401,8 @@ pub(super) const TABLE: &[Function] = &[
     f("to_char", &[Float8, Text], Text, |a, _| {
         number_picture::float_to_char(float(a[0])?, f64::DIGITS as usize, text(a[1])?).map(|text| Datum::text(&text))
     }),
-    f("to_number", &[Text, Text], NUM, |a, _| number_picture::to_number(text(a[0])?, text(a[1])?).map(Datum::Numeric)),
+    f("to_number", &[Text, Text], NUM, |a, _| {
+        let value = number_picture::to_number(text(a[0])?, text(a[1])?)?;
+        Ok(value.map_or(Datum::Null, Datum::Numeric))
+    }),
 ];

@@ -32,7 +32,7 @@ mod session;
 mod strings;
 
 pub(crate) use format::quote_identifier;
-pub(crate) use regular::{regexp_matches, regexp_split};
+pub(crate) use regular::{all_matches, split};
 
 /// How a function's result depends on more than its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,512 +1,247 @@
-//! The pictures of `to_char` and `to_number`: `FM999,990.00`, `S9999`, `999D99PR`.
+//! The pictures of `to_char` and `to_number`: `FM999,990.00`, `S9999`, `999D99PR`. A picture is read here; `show` writes
+//! numbers by it, `read` reads them.
+
+mod read;
+mod show;
+
+pub(super) use read::to_number;
+pub(super) use show::{float_to_char, integer_to_char, to_char};
 
 use crate::error::{Error, Result, SqlState};
-use crate::numeric::Numeric;
 use crate::pulse;
 
 /// A part of a picture.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// `9`, or `0`, which is shown even at the front.
-    Digit {
-        zero: bool,
-    },
+    Nine,
+    Zero,
+    /// `.` and `D`.
     Point,
+    /// `,`
+    Comma,
+    /// `G`
     Group,
+    /// `S`
     Sign,
+    /// `MI`
     Minus,
+    /// `PL`
     Plus,
+    /// `SG`
     PlusMinus,
-    Brackets,
+    /// `L`
     Currency,
-    Ordinal {
-        upper: bool,
-    },
-    Literal(String),
+    /// `TH` (true) or `th`
+    Ordinal(bool),
+    /// `RN` (true) or `rn`
+    Roman(bool),
+    /// `V`, `FM`, `PR` and others that stand for no place.
+    Mark,
+    Char(char),
+}
+
+/// Where S wants the sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Anchor {
+    Before,
+    Behind,
 }
 
 /// A picture, read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Picture {
     parts: Vec<Part>,
+    /// Places before the point and behind it.
     before: usize,
     after: usize,
-    /// How many digits follow V.
+    /// V, and places behind it.
     shift: Option<usize>,
-    fill: bool,
-    roman: Option<bool>,
+    /// FM: no blanks.
+    tight: bool,
+    roman: bool,
     scientific: bool,
+    /// PR
     brackets: bool,
-    /// The first 0, counted in digits before the point.
-    first_zero: Option<usize>,
-    /// Digits after the point up to the last 0.
-    zeros_after: usize,
+    /// B before any place.
+    blank: bool,
+    point: bool,
+    minus: bool,
+    plus: bool,
+    /// S, and how many places stand before it.
+    sign: Option<(Anchor, usize)>,
+    /// The place of the first 0 before the point, counted from 0.
+    zeros_from: Option<usize>,
+    /// Places up to the last 0.
+    zeros_end: usize,
 }
 
 fn bad(message: &str) -> Error {
     Error::new(SqlState::SYNTAX_ERROR, message)
 }
 
-fn is_sign(part: &Part) -> bool {
-    matches!(part, Part::Sign | Part::Minus | Part::Plus | Part::PlusMinus)
+/// The keywords, longer ones before their beginnings.
+const KEYWORDS: [&str; 20] =
+    ["EEEE", "FM", "MI", "PL", "PR", "RN", "SG", "SP", "TH", "S", "B", "C", "D", "G", "L", "V", ",", ".", "0", "9"];
+
+/// The keyword that a picture begins with, and whether it is written in upper case; mixed cases are none.
+fn leading_keyword(text: &str) -> Option<(&'static str, bool)> {
+    KEYWORDS.iter().find_map(|keyword| {
+        let written = text.get(..keyword.len())?;
+        let lower = written.eq_ignore_ascii_case(keyword) && written == written.to_ascii_lowercase();
+        (written == *keyword || lower).then_some((*keyword, written == *keyword))
+    })
 }
 
-fn refuse_sign(form: &Picture, word: &str) -> Result<()> {
-    if form.parts.contains(&Part::Sign) {
-        return Err(bad(&format!("cannot use \"S\" and \"{word}\" together")));
+impl Picture {
+    fn parse(picture: &str) -> Result<Self> {
+        let mut out = Self::default();
+        let mut rest = picture;
+        while !rest.is_empty() {
+            pulse::work(20)?;
+            if let Some((keyword, is_upper)) = leading_keyword(rest) {
+                rest = &rest[keyword.len()..];
+                let part = out.keyword(keyword, is_upper)?;
+                out.parts.push(part);
+            } else if let Some(body) = rest.strip_prefix('"') {
+                let mut chars = body.chars();
+                while let Some(c) = chars.next() {
+                    match c {
+                        '"' => break,
+                        '\\' => out.parts.push(Part::Char(chars.next().unwrap_or('\\'))),
+                        c => out.parts.push(Part::Char(c)),
+                    }
+                }
+                rest = chars.as_str();
+            } else {
+                // Outside of quotes a backslash stands for itself, unless a quote follows.
+                if rest.starts_with("\\\"") {
+                    rest = &rest[1..];
+                }
+                let mut chars = rest.chars();
+                out.parts.extend(chars.next().map(Part::Char));
+                rest = chars.as_str();
+            }
+        }
+        Ok(out)
     }
-    Ok(())
-}
 
-/// Whether something of a picture stands here, and not what is shown as it is.
-fn is_pattern(two: &str, first: char) -> bool {
-    ["FM", "PR", "MI", "PL", "SG", "RN", "TH"].contains(&two)
-        || matches!(first.to_ascii_uppercase(), '9' | '0' | '.' | ',' | 'D' | 'G' | 'S' | 'L' | 'V' | 'B' | 'C' | 'E')
-}
+    fn has_loose_sign(&self) -> bool {
+        self.minus || self.plus
+    }
 
-fn read(picture: &str) -> Result<Picture> {
-    let mut out = Picture { fill: true, ..Picture::default() };
-    let mut rest = picture;
-    let mut point = false;
-    while let Some(first) = rest.chars().next() {
-        // Some look through all parts before them.
-        pulse::work(20 + out.parts.len() / 64)?;
-        let upper: String = rest.chars().take(4).collect::<String>().to_ascii_uppercase();
-        let two = upper.get(..2).unwrap_or(&upper);
-        let mut length = first.len_utf8();
-        if out.scientific && first != '"' && is_pattern(two, first) {
+    fn refuse_sign(&self, word: &str) -> Result<()> {
+        if self.sign.is_some() { Err(bad(&format!("cannot use \"S\" and \"{word}\" together"))) } else { Ok(()) }
+    }
+
+    fn keyword(&mut self, keyword: &str, is_upper: bool) -> Result<Part> {
+        if self.scientific && keyword != "EEEE" {
             return Err(bad("\"EEEE\" must be the last pattern used"));
         }
-        match (two, first) {
-            _ if upper == "EEEE" => {
-                let alone =
-                    |part: &Part| matches!(part, Part::Digit { .. } | Part::Point | Part::Group | Part::Literal(_));
-                if !out.parts.iter().all(alone) || !out.fill || out.shift.is_some() || out.roman.is_some() {
+        match keyword {
+            "9" | "0" if self.brackets => return Err(bad(&format!("\"{keyword}\" must be ahead of \"PR\""))),
+            "9" => {
+                match &mut self.shift {
+                    Some(shift) => *shift += 1,
+                    None if self.point => self.after += 1,
+                    None => self.before += 1,
+                }
+                return Ok(Part::Nine);
+            }
+            "0" => {
+                if !self.point && self.zeros_from.is_none() {
+                    self.zeros_from = Some(self.before);
+                }
+                *(if self.point { &mut self.after } else { &mut self.before }) += 1;
+                self.zeros_end = self.before + self.after;
+                return Ok(Part::Zero);
+            }
+            "." | "D" => {
+                if self.point {
+                    return Err(bad("multiple decimal points"));
+                }
+                if self.shift.is_some() {
+                    return Err(bad("cannot use \"V\" and decimal point together"));
+                }
+                self.point = true;
+                return Ok(Part::Point);
+            }
+            "S" => {
+                if self.sign.is_some() {
+                    return Err(bad("cannot use \"S\" twice"));
+                }
+                if self.has_loose_sign() || self.brackets {
+                    return Err(bad("cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together"));
+                }
+                let anchor = if self.point { Anchor::Behind } else { Anchor::Before };
+                self.sign = Some((anchor, self.before));
+                return Ok(Part::Sign);
+            }
+            "MI" | "PL" | "SG" => {
+                self.refuse_sign(keyword)?;
+                self.minus |= keyword != "PL";
+                self.plus |= keyword != "MI";
+                return Ok(match keyword {
+                    "MI" => Part::Minus,
+                    "PL" => Part::Plus,
+                    _ => Part::PlusMinus,
+                });
+            }
+            _ => {}
+        }
+        self.mark(keyword, is_upper)
+    }
+
+    fn mark(&mut self, keyword: &str, is_upper: bool) -> Result<Part> {
+        Ok(match keyword {
+            "," => Part::Comma,
+            "G" => Part::Group,
+            "L" => Part::Currency,
+            "TH" => Part::Ordinal(is_upper),
+            "RN" => {
+                self.roman = true;
+                Part::Roman(is_upper)
+            }
+            "B" => {
+                self.blank |= self.before + self.after == 0;
+                Part::Mark
+            }
+            "FM" => {
+                self.tight = true;
+                Part::Mark
+            }
+            "PR" => {
+                if self.sign.is_some() || self.has_loose_sign() {
+                    return Err(bad("cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together"));
+                }
+                self.brackets = true;
+                Part::Mark
+            }
+            "V" => {
+                if self.point {
+                    return Err(bad("cannot use \"V\" and decimal point together"));
+                }
+                self.shift.get_or_insert(0);
+                Part::Mark
+            }
+            "EEEE" => {
+                if self.scientific {
+                    return Err(bad("cannot use \"EEEE\" twice"));
+                }
+                let others = self.tight
+                    || self.sign.is_some()
+                    || self.brackets
+                    || self.blank
+                    || self.has_loose_sign()
+                    || self.roman
+                    || self.shift.is_some();
+                if others {
                     return Err(bad("\"EEEE\" is incompatible with other formats")
                         .detail("\"EEEE\" may only be used together with digit and decimal point patterns."));
                 }
-                out.scientific = true;
-                length = 4;
+                self.scientific = true;
+                Part::Mark
             }
-            ("FM", _) => {
-                out.fill = false;
-                length = 2;
-            }
-            ("PR", _) => {
-                if out.parts.iter().any(is_sign) {
-                    return Err(bad("cannot use \"PR\" and \"S\"/\"PL\"/\"MI\"/\"SG\" together"));
-                }
-                out.brackets = true;
-                out.parts.push(Part::Brackets);
-                length = 2;
-            }
-            ("MI", _) => {
-                refuse_sign(&out, "MI")?;
-                out.parts.push(Part::Minus);
-                length = 2;
-            }
-            ("PL", _) => {
-                refuse_sign(&out, "PL")?;
-                out.parts.push(Part::Plus);
-                length = 2;
-            }
-            ("SG", _) => {
-                refuse_sign(&out, "SG")?;
-                out.parts.push(Part::PlusMinus);
-                length = 2;
-            }
-            ("RN", _) => {
-                out.roman = Some(first == 'R');
-                length = 2;
-            }
-            ("TH", _) => {
-                out.parts.push(Part::Ordinal { upper: first == 'T' });
-                length = 2;
-            }
-            (_, '9' | '0') => {
-                let zero = first == '0';
-                if out.brackets {
-                    return Err(bad(&format!("\"{first}\" must be ahead of \"PR\"")));
-                }
-                if point {
-                    out.after += 1;
-                    if zero {
-                        out.zeros_after = out.after;
-                    }
-                } else if let Some(shift) = &mut out.shift {
-                    *shift += 1;
-                    out.before += 1;
-                } else {
-                    out.before += 1;
-                }
-                if zero && !point && out.first_zero.is_none() {
-                    out.first_zero = Some(out.before);
-                }
-                out.parts.push(Part::Digit { zero });
-            }
-            (_, '.' | 'D' | 'd') => {
-                if point {
-                    return Err(bad("multiple decimal points"));
-                }
-                if out.shift.is_some() {
-                    return Err(bad("cannot use \"V\" and decimal point together"));
-                }
-                point = true;
-                out.parts.push(Part::Point);
-            }
-            (_, ',' | 'G' | 'g') => out.parts.push(Part::Group),
-            (_, 'S' | 's') => {
-                if out.parts.contains(&Part::Sign) {
-                    return Err(bad("cannot use \"S\" twice"));
-                }
-                if out.brackets || out.parts.iter().any(is_sign) {
-                    return Err(bad("cannot use \"S\" and \"PL\"/\"MI\"/\"SG\"/\"PR\" together"));
-                }
-                out.parts.push(Part::Sign);
-            }
-            (_, 'L' | 'l') => out.parts.push(Part::Currency),
-            (_, 'V' | 'v') if point => return Err(bad("cannot use \"V\" and decimal point together")),
-            (_, 'V' | 'v') => out.shift = Some(0),
-            (_, 'B' | 'b' | 'C' | 'c') => {}
-            (_, '"') => {
-                let body = &rest[1..];
-                let end = body.find('"').unwrap_or(body.len());
-                out.parts.push(Part::Literal(body[..end].to_owned()));
-                length = (end + 2).min(rest.len());
-            }
-            _ => out.parts.push(Part::Literal(first.to_string())),
-        }
-        rest = &rest[length..];
+            _ => Part::Mark,
+        })
     }
-    Ok(out)
-}
-
-fn roman(value: i64, upper: bool, fill: bool) -> String {
-    const STEPS: [(i64, &str); 13] = [
-        (1000, "M"),
-        (900, "CM"),
-        (500, "D"),
-        (400, "CD"),
-        (100, "C"),
-        (90, "XC"),
-        (50, "L"),
-        (40, "XL"),
-        (10, "X"),
-        (9, "IX"),
-        (5, "V"),
-        (4, "IV"),
-        (1, "I"),
-    ];
-    let mut text = String::new();
-    if (1..4000).contains(&value) {
-        let mut rest = value;
-        for (step, letters) in STEPS {
-            while rest >= step {
-                text.push_str(letters);
-                rest -= step;
-            }
-        }
-    } else {
-        text = "#".repeat(15);
-    }
-    let text = if upper { text } else { text.to_lowercase() };
-    if fill { format!("{text:>15}") } else { text }
-}
-
-/// A number as a picture shows it.
-pub(super) fn to_char(value: Numeric, picture: &str) -> Result<String> {
-    let form = read(picture)?;
-    if let Some(upper) = form.roman {
-        return Ok(roman(value.to_i64_rounded().unwrap_or(0), upper, form.fill));
-    }
-    if form.scientific {
-        return scientific(value, &form);
-    }
-    let mut value = value;
-    if let Some(shift) = form.shift {
-        value = value.mul(Numeric::from(10).power(Numeric::from(shift.min(30) as i64))?.round(0)?)?;
-    }
-    let value = value.round(form.after as i32)?;
-    let text = value.abs().to_string();
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    Ok(show(&form, whole, fraction, form.after, value.signum() < 0))
-}
-
-/// Digits as a picture shows them. `after` says how many places behind the point there are; if the picture has more, it
-/// ends there.
-fn show(form: &Picture, whole: &str, fraction: &str, after: usize, negative: bool) -> String {
-    let whole = if whole == "0" { "" } else { whole };
-    // Without a place before the point, not even a zero fits.
-    let overflows = whole.len() > form.before || form.before == 0;
-    let digits: Vec<char> = if overflows {
-        vec!['#'; form.before + after]
-    } else {
-        let padding = std::iter::repeat_n('0', form.before - whole.len());
-        let is_number = whole.bytes().all(|byte| byte.is_ascii_digit());
-        let missing = std::iter::repeat_n('0', if is_number { after.saturating_sub(fraction.len()) } else { 0 });
-        padding.chain(whole.chars()).chain(fraction.chars()).chain(missing).collect()
-    };
-    // The first digit that is shown: a significant one, or one that the picture asks for by 0.
-    let significant = form.before - whole.len().min(form.before);
-    let shown_from = if overflows { 0 } else { significant.min(form.first_zero.map_or(form.before, |zero| zero - 1)) };
-    // With FM, zeros at the end of the fraction go, unless the picture asks for them.
-    let mut last_after = digits.len() - form.before;
-    if !form.fill && !overflows {
-        while last_after > form.zeros_after && digits[form.before + last_after - 1] == '0' {
-            last_after -= 1;
-        }
-    }
-    let shown = Shown { digits: &digits, negative, shown_from, last_after, no_whole: whole.is_empty(), overflows };
-    lay_out(form, &shown)
-}
-
-/// What is to be shown of a number.
-struct Shown<'d> {
-    /// As many before the point as the picture has; behind it perhaps fewer.
-    digits: &'d [char],
-    negative: bool,
-    /// The first digit that is.
-    shown_from: usize,
-    /// Places behind the point that are.
-    last_after: usize,
-    no_whole: bool,
-    /// It does not fit.
-    overflows: bool,
-}
-
-/// Puts digits and signs where the picture has them.
-fn lay_out(form: &Picture, shown: &Shown<'_>) -> String {
-    let Shown { digits, negative, shown_from, last_after, overflows, .. } = *shown;
-    let no_whole = shown.no_whole && !overflows;
-    let places_after = digits.len() - form.before;
-    let has_sign_part =
-        form.parts.iter().any(|part| matches!(part, Part::Sign | Part::Minus | Part::PlusMinus | Part::Brackets));
-    let leading_sign = form.parts.iter().position(|part| *part == Part::Sign);
-    let first_digit = form.parts.iter().position(|part| matches!(part, Part::Digit { .. } | Part::Point));
-    // S before the digits stands right before the first one that is shown.
-    let anchored_sign = matches!((leading_sign, first_digit), (Some(sign), Some(digit)) if sign < digit);
-    let mut pending_sign = match () {
-        () if form.brackets => {
-            if negative {
-                "<"
-            } else if form.fill {
-                " "
-            } else {
-                ""
-            }
-        }
-        () if anchored_sign => {
-            if negative {
-                "-"
-            } else {
-                "+"
-            }
-        }
-        () if !has_sign_part => {
-            if negative {
-                "-"
-            } else if form.fill {
-                " "
-            } else {
-                ""
-            }
-        }
-        () => "",
-    };
-    let mut out = String::new();
-    let (mut index, mut in_fraction) = (0, false);
-    for (at, part) in form.parts.iter().enumerate() {
-        let has_ended = match part {
-            Part::Digit { .. } => in_fraction && index - form.before >= places_after,
-            Part::Point => !overflows && places_after == 0,
-            _ => false,
-        };
-        if has_ended {
-            // Nothing but a sign stands behind the last digit then.
-            let sign = form.parts[at..].iter().find(|part| matches!(part, Part::Sign | Part::Brackets));
-            match sign {
-                Some(Part::Brackets) if negative => out.push('>'),
-                Some(Part::Brackets) if form.fill => out.push(' '),
-                Some(Part::Sign) if !anchored_sign => out.push(if negative { '-' } else { '+' }),
-                _ => {}
-            }
-            break;
-        }
-        match part {
-            Part::Digit { .. } if !in_fraction => {
-                // Of a number without a whole part, a 9 at the end shows the zero only if there is no fraction.
-                let last_whole = index + 1 == form.before;
-                let shown = index >= shown_from || (last_whole && no_whole && form.after == 0);
-                if shown {
-                    out.push_str(std::mem::take(&mut pending_sign));
-                    out.push(digits[index]);
-                } else if form.fill {
-                    out.push(' ');
-                }
-                index += 1;
-            }
-            Part::Digit { .. } => {
-                out.push_str(std::mem::take(&mut pending_sign));
-                if index - form.before < last_after {
-                    out.push(digits[index]);
-                }
-                index += 1;
-            }
-            Part::Point => {
-                in_fraction = true;
-                if no_whole && shown_from >= form.before && form.before > 0 && !form.fill && last_after == 0 {
-                    // `FM9.99` of zero is `0.`
-                    out.push_str(std::mem::take(&mut pending_sign));
-                    out.push('0');
-                }
-                out.push_str(std::mem::take(&mut pending_sign));
-                out.push('.');
-            }
-            Part::Group => {
-                if index > shown_from || (index > 0 && index >= form.before) {
-                    out.push(',');
-                } else if form.fill {
-                    out.push(' ');
-                }
-            }
-            Part::Sign if anchored_sign => {}
-            Part::Sign | Part::PlusMinus => out.push(if negative { '-' } else { '+' }),
-            Part::Minus => {
-                if negative {
-                    out.push('-');
-                } else if form.fill {
-                    out.push(' ');
-                }
-            }
-            Part::Plus => {
-                if !negative {
-                    out.push('+');
-                } else if form.fill {
-                    out.push(' ');
-                }
-            }
-            Part::Brackets => {
-                if negative {
-                    out.push('>');
-                } else if form.fill {
-                    out.push(' ');
-                }
-            }
-            Part::Currency => {
-                if form.fill {
-                    out.push(' ');
-                }
-            }
-            Part::Ordinal { upper } => {
-                if !negative && form.after == 0 && !digits.contains(&'#') {
-                    let whole: String = digits.iter().collect();
-                    let ending = ordinal(&whole);
-                    out.push_str(&if *upper { ending.to_uppercase() } else { ending.to_owned() });
-                }
-            }
-            Part::Literal(text) => out.push_str(text),
-        }
-    }
-    if !pending_sign.is_empty() {
-        out.insert_str(0, pending_sign);
-    }
-    out
-}
-
-fn ordinal(digits: &str) -> &'static str {
-    if digits.len() >= 2 && digits.as_bytes()[digits.len() - 2] == b'1' {
-        return "th";
-    }
-    match digits.as_bytes().last() {
-        Some(b'1') => "st",
-        Some(b'2') => "nd",
-        Some(b'3') => "rd",
-        _ => "th",
-    }
-}
-
-fn scientific(value: Numeric, form: &Picture) -> Result<String> {
-    let negative = value.signum() < 0;
-    let all = value.mantissa().unsigned_abs().to_string();
-    let mut exponent = if value.is_zero() { 0 } else { all.len() as i32 - 1 - i32::from(value.scale()) };
-    let fraction = Numeric::checked(value.mantissa().abs(), all.len() as u32 - 1)?;
-    let mut shown = if value.is_zero() { Numeric::ZERO } else { fraction }.round(form.after as i32)?;
-    if shown >= Numeric::from(10) {
-        exponent += 1;
-        shown = shown.div(Numeric::from(10))?.round(form.after as i32)?;
-    }
-    let sign = if negative {
-        "-"
-    } else if form.fill {
-        " "
-    } else {
-        ""
-    };
-    Ok(format!("{sign}{shown}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs()))
-}
-
-/// A float as a picture shows it: rounded as C does, from its exact value, and cut off behind the digits that floats of its
-/// type are sure to have, `digits_max`.
-pub(super) fn float_to_char(value: f64, digits_max: usize, picture: &str) -> Result<String> {
-    let form = read(picture)?;
-    if let Some(upper) = form.roman {
-        return Ok(roman(value.round_ties_even() as i64, upper, form.fill));
-    }
-    if form.scientific {
-        return Ok(float_scientific(value, &form));
-    }
-    let value = form.shift.map_or(value, |shift| value * 10f64.powi(shift.min(400) as i32));
-    let magnitude = |decimals: usize| match value {
-        _ if value.is_nan() => "NaN".to_owned(),
-        _ if value.is_infinite() => "Infinity".to_owned(),
-        _ => format!("{:.decimals$}", value.abs()),
-    };
-    let after = form.after.min(digits_max.saturating_sub(magnitude(0).len()));
-    let text = magnitude(after);
-    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-    // What is no number has no fraction; where it does not fit, it is shown as one that has.
-    let is_negative = value.is_sign_negative() && !value.is_nan();
-    Ok(show(&form, whole, fraction, after, is_negative))
-}
-
-fn float_scientific(value: f64, form: &Picture) -> String {
-    if !value.is_finite() {
-        // A sign, a point, an exponent of two digits and its sign.
-        let mut text = "#".repeat(form.before + form.after + 6);
-        text.replace_range(..1, " ");
-        text.replace_range(form.before + 1..form.before + 2, ".");
-        return text;
-    }
-    let text = format!("{:.*e}", form.after, value.abs());
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
-    format!("{}{mantissa}e{sign}{exponent:0>2}", if value.is_sign_negative() { '-' } else { ' ' })
-}
-
-/// The number that a text shows by a picture.
-pub(super) fn to_number(text: &str, picture: &str) -> Result<Numeric> {
-    let form = read(picture)?;
-    let mut digits = String::new();
-    let mut negative = false;
-    for c in text.chars() {
-        pulse::work(1 + (form.parts.len() + digits.len()) / 64)?;
-        match c {
-            '0'..='9' => digits.push(c),
-            '.' if !digits.contains('.') && form.parts.contains(&Part::Point) => digits.push('.'),
-            '-' | '<' => negative = true,
-            _ => {}
-        }
-    }
-    if !digits.bytes().any(|byte| byte.is_ascii_digit()) {
-        return Err(Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type numeric: \"{text}\"")));
-    }
-    // No more digits than the picture has.
-    let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
-    let whole = &whole[..whole.len().min(form.before.max(1))];
-    let fraction = &fraction[..fraction.len().min(form.after)];
-    let mut value = Numeric::parse(&format!("{whole}.{fraction}"))?;
-    if let Some(shift) = form.shift {
-        value = value.div(Numeric::from(10).power(Numeric::from(shift.min(30) as i64))?)?;
-    }
-    Ok(if negative { value.negate() } else { value })
 }

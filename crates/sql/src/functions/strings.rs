@@ -8,6 +8,7 @@ use compact_str::CompactString;
 
 use super::{Function, check_length, f, int, text};
 use crate::error::{Error, Result, SqlState};
+use crate::letters;
 use crate::like;
 use crate::pieces::{self, Pace};
 use crate::pulse;
@@ -26,51 +27,22 @@ fn truth(value: bool) -> Result<Datum> {
     Ok(Datum::Bool(value))
 }
 
-/// How many characters a text has.
-pub(super) fn char_count(text: &str) -> usize {
-    if text.is_ascii() { text.len() } else { text.chars().count() }
-}
-
-/// The byte at which a character, counted from 0, begins; the end if there are not as many.
-pub(super) fn byte_of_char(text: &str, index: usize) -> usize {
-    if text.is_ascii() {
-        return index.min(text.len());
-    }
-    text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
-}
-
 /// Each character in lower case, if that is one character.
 pub(super) fn lower(text: &str) -> Result<CompactString> {
-    pieces::map(text, |c| Some(if c.is_ascii() { c.to_ascii_lowercase() } else { lower_char(c) }))
-}
-
-fn lower_char(c: char) -> char {
-    let mut lower = c.to_lowercase();
-    match (lower.next(), lower.next()) {
-        (Some(one), None) => one,
-        _ => c,
-    }
-}
-
-fn upper_char(c: char) -> char {
-    let mut upper = c.to_uppercase();
-    match (upper.next(), upper.next()) {
-        (Some(one), None) => one,
-        _ => c,
-    }
+    pieces::map(text, |c| Some(letters::lower(c)))
 }
 
 /// Each character in upper case, if that is one character.
 pub(super) fn upper(text: &str) -> Result<CompactString> {
-    pieces::map(text, |c| Some(if c.is_ascii() { c.to_ascii_uppercase() } else { upper_char(c) }))
+    pieces::map(text, |c| Some(letters::upper(c)))
 }
 
 /// Words with a capital.
 pub(super) fn capitalized(text: &str) -> Result<CompactString> {
     let mut in_word = false;
     pieces::map(text, |c| {
-        let shown = if in_word { lower_char(c) } else { upper_char(c) };
-        in_word = c.is_alphanumeric();
+        let shown = if in_word { letters::lower(c) } else { letters::upper(c) };
+        in_word = letters::is_alnum(c);
         Some(shown)
     })
 }

@@ -396,7 +396,11 @@ impl Session {
                 && lifted.columns == plain.columns
                 && lifted.params.len() == types.len()
                 && matches!(lifted.command, Command::Plan { .. })
-                && types.iter().zip(&lifted.params).all(|(hint, ty)| hint.is_none_or(|hint| hint == *ty))
+                && types.iter().zip(&lifted.params).all(|(hint, ty)| match hint {
+                    Some(hint) => hint == ty,
+                    // A literal is read by the fields of an interval's type, a parameter is not.
+                    None => *ty != Type::Interval,
+                })
         });
         let known = if lifted.is_some() { Shape::Good } else { Shape::Bad };
         self.plans.shapes.insert(shape.to_owned(), known);
@@ -705,7 +709,7 @@ pub(super) fn several_statements() -> Error {
 }
 
 fn first_words(text: &str) -> String {
-    text.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+    text.split_ascii_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
 impl Binder<'_> {

@@ -222,6 +222,8 @@ impl Mender<'_> {
                     self.edit(from, Edit::InsertBefore(vec![Token::SingleQuotedString(" ".to_owned())]));
                 }
             }
+            Keyword::SUBSTRING if *self.token(nth + 1) == Token::LParen => self.substring_similar(nth + 1),
+            Keyword::INTERVAL if *self.token(nth + 1) == Token::LParen => self.interval_with_digits(nth),
             Keyword::RESET if nth == start && self.are(nth + 1, &["TIME", "ZONE"]) => {
                 self.edit(nth + 1, Edit::Replace(word(Keyword::NoKeyword, "timezone")));
                 self.edit(nth + 2, Edit::Remove);
@@ -295,6 +297,44 @@ impl Mender<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// `substring(a SIMILAR b ESCAPE c)` is `substring(a, b, c)`.
+    fn substring_similar(&mut self, open: usize) {
+        let mut depth = 0;
+        for at in open..self.close_of(open) {
+            match self.token(at) {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ if depth == 1 && self.is(at, "SIMILAR") && !self.is(at + 1, "TO") => {
+                    self.edit(at, Edit::Replace(Token::Comma));
+                }
+                _ if depth == 1 && self.is(at, "ESCAPE") => {
+                    let is_similar = (open + 1..at).any(|at| self.is(at, "SIMILAR") && !self.is(at + 1, "TO"));
+                    if is_similar {
+                        self.edit(at, Edit::Replace(Token::Comma));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `interval(2) '1.5'` is `CAST('1.5' AS interval(2))`.
+    fn interval_with_digits(&mut self, nth: usize) {
+        let (digits, text) = (self.token(nth + 2).clone(), self.token(nth + 4).clone());
+        let is_literal = matches!(digits, Token::Number(..))
+            && *self.token(nth + 3) == Token::RParen
+            && matches!(text, Token::SingleQuotedString(_));
+        if !is_literal {
+            return;
+        }
+        self.edit(nth, Edit::Replace(word(Keyword::CAST, "CAST")));
+        self.edit(nth + 2, Edit::Replace(text));
+        self.edit(nth + 3, Edit::Replace(word(Keyword::AS, "AS")));
+        let interval = word(Keyword::INTERVAL, "INTERVAL");
+        self.edit(nth + 4, Edit::InsertBefore(vec![interval, Token::LParen, digits, Token::RParen]));
+        self.edit(nth + 4, Edit::Replace(Token::RParen));
     }
 
     /// Whether a keyword begins a statement that writes, rather than being a privilege, an event or a name.

@@ -8,6 +8,7 @@ use sqlparser::tokenizer::{Token, Word};
 
 use crate::catalog::NAME_BYTES_MAX;
 use crate::error::{Error, Result, SqlState};
+use crate::letters;
 
 /// A text's tokens without blanks and comments, and how far they are read.
 pub(crate) struct Reader {
@@ -19,7 +20,7 @@ pub(crate) struct Reader {
 
 /// Whether a text may begin with one of these words: one with a comment in front may.
 pub(crate) fn may_begin_with(text: &str, words: &[&str]) -> bool {
-    let first = text.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    let first = letters::trim_start(text).split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
     first.is_empty() || words.iter().any(|word| word.eq_ignore_ascii_case(first))
 }
 

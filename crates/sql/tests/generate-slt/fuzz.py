@@ -2,7 +2,7 @@
 """Differential fuzzing: statements drawn at random, answered by PostgreSQL and
 by us, compared by rows, types of columns and SQLSTATE.
 
-    fuzz.py [--seconds N] [--seed N] [--keep DIR]
+    fuzz.py [--seconds N] [--seed N] [--keep DIR] [--kind KIND]
 
 Each seed makes one slt file of some thousand statements, with PostgreSQL's
 answers; the test `slt` runs it, with the literals in the text and with each
@@ -12,7 +12,8 @@ otherwise, and the exit code says so. A seed makes the same file each time.
 What is drawn: the queries of generate.py over tables of integers, numerics and
 text; expressions of every type, of constants and over a table with a column of
 each type, right and wrong ones; groups, set operations and joins over that
-table; queries within queries; and random changes. A difference that is a mistake becomes a record in a
+table; queries within queries; random changes; and what texts mean (texts.py: regular
+expressions, dates, intervals, pictures, blanks), of which --kind chooses one alone. A difference that is a mistake becomes a record in a
 file of ../slt, one that is meant a line in docs/SQL.md, and, if it comes again
 and again, a rule in `is_known` below.
 
@@ -27,6 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True  # nothing is left in the tree
 import generate  # noqa: E402
+import texts  # noqa: E402
 
 
 def load(name, path):
@@ -431,13 +433,18 @@ def keeps_any(sql, conn):
     return bool(found.rows)
 
 
-def statements(seed, count):
+def statements(seed, count, kind=None):
+    drawn = texts.Texts(seed)
+    if kind:
+        return [f"%{drawn.statement(kind)};" for _ in range(count)]
     gen, typed, nested, folded = generate.Gen(seed), Typed(seed), Nested(seed), Folded(seed)
     out = gen.tables() + typed.table() + Folded.TABLES
     kinds = generate.RANDOM["random_mixed"][2]
     for _ in range(count):
         k = typed.r.random()
-        if k < 0.25:
+        if k < 0.08:
+            out.append("%" + drawn.statement() + ";")
+        elif k < 0.25:
             out.append("%" + typed.constant() + ";")
         elif k < 0.35:
             out.append("%" + folded.statement() + ";")
@@ -450,9 +457,9 @@ def statements(seed, count):
     return out
 
 
-def write_file(path, seed, count, conn):
+def write_file(path, seed, count, conn, kind=None):
     records, number = [], 0
-    for line in statements(seed, count):
+    for line in statements(seed, count, kind):
         mark, sql = (line[0], line[1:-1]) if line[0] in "?%" else ("", line[:-1])
         if len(sql) > 1200:
             continue
@@ -495,6 +502,7 @@ def main():
     ap.add_argument("--seconds", type=float, default=60)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--count", type=int, default=3000, help="statements of one file")
+    ap.add_argument("--kind", choices=list(texts.Texts.KINDS), help="only statements of this kind")
     ap.add_argument("--keep", help="where files go that do not agree")
     a = ap.parse_args()
     cargo = ["cargo", "test", "-q", "-p", "colibri-sql", "--test", "slt"]
@@ -509,8 +517,8 @@ def main():
         while time.time() < end:
             conn = pg.Conn(host, port, pg.DB)
             path = os.path.join(keep, f"fuzz_{seed}.slt")
-            total += write_file(path, seed, a.count, conn)
-            for table in [*generate.TABLES, "ty", "one", "none", "few"]:
+            total += write_file(path, seed, a.count, conn, a.kind)
+            for table in [*generate.TABLES, "ty", "one", "none", "few"] if not a.kind else []:
                 conn.run(f"DROP TABLE {table}")
             conn.close()
             run = subprocess.run(cargo, env=dict(os.environ, COLIBRI_SLT_DIR=keep, COLIBRI_SLT=f"fuzz_{seed}"), capture_output=True, text=True)

@@ -110,7 +110,7 @@ impl Binder<'_> {
             (Type::Unknown, Expr::Const(Datum::Null)) => Ok(Expr::Const(Datum::Null)),
             (Type::Unknown, Expr::Const(Datum::Text(text))) => {
                 // What these mean depends on when and where the statement runs.
-                let lower = text.trim().to_ascii_lowercase();
+                let lower = text.to_ascii_lowercase();
                 let relative = ["now", "today", "tomorrow", "yesterday"].iter().any(|word| lower.contains(word));
                 if to.ty == Type::TimestampTz {
                     self.at(span, text_io::parse(to.ty, Modifier::NONE, &text, self.env))?;
@@ -120,7 +120,9 @@ impl Binder<'_> {
                     return Ok(Expr::Cast { input, from: Type::Text, to, context: CastContext::Explicit });
                 }
                 self.is_personal |= depends_on_session(&text, to.ty);
-                let modifier = if context == CastContext::Assignment { Modifier::NONE } else { to.modifier };
+                // What a number of an interval is, its type's fields say.
+                let reads_modifier = context != CastContext::Assignment || to.ty == Type::Interval;
+                let modifier = if reads_modifier { to.modifier } else { Modifier::NONE };
                 let value = if context == CastContext::Explicit && to.modifier != Modifier::NONE && to.ty.is_text() {
                     // An explicit cast cuts, input would refuse.
                     let text = Datum::Text(text);

@@ -452,6 +452,25 @@ impl Binder<'_> {
         self.call_operator(symbol, input, input_span, pattern, pattern_span)
     }
 
+    /// `SIMILAR TO`: its pattern as a regular expression.
+    pub(super) fn similar(
+        &mut self,
+        symbol: &'static str,
+        input: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::Expr>,
+        span: Span,
+    ) -> Result<Bound> {
+        let (input_span, pattern_span) = (input.span(), pattern.span());
+        let input = self.expr(input)?;
+        let mut args = vec![self.expr(pattern)?];
+        if let Some(escape) = escape {
+            args.push(self.expr(escape)?);
+        }
+        let pattern = self.call("similar_to_escape", args, span)?;
+        self.call_operator(symbol, input, input_span, pattern, pattern_span)
+    }
+
     /// `ARRAY[…]`
     pub(super) fn array(&mut self, elements: &[ast::Expr], span: Span) -> Result<Bound> {
         let mut bounds = Vec::with_capacity(elements.len());
