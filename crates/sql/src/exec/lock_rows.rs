@@ -53,7 +53,9 @@ fn lock_row(
 ) -> Result<bool> {
     let mode = match mode {
         RowLock::Update => LockMode::Exclusive,
+        RowLock::NoKeyUpdate => LockMode::NoKeyUpdate,
         RowLock::Share => LockMode::Share,
+        RowLock::KeyShare => LockMode::KeyShare,
     };
     let how = if if_locked == IfRowLocked::Wait { IfLocked::Wait } else { IfLocked::Refuse };
     for target in targets {
