@@ -7,7 +7,7 @@ use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 
 use super::logical::{Column, From, Join, Query, Relation, Source};
-use super::{Binder, With, fold, name_span, no_such_relation, qualified};
+use super::{Binder, With, fold, name_span, no_such_relation, qualified, whole};
 use crate::cast::CastContext;
 use crate::catalog::{Relation as Object, Table, View};
 use crate::cluster::Privileges;
@@ -45,6 +45,7 @@ impl Binder<'_> {
                 format!("a query joins more than {RELATIONS_MAX} relations"),
             ));
         }
+        whole::factor(factor)?;
         let alias = match factor {
             ast::TableFactor::Table { alias, .. }
             | ast::TableFactor::Derived { alias, .. }
@@ -263,6 +264,7 @@ impl Binder<'_> {
             column.name = name.clone();
             column.origin = None;
         }
+        query.view = Some(Arc::new(view.clone()));
         Ok(query)
     }
 
@@ -271,6 +273,7 @@ impl Binder<'_> {
         if with.recursive {
             return Err(Error::unsupported("WITH RECURSIVE"));
         }
+        whole::with(with)?;
         let first = self.with.len();
         for cte in &with.cte_tables {
             let name = fold(&cte.alias.name);

@@ -18,6 +18,7 @@ mod scope;
 mod series;
 pub(crate) mod stored;
 pub(crate) mod types;
+mod whole;
 mod write;
 
 use std::cell::Cell;

@@ -9,7 +9,7 @@ use colibri_txn::Direction;
 
 use super::access::{SEEK_COST, Wanted};
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::logical::{From, Join, Relation, Source};
+use crate::bind::logical::{Body, From, Join, Query, Relation, Source};
 use crate::bind::rewrite;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
@@ -556,7 +556,7 @@ impl Planner<'_> {
         let relation = &tables.relations[index];
         let base = relation.base;
         let all = || Layout((base..base + relation.width).collect());
-        let (constant, conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
+        let (constant, mut conditions): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_constant);
         let (node, rows) = match &relation.source {
             Source::Table(table) => {
                 let wanted =
@@ -572,6 +572,12 @@ impl Planner<'_> {
                 let order = if order.len() == tables.order.len() { order } else { Vec::new() };
                 let (path, direction) = self.cheapest(&wanted, &order, tables.limit);
                 return Ok(gated(self.scan(&wanted, path, direction, &|expr| expr), constant));
+            }
+            Source::Query(query) if !query.locks.is_empty() => {
+                // Only rows that are asked for are locked.
+                let (inside, left) = within(query, base, conditions);
+                conditions = left;
+                (self.query_where(query, inside)?, 1_000.0)
             }
             Source::Query(query) => (self.query(query)?, 1_000.0),
             Source::Shared { id, query } => {
@@ -616,6 +622,25 @@ enum Method {
     Hash,
     Index,
     Loop,
+}
+
+/// Conditions over what a query gives, as conditions over what its FROM gives; and those that cannot be such.
+fn within(query: &Query, base: usize, conditions: Vec<Expr>) -> (Vec<Expr>, Vec<Expr>) {
+    let Body::Select(select) = &query.body else { return (Vec::new(), conditions) };
+    let whole = query.limit.is_none() && query.offset.is_none() && select.group.is_none() && select.extras.is_empty();
+    let is_plain =
+        |expr: &Expr| !rewrite::any(expr, &|part| matches!(part, Expr::Subquery(_))) && !rewrite::is_volatile(expr);
+    let may_go = |condition: &Expr| {
+        let mut goes = whole && is_plain(condition);
+        rewrite::for_each_column(condition, &mut |column| {
+            goes = goes && column.checked_sub(base).and_then(|at| select.output.get(at)).is_some_and(is_plain);
+        });
+        goes
+    };
+    let (mut inside, left): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(may_go);
+    let output = |column: usize| select.output.get(column - base).cloned().unwrap_or(Expr::Column(column));
+    inside.iter_mut().for_each(|condition| rewrite::substitute(condition, &output));
+    (inside, left)
 }
 
 /// What each relation has to give, with the columns that conditions look at.

@@ -7,6 +7,7 @@ use compact_str::CompactString;
 use smallvec::SmallVec;
 
 use super::activity::Counter;
+use super::sequences::OwnSequences;
 use super::{Session, Settings, TransactionState};
 use crate::catalog::Catalog;
 use crate::cluster::RoleId;
@@ -48,6 +49,7 @@ pub(super) struct NamedSavepoint {
     pub(super) savepoint: Savepoint,
     pub(super) catalog: Arc<Catalog>,
     pub(super) catalog_changed: bool,
+    pub(super) own_sequences: OwnSequences,
     pub(super) settings: Settings,
     /// Cursors that were declared before it.
     pub(super) cursor_serial: u64,
@@ -108,7 +110,16 @@ impl Session {
     pub(super) fn commit_step(&mut self) -> Result<CommitStep> {
         let commit = match (self.committing.take(), self.txn.take()) {
             (Some(queued), _) => queued.go_on(),
-            (None, Some(txn)) => txn.commit_leaving(&mut self.remains),
+            (None, Some(mut txn)) => {
+                if !self.own.own_sequences.is_empty()
+                    && let Err(error) = self.own.write_sequences(&mut txn)
+                {
+                    drop(txn);
+                    self.forget_catalog();
+                    return Err(error);
+                }
+                txn.commit_leaving(&mut self.remains)
+            }
             (None, None) => return Ok(CommitStep::Ended(None)),
         };
         match commit {
@@ -122,10 +133,8 @@ impl Session {
                 if self.block.catalog_changed {
                     self.own.engine.keep_catalog(&self.own.catalog);
                 }
-                if !self.own.restarted.is_empty() {
-                    for restarted in std::mem::take(&mut self.own.restarted).into_values() {
-                        restarted.keep(&self.own.engine)?;
-                    }
+                if !self.own.own_sequences.is_empty() {
+                    self.own.hand_over_sequences()?;
                 }
                 Ok(CommitStep::Ended(Some(ticket)))
             }
@@ -158,7 +167,7 @@ impl Session {
     }
 
     fn forget_catalog(&mut self) {
-        self.own.restarted.clear();
+        self.own.own_sequences.clear();
         if std::mem::take(&mut self.block.catalog_changed) {
             // The version's number will be given to somebody else's.
             self.own.catalog = Arc::default();

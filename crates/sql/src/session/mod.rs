@@ -35,9 +35,11 @@ mod named_cursor;
 mod plans;
 mod recipes;
 mod rows;
+mod sequences;
 mod serve;
 mod settings;
 mod step;
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -146,7 +148,8 @@ impl Session {
             current: HashMap::new(),
             last: None,
             settings_changed: false,
-            restarted: HashMap::new(),
+            own_sequences: HashMap::new(),
+            read_only: false,
             engine: Arc::clone(engine),
         };
         let mut session = Self {
@@ -309,6 +312,26 @@ impl Session {
 
     /// A sequence goes back to its start, or to a value, if the transaction commits.
     pub(crate) fn restart_sequence(&mut self, sequence: &Arc<catalog::Sequence>, at: Option<i64>) {
-        self.own.restarted.insert(sequence.id, calls::Restarted::new(sequence, at));
+        self.own.set_back(sequence, at.unwrap_or(sequence.start));
+    }
+
+    /// A sequence has got other properties, and goes on from where it stands.
+    pub(crate) fn keep_place(&mut self, sequence: &catalog::Sequence) -> Result<()> {
+        self.own.change_sequence(sequence)
+    }
+
+    /// What a sequence gave last, or will give first.
+    pub(crate) fn place_of(&self, sequence: &catalog::Sequence) -> Result<i64> {
+        Ok(self.own.place_of(sequence)?.value)
+    }
+
+    /// A sequence is new.
+    pub(crate) fn add_sequence(&mut self, sequence: &catalog::Sequence) {
+        self.own.add_sequence(sequence);
+    }
+
+    /// A sequence is gone.
+    pub(crate) fn forget_sequence(&mut self, id: catalog::ObjectId) {
+        self.own.own_sequences.remove(&id);
     }
 }

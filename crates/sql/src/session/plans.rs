@@ -536,11 +536,14 @@ impl Session {
                 return Ok(None);
             }
         }
-        let (text, hints) = (prepared.text.clone(), prepared.param_hints.clone());
+        // Parameters keep the types that the client was told, whatever becomes of the columns that they are meant for: their
+        // values are cast as those of other expressions are.
+        let (text, hints) = (prepared.text.clone(), prepared.params.iter().copied().map(Some).collect::<Vec<_>>());
+        self.plans.by_text.remove(&(text.clone(), prepared.param_hints.clone()));
         self.plans.by_text.remove(&(text.clone(), hints.clone()));
         let renewed = self.prepare_in_txn(&text, &hints)?;
         let same_columns = renewed.columns.len() == prepared.columns.len()
-            && renewed.columns.iter().zip(&prepared.columns).all(|(new, old)| new.ty == old.ty);
+            && renewed.columns.iter().zip(&prepared.columns).all(|(new, old)| new.ty == old.ty && new.name == old.name);
         if !same_columns || renewed.params != prepared.params {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
         }
@@ -652,6 +655,10 @@ impl Session {
 /// Plans a statement that reads or writes rows.
 fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment, Kind, Option<u32>)> {
     match statement {
+        ast::Statement::Query(query) if written_by(query).is_some() => {
+            let inner = written_by(query).ok_or_else(|| Error::internal("a statement vanished"))?;
+            binder.behind_with(query, |binder| plan(binder, inner))
+        }
         ast::Statement::Query(query) => {
             let mut bound = binder.query(query)?;
             binder.settle(&mut bound)?;
@@ -673,6 +680,25 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment
             Ok((planner::plan_delete(bound, rules, binder.sizes)?, Kind::Delete, Some(id)))
         }
         other => Err(Error::unsupported(format_args!("the statement {}", first_words(&other.to_string())))),
+    }
+}
+
+/// The statement that writes behind a WITH.
+fn written_by(query: &ast::Query) -> Option<&ast::Statement> {
+    match &*query.body {
+        ast::SetExpr::Insert(inner)
+        | ast::SetExpr::Update(inner)
+        | ast::SetExpr::Delete(inner)
+        | ast::SetExpr::Merge(inner) => Some(inner),
+        _ => None,
+    }
+}
+
+/// Whether a statement writes rows.
+pub(super) fn writes_rows(statement: &ast::Statement) -> bool {
+    match statement {
+        ast::Statement::Query(query) => written_by(query).is_some(),
+        _ => true,
     }
 }
 

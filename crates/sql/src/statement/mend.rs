@@ -1,13 +1,16 @@
 //! Tokens mended between tokenizer and parser, where the parser does not know PostgreSQL's grammar.
 //!
 //! What is put in or taken out leaves the places of all other tokens alone, so that errors point to the text as it was
-//! written. Three marks are spelled in ways that PostgreSQL does not know and that are refused when a user writes them:
+//! written. Some marks are spelled in ways that PostgreSQL does not know and that are refused when a user writes them:
 //!
 //! | written | mended |
 //! | --- | --- |
 //! | `BETWEEN SYMMETRIC a AND b` | `BETWEEN !! a AND b` |
 //! | `INSERT INTO t OVERRIDING SYSTEM VALUE` | `INSERT INTO TABLE t` |
 //! | `INSERT INTO t OVERRIDING USER VALUE` | `INSERT OVERWRITE INTO t` |
+//! | `CREATE TABLE t (a, b) AS` | `CREATE TABLE t (a mark, b mark) AS` |
+//! | `FOR UPDATE OF a, b` | `FOR UPDATE OF mark.a.b` |
+//! | `FOR NO KEY UPDATE`, `FOR KEY SHARE OF a` | `FOR UPDATE OF mark`, `FOR SHARE OF mark.a` |
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
@@ -229,18 +232,17 @@ impl Mender<'_> {
             Keyword::FREEZE | Keyword::HEADER if self.is(start, "COPY") && self.is(nth + 1, "OFF") => {
                 self.edit(nth + 1, Edit::Replace(word(Keyword::FALSE, "FALSE")));
             }
-            Keyword::FOR if self.are(nth + 1, &["NO", "KEY", "UPDATE"]) => {
-                self.edit(nth + 1, Edit::Remove);
-                self.edit(nth + 2, Edit::Remove);
-            }
-            Keyword::FOR if self.are(nth + 1, &["KEY", "SHARE"]) => self.edit(nth + 1, Edit::Remove),
+            Keyword::FOR => self.lock_clause(nth, start)?,
             Keyword::INSERT if !self.is(nth + 1, "INTO") && self.follows_statement(nth, start) => {
                 return Err(self.refuse(nth + 1));
             }
             Keyword::INSERT if self.is(nth + 2, "TABLE") && self.follows_statement(nth, start) => {
                 return Err(self.refuse(nth + 2));
             }
-            Keyword::INSERT => self.overriding(nth),
+            Keyword::INSERT => {
+                self.overriding(nth);
+                self.enclose_source(nth);
+            }
             Keyword::REINDEX if nth == start => self.reindex(nth),
             Keyword::TABLE if self.starts_query(nth, start) => {
                 // TABLE t is SELECT * FROM t.
@@ -366,6 +368,124 @@ impl Mender<'_> {
         }
     }
 
+    /// `FOR UPDATE` and its like.
+    fn lock_clause(&mut self, nth: usize, start: usize) -> Result<()> {
+        let mark = |text: &str| {
+            Token::Word(Word { value: text.to_owned(), quote_style: Some('"'), keyword: Keyword::NoKeyword })
+        };
+        let of = || word(Keyword::OF, "OF");
+        let (after, of_keys) = if self.are(nth + 1, &["NO", "KEY", "UPDATE"]) {
+            (nth + 4, true)
+        } else if self.are(nth + 1, &["KEY", "SHARE"]) {
+            (nth + 3, true)
+        } else if self.is(nth + 1, "UPDATE") || self.is(nth + 1, "SHARE") {
+            (nth + 2, false)
+        } else {
+            return Ok(());
+        };
+        if self.is_in_list(nth, start) {
+            // The parser would take FOR for the name of the last column.
+            self.edit(nth, Edit::InsertBefore(vec![word(Keyword::WHERE, "WHERE"), word(Keyword::TRUE, "TRUE")]));
+        }
+        let mut commas = Vec::new();
+        if self.is(after, "OF") {
+            let mut at = after + 2;
+            while *self.token(at) == Token::Comma {
+                commas.push(at);
+                at += 2;
+            }
+            if *self.token(at) == Token::Period && (of_keys || !commas.is_empty()) {
+                return Err(self.refuse(at));
+            }
+        }
+        match (of_keys, after - nth) {
+            (false, _) if commas.is_empty() => return Ok(()),
+            (false, _) => {
+                self.edit(after + 1, Edit::InsertBefore(vec![mark(super::LOCK_MARK), Token::Period]));
+            }
+            (true, 4) => {
+                self.edit(nth + 1, Edit::Replace(word(Keyword::UPDATE, "UPDATE")));
+                self.edit(nth + 2, Edit::Replace(of()));
+                self.edit(nth + 3, Edit::Replace(mark(super::KEY_LOCK_MARK)));
+            }
+            (true, _) => {
+                self.edit(nth + 1, Edit::Replace(word(Keyword::SHARE, "SHARE")));
+                self.edit(nth + 2, Edit::InsertBefore(vec![of()]));
+                self.edit(nth + 2, Edit::Replace(mark(super::KEY_LOCK_MARK)));
+            }
+        }
+        if of_keys && self.is(after, "OF") {
+            self.edit(after, Edit::Replace(Token::Period));
+        }
+        for comma in commas {
+            self.edit(comma, Edit::Replace(Token::Period));
+        }
+        Ok(())
+    }
+
+    /// Whether what comes before a word is the list of a SELECT that has no FROM.
+    fn is_in_list(&self, nth: usize, start: usize) -> bool {
+        const ENDS: [&str; 13] = [
+            "FROM",
+            "WHERE",
+            "GROUP",
+            "HAVING",
+            "WINDOW",
+            "ORDER",
+            "LIMIT",
+            "OFFSET",
+            "FETCH",
+            "UNION",
+            "INTERSECT",
+            "EXCEPT",
+            "VALUES",
+        ];
+        let mut depth = 0usize;
+        for at in (start..nth).rev() {
+            match self.token(at) {
+                Token::RParen => depth += 1,
+                Token::LParen if depth == 0 => return false,
+                Token::LParen => depth -= 1,
+                _ if depth > 0 => {}
+                _ if self.is(at, "SELECT") => return true,
+                // IS DISTINCT FROM is no FROM.
+                _ if self.is(at, "FROM") && at > start && self.is(at - 1, "DISTINCT") => {}
+                _ if ENDS.iter().any(|end| self.is(at, end)) => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// `INSERT INTO t SELECT 1 ON CONFLICT …` is `INSERT INTO t (SELECT 1) ON CONFLICT …`: the parser would take ON for the
+    /// name of a column, or for the condition of a join.
+    fn enclose_source(&mut self, insert: usize) {
+        let (mut depth, mut source) = (0usize, None);
+        let mut at = insert + 3;
+        loop {
+            match self.token(at) {
+                Token::EOF | Token::SemiColon => return,
+                Token::LParen => depth += 1,
+                Token::RParen if depth == 0 => return,
+                Token::RParen => depth -= 1,
+                _ if depth > 0 => {}
+                _ if source.is_none() && (self.is(at, "VALUES") || self.is(at, "DEFAULT")) => return,
+                _ if source.is_none() && ["SELECT", "WITH", "TABLE"].iter().any(|begin| self.is(at, begin)) => {
+                    source = Some(at);
+                }
+                _ if self.are(at, &["ON", "CONFLICT"]) || self.is(at, "RETURNING") => {
+                    if let Some(source) = source {
+                        self.edit(source, Edit::InsertBefore(vec![Token::LParen]));
+                        self.edit(at, Edit::InsertBefore(vec![Token::RParen]));
+                    }
+                    return;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
     fn renames(&self, nth: usize) -> bool {
         (nth..nth + 10)
             .take_while(|&at| !matches!(self.token(at), Token::SemiColon | Token::EOF))
@@ -386,7 +506,14 @@ impl Mender<'_> {
             }
         }
         for end in ends {
-            self.edit(end, Edit::InsertBefore(vec![word(Keyword::INT, "int")]));
+            self.edit(
+                end,
+                Edit::InsertBefore(vec![Token::Word(Word {
+                    value: super::ANY_TYPE_MARK.to_owned(),
+                    quote_style: Some('"'),
+                    keyword: Keyword::NoKeyword,
+                })]),
+            );
         }
     }
 
