@@ -21,10 +21,10 @@ const SETUP: &str = "
         FOREIGN KEY (b, a) REFERENCES p (b, a) ON UPDATE SET NULL ON DELETE SET NULL);
     CREATE TABLE fall (n int PRIMARY KEY, a int DEFAULT 0, b int DEFAULT 0,
         FOREIGN KEY (a, b) REFERENCES p ON UPDATE SET DEFAULT ON DELETE SET DEFAULT);
-    CREATE TABLE only (n int, a int, b int, UNIQUE (b, a),
+    CREATE TABLE sole (n int, a int, b int, UNIQUE (b, a),
         FOREIGN KEY (a, b) REFERENCES p ON UPDATE CASCADE ON DELETE CASCADE);
     CREATE TABLE deep (n int, a int, b int,
-        FOREIGN KEY (a, b) REFERENCES only (a, b) ON UPDATE CASCADE ON DELETE CASCADE,
+        FOREIGN KEY (a, b) REFERENCES sole (a, b) ON UPDATE CASCADE ON DELETE CASCADE,
         FOREIGN KEY (a, b) REFERENCES p ON UPDATE CASCADE ON DELETE CASCADE);
     CREATE TABLE tree (id int PRIMARY KEY, up int REFERENCES tree ON UPDATE CASCADE ON DELETE CASCADE);
     INSERT INTO p VALUES (0, 0)";
@@ -39,7 +39,7 @@ struct Model {
     follow: Rows,
     forget: Rows,
     fall: Rows,
-    only: Rows,
+    sole: Rows,
     deep: Rows,
     tree: BTreeMap<i64, Option<i64>>,
 }
@@ -56,7 +56,7 @@ impl Model {
     /// Each parent gets the key that `to` says; those without one go.
     fn change(&mut self, to: &dyn Fn(Pair) -> Option<Pair>) {
         let is_changed = |pair: Pair| to(pair) != Some(pair);
-        for rows in [&mut self.follow, &mut self.only, &mut self.deep] {
+        for rows in [&mut self.follow, &mut self.sole, &mut self.deep] {
             rows.retain(|_, pair| pair.is_none_or(|pair| to(pair).is_some()));
             rows.values_mut().for_each(|pair| *pair = pair.and_then(to));
         }
@@ -88,7 +88,7 @@ impl Model {
             ("follow", &self.follow),
             ("forget", &self.forget),
             ("fall", &self.fall),
-            ("only", &self.only),
+            ("sole", &self.sole),
             ("deep", &self.deep),
         ] {
             assert_eq!(database.now(&format!("SELECT n, a, b FROM {name} ORDER BY n")), shown(rows), "{name}: {what}");
@@ -122,10 +122,10 @@ fn fill(random: &mut fastrand::Rng, database: &TestDatabase, model: &mut Model) 
         }
     }
     for (n, &(a, b)) in (0..).zip(pairs.iter().filter(|_| random.u8(..4) > 0)) {
-        for name in ["only", "deep"] {
+        for name in ["sole", "deep"] {
             database.now(&format!("INSERT INTO {name} VALUES ({n}, {a}, {b})"));
         }
-        model.only.insert(n, Some((a, b)));
+        model.sole.insert(n, Some((a, b)));
         model.deep.insert(n, Some((a, b)));
     }
     for id in 1..=KEYS {

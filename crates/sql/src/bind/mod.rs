@@ -85,6 +85,8 @@ pub(crate) struct Binder<'a> {
     by: Option<RoleId>,
     /// Whether a session function that changes something, or a volatile one, is called.
     pub(crate) has_side_effects: bool,
+    /// Whether rows are locked, wherever.
+    pub(crate) locks_rows: bool,
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search path.
     pub(crate) is_personal: bool,
 }
@@ -373,6 +375,7 @@ impl<'a> Binder<'a> {
             meanings: None,
             by: None,
             has_side_effects: false,
+            locks_rows: false,
             is_personal: false,
         }
     }

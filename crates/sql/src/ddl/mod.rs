@@ -118,14 +118,10 @@ impl Session {
     pub(crate) fn change(&mut self, changes: Vec<Change>) -> Result<()> {
         self.forget_surroundings();
         for change in &changes {
-            match change {
-                Change::PutSequence(sequence) => {
-                    if self.catalog().sequences().all(|known| known.id != sequence.id) {
-                        self.add_sequence(sequence);
-                    }
-                }
-                Change::DropSequence(id) => self.forget_sequence(*id),
-                _ => {}
+            if let Change::PutSequence(sequence) = change
+                && self.catalog().sequences().all(|known| known.id != sequence.id)
+            {
+                self.add_sequence(sequence);
             }
         }
         let (catalog, txn) = self.catalog_and_txn()?;

@@ -134,7 +134,7 @@ impl Session {
                     self.own.engine.keep_catalog(&self.own.catalog);
                 }
                 if !self.own.own_sequences.is_empty() {
-                    self.own.hand_over_sequences()?;
+                    self.own.hand_over_sequences();
                 }
                 Ok(CommitStep::Ended(Some(ticket)))
             }
@@ -167,7 +167,10 @@ impl Session {
     }
 
     fn forget_catalog(&mut self) {
-        self.own.own_sequences.clear();
+        if !self.own.own_sequences.is_empty() {
+            // If the place cannot be written, the values are skipped.
+            _ = self.own.take_back_sequences(OwnSequences::default());
+        }
         if std::mem::take(&mut self.block.catalog_changed) {
             // The version's number will be given to somebody else's.
             self.own.catalog = Arc::default();

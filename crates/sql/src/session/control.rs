@@ -334,7 +334,7 @@ impl Session {
         txn.rollback_to(to)?;
         self.drop_cursors_after(serial);
         self.own.catalog = catalog;
-        self.own.own_sequences = own_sequences;
+        self.own.take_back_sequences(own_sequences)?;
         self.block.catalog_changed = changed;
         self.own.settings = settings;
         self.settings_set();

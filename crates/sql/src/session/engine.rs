@@ -56,12 +56,6 @@ impl SequencePlace {
         bytes[8] = self.called.into();
         bytes
     }
-
-    /// The one of two places from which a sequence gives no value that it has given at the other.
-    pub(crate) fn farther(self, other: Self, sequence: &Sequence) -> Self {
-        let rank = |place: Self| (if sequence.increment > 0 { place.value } else { !place.value }, place.called);
-        if rank(self) >= rank(other) { self } else { other }
-    }
 }
 
 /// A sequence's counter.
@@ -249,6 +243,20 @@ impl Engine {
         let mut counters = self.sequences.lock();
         self.write_state(sequence.id, value, called)?;
         counters.insert(sequence.id, Counter { value, called, left: 0, increment: sequence.increment });
+        Ok(())
+    }
+
+    /// A sequence goes back to where it stood, if it stands where it was left.
+    pub(crate) fn put_back(&self, id: ObjectId, left: SequencePlace, before: SequencePlace) -> Result<()> {
+        let mut counters = self.sequences.lock();
+        let Some(counter) = counters.get_mut(&id) else { return Ok(()) };
+        let stands = SequencePlace { value: counter.value, called: counter.called };
+        if stands != left || left == before {
+            return Ok(());
+        }
+        let SequencePlace { value, called } = before;
+        self.write_state(id, value, called)?;
+        *counter = Counter { value, called, left: 0, increment: counter.increment };
         Ok(())
     }
 

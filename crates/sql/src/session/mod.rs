@@ -329,9 +329,4 @@ impl Session {
     pub(crate) fn add_sequence(&mut self, sequence: &catalog::Sequence) {
         self.own.add_sequence(sequence);
     }
-
-    /// A sequence is gone.
-    pub(crate) fn forget_sequence(&mut self, id: catalog::ObjectId) {
-        self.own.own_sequences.remove(&id);
-    }
 }

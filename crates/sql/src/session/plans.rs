@@ -307,14 +307,6 @@ fn numbered(tag: &str, rows: u64) -> CompactString {
     text
 }
 
-fn locks_rows(node: &Node) -> bool {
-    match node {
-        Node::LockRows { .. } => true,
-        Node::Limit { input, .. } | Node::Project { input, .. } | Node::Sort { input, .. } => locks_rows(input),
-        _ => false,
-    }
-}
-
 /// Where a plan's rows are, if it does nothing but add to them.
 fn adds_to(node: &Node) -> Option<SpaceId> {
     let Node::Update(update) = node else { return None };
@@ -578,6 +570,7 @@ impl Session {
         }
         let params: Vec<Type> = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         let (mut used, side_effects) = (std::mem::take(&mut binder.used), binder.has_side_effects);
+        let locks_rows = binder.locks_rows;
         let (needs, is_personal) = (std::mem::take(&mut binder.needs), binder.is_personal);
         self.check_needs(&needs)?;
         used.sort_unstable();
@@ -588,7 +581,7 @@ impl Session {
             .map(|column| ResultColumn { name: column.name.clone(), ty: column.ty, origin: column.origin })
             .collect();
         let mut prepared = self.bare(text, Command::Empty);
-        prepared.locks = locks_rows(&fragment.root);
+        prepared.locks = locks_rows;
         prepared.adds_to = adds_to(&fragment.root);
         prepared.writes = kind != Kind::Select;
         // A sequence's next value is taken even by a statement that only reads: it runs once.

@@ -1,13 +1,13 @@
 //! Sequences that a transaction has made, changed or set back.
 //!
 //! What `nextval` gives is never taken back, but what a sequence is belongs to the catalogue, and CREATE, ALTER and RESTART
-//! go with their transaction: so a sequence that a transaction has done one of these to stands at a place of the
-//! transaction's own. At the commit the place is written with the rest of the transaction, and handed to all sessions
-//! then; when the transaction is taken back, wholly or to a savepoint, it is dropped, and the sequence stands where it
-//! stood.
+//! go with their transaction. A sequence that a transaction has made or set back stands at a place of the transaction's
+//! own, which is written with the rest of the transaction at its commit, and handed to all sessions then. One that it has
+//! changed goes on for all, so that no two are given the same value; if the transaction is taken back and nobody else has
+//! used the sequence, it goes back to where it stood.
 //!
 //! Invariants: a sequence that was never committed leaves nothing behind, in memory or on disk: its number may be given to
-//! another one. A savepoint keeps which places there were, not where they stood: values given since are not given again.
+//! another one. A savepoint keeps which of these there were, not where they stood: values given since are not given again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,16 +20,22 @@ use super::engine::{SequencePlace, after, check_value};
 use crate::catalog::{ObjectId, Sequence, catalog_space, sequence_state_key};
 use crate::error::{Error, Result, SqlState};
 
-/// Places of a transaction's own sequences. Savepoints share them.
-pub(super) type OwnSequences = HashMap<ObjectId, Arc<Mutex<OwnPlace>>>;
+/// A transaction's own sequences. Savepoints share them.
+pub(super) type OwnSequences = HashMap<ObjectId, Arc<OwnSequence>>;
 
-/// Where a transaction's own sequence stands.
+/// What a transaction has done to a sequence last.
+pub(super) struct OwnSequence {
+    stand: Mutex<Stand>,
+    /// What it did before that.
+    earlier: Option<Arc<Self>>,
+}
+
 #[derive(Debug, Clone, Copy)]
-pub(super) struct OwnPlace {
-    place: SequencePlace,
-    /// Where the sequence stood for all when it was changed: values that others have taken since are not to be given
-    /// again. `None`: the sequence is new, or was set back on purpose.
-    changed_at: Option<SequencePlace>,
+enum Stand {
+    /// It was made, or set back: nobody else sees where it stands.
+    Apart(SequencePlace),
+    /// It was changed where it stood before, and the transaction has left it there: others may have moved it since.
+    Shared { before: SequencePlace, left: SequencePlace },
 }
 
 impl Own {
@@ -47,12 +53,18 @@ impl Own {
         self.expect_may_write("nextval")?;
         let value = match self.own_sequences.get(&sequence.id) {
             None => self.engine.next_value(sequence)?,
-            Some(own) => {
-                let place = &mut own.lock().place;
-                let next = if place.called { after(sequence, place.value)? } else { place.value };
-                *place = SequencePlace { value: next, called: true };
-                next
-            }
+            Some(own) => match &mut *own.stand.lock() {
+                Stand::Apart(place) => {
+                    let next = if place.called { after(sequence, place.value)? } else { place.value };
+                    *place = SequencePlace { value: next, called: true };
+                    next
+                }
+                Stand::Shared { left, .. } => {
+                    let next = self.engine.next_value(sequence)?;
+                    *left = SequencePlace { value: next, called: true };
+                    next
+                }
+            },
         };
         self.current.insert(sequence.id, value);
         self.last = Some(sequence.id);
@@ -63,9 +75,16 @@ impl Own {
     pub(super) fn set_value(&mut self, sequence: &Sequence, value: i64, called: bool) -> Result<()> {
         self.expect_may_write("setval")?;
         check_value(sequence, value)?;
+        let new = SequencePlace { value, called };
         match self.own_sequences.get(&sequence.id) {
             None => self.engine.set_value(sequence, value, called)?,
-            Some(own) => *own.lock() = OwnPlace { place: SequencePlace { value, called }, changed_at: None },
+            Some(own) => match &mut *own.stand.lock() {
+                Stand::Apart(place) => *place = new,
+                Stand::Shared { left, .. } => {
+                    self.engine.set_value(sequence, value, called)?;
+                    *left = new;
+                }
+            },
         }
         // `lastval` goes on speaking of the sequence that `nextval` was called for.
         if called {
@@ -76,10 +95,15 @@ impl Own {
 
     /// Where a sequence stands, as this session sees it.
     pub(super) fn place_of(&self, sequence: &Sequence) -> Result<SequencePlace> {
-        match self.own_sequences.get(&sequence.id) {
-            Some(own) => Ok(own.lock().place),
-            None => self.engine.place(sequence),
+        match self.own_sequences.get(&sequence.id).map(|own| *own.stand.lock()) {
+            Some(Stand::Apart(place)) => Ok(place),
+            Some(Stand::Shared { .. }) | None => self.engine.place(sequence),
         }
+    }
+
+    fn put_own(&mut self, id: ObjectId, stand: Stand) {
+        let earlier = self.own_sequences.remove(&id);
+        self.own_sequences.insert(id, Arc::new(OwnSequence { stand: Mutex::new(stand), earlier }));
     }
 
     /// A sequence that the transaction makes.
@@ -92,54 +116,59 @@ impl Own {
 
     /// A sequence goes back to a value, which it gives next, if the transaction commits.
     pub(super) fn set_back(&mut self, sequence: &Sequence, to: i64) {
-        let own = OwnPlace { place: SequencePlace { value: to, called: false }, changed_at: None };
-        self.own_sequences.insert(sequence.id, Arc::new(Mutex::new(own)));
+        self.put_own(sequence.id, Stand::Apart(SequencePlace { value: to, called: false }));
     }
 
     /// A sequence changes, and goes on from where it stands.
     pub(super) fn change_sequence(&mut self, sequence: &Sequence) -> Result<()> {
-        let own = match self.own_sequences.get(&sequence.id) {
-            Some(own) => *own.lock(),
-            None => {
+        let stand = match self.own_sequences.get(&sequence.id).map(|own| *own.stand.lock()) {
+            Some(Stand::Apart(place)) => Stand::Apart(place),
+            Some(Stand::Shared { .. }) | None => {
                 let place = self.engine.place(sequence)?;
-                OwnPlace { place, changed_at: Some(place) }
+                Stand::Shared { before: place, left: place }
             }
         };
-        self.own_sequences.insert(sequence.id, Arc::new(Mutex::new(own)));
+        self.put_own(sequence.id, stand);
         Ok(())
     }
 
-    /// Writes the places of the transaction's own sequences, as it is about to commit.
+    /// Writes where the transaction's own sequences stand, as it is about to commit.
     pub(super) fn write_sequences(&self, txn: &mut dyn Transaction) -> Result<()> {
-        for (sequence, own) in self.settled() {
-            let place = self.settle(&sequence, own)?;
+        for (sequence, place) in self.apart() {
             txn.put(&catalog_space(), &sequence_state_key(sequence.id), &place.to_bytes())?;
         }
         Ok(())
     }
 
     /// Hands the transaction's own sequences over to all sessions: it has committed.
-    pub(super) fn hand_over_sequences(&mut self) -> Result<()> {
-        for (sequence, own) in self.settled() {
-            let place = self.settle(&sequence, own)?;
+    pub(super) fn hand_over_sequences(&mut self) {
+        for (sequence, place) in self.apart() {
             self.engine.take_over(&sequence, place);
         }
         self.own_sequences.clear();
-        Ok(())
     }
 
-    /// Those that are still there, without those that were changed and stand where they stood.
-    fn settled(&self) -> Vec<(Arc<Sequence>, OwnPlace)> {
-        let own = |sequence: &Arc<Sequence>| {
-            let own = *self.own_sequences.get(&sequence.id)?.lock();
-            (own.changed_at != Some(own.place)).then(|| (Arc::clone(sequence), own))
+    /// Those that nobody else sees, without those that are gone by now.
+    fn apart(&self) -> Vec<(Arc<Sequence>, SequencePlace)> {
+        let apart = |sequence: &Arc<Sequence>| match *self.own_sequences.get(&sequence.id)?.stand.lock() {
+            Stand::Apart(place) => Some((Arc::clone(sequence), place)),
+            Stand::Shared { .. } => None,
         };
-        self.catalog.sequences().filter_map(own).collect()
+        self.catalog.sequences().filter_map(apart).collect()
     }
 
-    fn settle(&self, sequence: &Sequence, own: OwnPlace) -> Result<SequencePlace> {
-        let Some(before) = own.changed_at else { return Ok(own.place) };
-        let now = self.engine.place(sequence)?;
-        Ok(if now == before { own.place } else { own.place.farther(now, sequence) })
+    /// Goes back to what the transaction had done to sequences at a savepoint, or before it began.
+    pub(super) fn take_back_sequences(&mut self, kept: OwnSequences) -> Result<()> {
+        for (id, own) in std::mem::replace(&mut self.own_sequences, kept) {
+            let until = self.own_sequences.get(&id);
+            let mut next = Some(own);
+            while let Some(own) = next.filter(|own| until.is_none_or(|until| !Arc::ptr_eq(until, own))) {
+                if let Stand::Shared { before, left } = *own.stand.lock() {
+                    self.engine.put_back(id, left, before)?;
+                }
+                next = own.earlier.clone();
+            }
+        }
+        Ok(())
     }
 }

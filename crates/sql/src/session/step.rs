@@ -386,7 +386,7 @@ impl Session {
     fn take_back(&mut self, running: &Running, savepoint: Savepoint) -> Result<()> {
         if let Some((catalog, changed, own_sequences)) = &running.catalog_before {
             self.own.catalog = Arc::clone(catalog);
-            self.own.own_sequences = own_sequences.clone();
+            self.own.take_back_sequences(own_sequences.clone())?;
             self.block.catalog_changed = *changed;
         }
         self.take_back_to(savepoint)

@@ -263,6 +263,12 @@ impl Mender<'_> {
                 self.edit(nth, Edit::Replace(word(Keyword::TABLE, "TABLE")));
             }
             Keyword::INTO if self.is(start, "SELECT") => self.select_into(nth, start),
+            Keyword::WITH if self.is(start, "CREATE") && *self.token(nth + 1) == Token::LParen => {
+                self.storage_parameters(nth + 2);
+            }
+            Keyword::SET if self.is(start, "ALTER") && *self.token(nth + 1) == Token::LParen => {
+                self.storage_parameters(nth + 2);
+            }
             Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 1),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
                 self.sequence_options(nth + 2);
@@ -368,6 +374,32 @@ impl Mender<'_> {
         }
     }
 
+    /// `toast.name = value` and `name` alone: the parser wants one name, and a value.
+    fn storage_parameters(&mut self, first: usize) {
+        let mut at = first;
+        while let Token::Word(name) = self.token(at).clone() {
+            let mut next = at + 1;
+            if let (Token::Period, Token::Word(part)) = (self.token(next).clone(), self.token(next + 1).clone()) {
+                let value = format!("{}.{}", name.value.to_lowercase(), part.value.to_lowercase());
+                let whole = Word { value, quote_style: Some('"'), keyword: Keyword::NoKeyword };
+                self.edit(at, Edit::Replace(Token::Word(whole)));
+                self.edit(next, Edit::Remove);
+                self.edit(next + 1, Edit::Remove);
+                next += 2;
+            }
+            if matches!(self.token(next), Token::Comma | Token::RParen) {
+                self.edit(next, Edit::InsertBefore(vec![Token::Eq, word(Keyword::TRUE, "TRUE")]));
+            }
+            while !matches!(self.token(next), Token::Comma | Token::RParen | Token::EOF | Token::SemiColon) {
+                next += 1;
+            }
+            if *self.token(next) != Token::Comma {
+                return;
+            }
+            at = next + 1;
+        }
+    }
+
     /// `FOR UPDATE` and its like.
     fn lock_clause(&mut self, nth: usize, start: usize) -> Result<()> {
         let mark = |text: &str| {
@@ -470,12 +502,17 @@ impl Mender<'_> {
                 Token::RParen => depth -= 1,
                 _ if depth > 0 => {}
                 _ if source.is_none() && (self.is(at, "VALUES") || self.is(at, "DEFAULT")) => return,
-                _ if source.is_none() && ["SELECT", "WITH", "TABLE"].iter().any(|begin| self.is(at, begin)) => {
+                // Behind a WITH the parser takes a query in parentheses, before it none.
+                _ if source.is_none() && ["SELECT", "TABLE"].iter().any(|begin| self.is(at, begin)) => {
                     source = Some(at);
                 }
                 _ if self.are(at, &["ON", "CONFLICT"]) || self.is(at, "RETURNING") => {
                     if let Some(source) = source {
                         self.edit(source, Edit::InsertBefore(vec![Token::LParen]));
+                        if self.is(source, "TABLE") {
+                            self.edit(source, Edit::Replace(word(Keyword::SELECT, "SELECT")));
+                            self.edit(source + 1, Edit::InsertBefore(vec![Token::Mul, word(Keyword::FROM, "FROM")]));
+                        }
                         self.edit(at, Edit::InsertBefore(vec![Token::RParen]));
                     }
                     return;

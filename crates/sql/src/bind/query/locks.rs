@@ -43,6 +43,7 @@ impl Binder<'_> {
     /// Locks what a query reads, in it and in the queries and views of its FROM.
     pub(super) fn lock_rows(&mut self, query: &mut Query, lock: Lock) -> Result<()> {
         let mode = lock.mode;
+        self.locks_rows = true;
         check(query, mode)?;
         let Body::Select(select) = &mut query.body else { return Err(refuse(mode, "cannot be applied to VALUES")) };
         for name in &lock.of {
