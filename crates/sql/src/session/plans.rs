@@ -531,9 +531,16 @@ impl Session {
         // Parameters keep the types that the client was told, whatever becomes of the columns that they are meant for: their
         // values are cast as those of other expressions are.
         let (text, hints) = (prepared.text.clone(), prepared.params.iter().copied().map(Some).collect::<Vec<_>>());
-        self.plans.by_text.remove(&(text.clone(), prepared.param_hints.clone()));
-        self.plans.by_text.remove(&(text.clone(), hints.clone()));
-        let renewed = self.prepare_in_txn(&text, &hints)?;
+        let known = self.plans.by_text.get(&(text.clone(), hints.clone()));
+        let known = known.filter(|known| self.is_current(known) && !self.is_outgrown(known)).cloned();
+        let renewed = match known {
+            Some(known) => known,
+            None => {
+                self.plans.by_text.remove(&(text.clone(), prepared.param_hints.clone()));
+                self.plans.by_text.remove(&(text.clone(), hints.clone()));
+                self.prepare_in_txn(&text, &hints)?
+            }
+        };
         let same_columns = renewed.columns.len() == prepared.columns.len()
             && renewed.columns.iter().zip(&prepared.columns).all(|(new, old)| new.ty == old.ty && new.name == old.name);
         if !same_columns || renewed.params != prepared.params {

@@ -667,7 +667,30 @@ mod tests {
         assert_eq!(mended("SELECT 1 IN ((SELECT 1), 2)"), "SELECT 1 IN (coalesce((SELECT 1)), 2)");
         assert_eq!(mended("SELECT 1 IN ((SELECT 1) UNION SELECT 2)"), "SELECT 1 IN ((SELECT 1) UNION SELECT 2)");
         assert_eq!(mended("TABLE a UNION TABLE b"), "SELECT * FROM a UNION SELECT * FROM b");
+        assert_eq!(
+            mended("INSERT INTO t SELECT 1 ON CONFLICT DO NOTHING"),
+            "INSERT INTO t (SELECT 1) ON CONFLICT DO NOTHING"
+        );
+        assert_eq!(mended("INSERT INTO t TABLE s RETURNING a"), "INSERT INTO t (SELECT * FROM s) RETURNING a");
+        assert_eq!(mended("SELECT 1 FOR UPDATE"), "SELECT 1 WHERE true FOR UPDATE");
+        assert_eq!(mended("SELECT a FROM t FOR SHARE OF t"), "SELECT a FROM t FOR SHARE OF t");
         assert_eq!(mended("CREATE SEQUENCE s START 5 INCREMENT BY 10"), "CREATE SEQUENCE s INCREMENT BY 10 START 5");
+    }
+
+    /// Views keep such texts: what they mean must not change when they are read again.
+    #[test]
+    fn locks_mean_the_same_when_they_are_read_again() {
+        for text in [
+            "SELECT a FROM t FOR NO KEY UPDATE",
+            "SELECT a FROM t FOR KEY SHARE NOWAIT",
+            "SELECT a FROM t, u FOR UPDATE OF t, u SKIP LOCKED",
+            "SELECT a FROM t, u FOR KEY SHARE OF t, u",
+            "SELECT a FROM t FOR NO KEY UPDATE OF t",
+        ] {
+            let once = mended(text);
+            assert!(once.contains('\u{1}'), "{once}");
+            assert_eq!(mended(&once), once);
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@ otherwise, and the exit code says so. A seed makes the same file each time.
 What is drawn: the queries of generate.py over tables of integers, numerics and
 text; expressions of every type, of constants and over a table with a column of
 each type, right and wrong ones; groups, set operations and joins over that
-table; queries within queries; random changes; and changes of keys that foreign keys with all actions refer to. A difference that is a mistake becomes a record in a
+table; queries within queries; random changes; and changes of keys that foreign
+keys with all actions refer to. A difference that is a mistake becomes a record in a
 file of ../slt, one that is meant a line in docs/SQL.md, and, if it comes again
 and again, a rule in `is_known` below.
 

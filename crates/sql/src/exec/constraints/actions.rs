@@ -4,15 +4,14 @@
 //! off in rounds:
 //!
 //! ```text
-//! events of the statement ─► look up: which rows refer ─► carry out: each row once ─► events of these changes
-//!                                   ▲                                                      │
-//!                                   └──────────────────── the next round ◄─────────────────┘
+//! events of the statement ─► look up: which rows refer, what becomes of them, ─► carry out: each row once
+//!                                     and the events that this leaves
 //! ```
 //!
-//! Invariants: an event's referring rows are looked up before any action of its round has given a row a new reference. If
-//! 1 becomes 2 and 2 becomes 3, what referred to 1 must not be found among what refers to 2. What several events do to one
-//! row is put together, and the row is changed once. RESTRICT and NO ACTION look at their place in the order of events, as
-//! in PostgreSQL: an earlier event's action counts, a later one's does not. The events of a row come in the order in which
+//! Invariants: all rows of a round are looked up in the state before its first action. If 1 becomes 2 and 2 becomes 3, what
+//! referred to 1 must not be found among what refers to 2, whatever tables lie between. What several events do to one row
+//! is put together, and the row is changed once. RESTRICT and NO ACTION look at their place in the order of events, as in
+//! PostgreSQL: an earlier event's action counts, a later one's does not. The events of a row come in the order in which
 //! the foreign keys were made.
 
 use std::collections::{HashMap, VecDeque};
@@ -21,7 +20,7 @@ use std::sync::{Arc, Weak};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 
 use super::find_entry;
-use super::references::{Effects, Values, convert, differ, still_referenced};
+use super::references::{Effects, Values, convert, differ, differ_in_form, still_referenced};
 use crate::cast::{self, CastContext};
 use crate::catalog::{ObjectId, Table};
 use crate::error::{Error, Result};
@@ -43,6 +42,8 @@ pub(super) struct Event {
     /// `None`: the row was deleted.
     pub(super) new: Option<Values>,
     pub(super) action: ReferenceAction,
+    /// The row has left such an event already, before more became of it.
+    pub(super) again: bool,
 }
 
 /// Events that are worked off together.
@@ -50,7 +51,7 @@ pub(super) struct Event {
 pub(super) struct Round {
     events: VecDeque<Event>,
     /// No action gives a row a new reference, so that none can be mistaken for an old one: each event's action is carried
-    /// out before the next event is looked at, which takes less memory.
+    /// out before the next event is looked at, which takes less memory. The events that it leaves make another round.
     in_pieces: bool,
     targets: Vec<Arc<Target>>,
     /// Rows found, in this order, and how many of them are done.
@@ -83,6 +84,18 @@ struct Target {
     space: Space,
     reader: RowReader,
     width: usize,
+}
+
+impl Fate {
+    /// A row as it will be; `None`: it goes.
+    fn row(&self, row: &[Datum]) -> Option<Vec<Datum>> {
+        let Self::Changes(assigned) = self else { return None };
+        let mut new = row.to_vec();
+        for (column, value) in assigned.iter() {
+            new[*column] = value.clone();
+        }
+        Some(new)
+    }
 }
 
 impl Event {
@@ -265,9 +278,16 @@ impl Effects {
                 let key = record::row_key(&table, row)?;
                 ex.txn.lock(&space, &key, LockMode::Exclusive, IfLocked::Wait)?;
                 match self.round.fate_of(target, &key) {
-                    None => bytes += self.round.add(target, key, assigned.as_ref()),
-                    Some(place) if self.round.still_refers(place, event.rule(), row) => {
+                    None => {
+                        bytes += self.round.add(target, key, assigned.as_ref());
+                        if !self.round.in_pieces {
+                            self.note_fate(ex, target, row, None, self.round.affected.len() - 1)?;
+                        }
+                    }
+                    Some(place) if event.again || self.round.still_refers(place, event.rule(), row) => {
+                        let before = self.round.affected[place].fate.row(row);
                         self.round.merge(place, assigned.as_ref());
+                        self.note_fate(ex, target, row, before.as_deref(), place)?;
                     }
                     Some(_) => {}
                 }
@@ -277,8 +297,39 @@ impl Effects {
         }
         if event.action == ReferenceAction::SetDefault {
             // The default may be the very key that goes away.
-            self.events.push_back(Event { action: ReferenceAction::NoAction, ..event });
+            let events = if self.round.in_pieces { &mut self.events } else { &mut self.round.events };
+            events.push_back(Event { action: ReferenceAction::NoAction, ..event });
         }
+        Ok(())
+    }
+
+    /// Leaves the events of a row of which something becomes; `before`: of which this was to become already.
+    fn note_fate(
+        &mut self,
+        ex: &mut Exec<'_, '_>,
+        target: usize,
+        row: &[Datum],
+        before: Option<&[Datum]>,
+        place: usize,
+    ) -> Result<()> {
+        let Target { table, rules, .. } = &*Arc::clone(&self.round.targets[target]);
+        if rules.referenced_by.is_empty() {
+            return Ok(());
+        }
+        let outside = std::mem::take(&mut self.events);
+        match self.round.affected[place].fate.row(row) {
+            None => self.note_deleted(ex, table, rules, row)?,
+            Some(new) => {
+                for (rule, reference) in rules.referenced_by.iter().enumerate() {
+                    if before.is_none_or(|before| differ_in_form(&reference.columns, before, &new)) {
+                        self.note_changed(ex, (table, rules), rule, row, &new)?;
+                    }
+                }
+            }
+        }
+        let events = std::mem::replace(&mut self.events, outside);
+        let again = before.is_some();
+        self.round.events.extend(events.into_iter().map(|event| Event { again, ..event }));
         Ok(())
     }
 
@@ -289,6 +340,8 @@ impl Effects {
         let (key, fate) = (std::mem::take(key), std::mem::replace(fate, Fate::Goes));
         self.round.done += 1;
         let Target { table, rules, space, reader, width } = &*target;
+        // Those that were found together have left their events when it was decided what becomes of them.
+        self.is_noted = !self.round.in_pieces;
         let mut old = vec![Datum::Null; *width];
         let value = ex.txn.get(space, &key, ColumnSet::ALL)?;
         reader.read(&key, value.ok_or_else(|| Error::internal("a row that is locked is not there"))?, &mut old)?;
@@ -296,16 +349,14 @@ impl Effects {
             Fate::Goes => delete_row(ex, self, table, space, rules, &key, &old)?,
             Fate::Changes(assigned) => {
                 let plan = self.plans.of(&target, &assigned);
-                let mut new = old.clone();
-                for (column, value) in assigned.iter() {
-                    new[*column] = value.clone();
-                }
+                let new = Fate::Changes(Arc::clone(&assigned)).row(&old).unwrap_or_default();
                 self.acts = true;
                 let changed = change_row(ex, self, &plan, &key, &old, &new, &[]);
                 self.acts = false;
                 changed?;
             }
         }
+        self.is_noted = false;
         if self.round.done == self.round.affected.len() {
             self.round.affected.clear();
             self.round.places.clear();

@@ -51,6 +51,8 @@ pub(in crate::exec) struct Effects {
     pub(super) plans: ChangePlans,
     /// A row is changed by an action, not by the statement itself.
     pub(super) acts: bool,
+    /// The row that is changed has left its events already.
+    pub(super) is_noted: bool,
     unchecked: VecDeque<Unchecked>,
     /// Memory taken.
     bytes: usize,
@@ -142,6 +144,9 @@ impl Effects {
         rules: &Arc<TableRules>,
         row: &[Datum],
     ) -> Result<()> {
+        if self.is_noted {
+            return Ok(());
+        }
         if !rules.referenced_by.is_empty() {
             guard_end(ex, table, row)?;
         }
@@ -163,7 +168,7 @@ impl Effects {
         new: &[Datum],
     ) -> Result<()> {
         let columns = &rules.referenced_by[rule].columns;
-        if !differ_in_form(columns, old, new) {
+        if self.is_noted || !differ_in_form(columns, old, new) {
             return Ok(());
         }
         match values_of(columns, old) {
@@ -188,7 +193,15 @@ impl Effects {
         self.take(ex, size_of::<Event>() + bytes)?;
         let reference = &rules.referenced_by[rule];
         let action = if new.is_some() { reference.on_update } else { reference.on_delete };
-        self.events.push_back(Event { table: Arc::clone(table), rules: Arc::clone(rules), rule, old, new, action });
+        self.events.push_back(Event {
+            table: Arc::clone(table),
+            rules: Arc::clone(rules),
+            rule,
+            old,
+            new,
+            action,
+            again: false,
+        });
         Ok(())
     }
 
@@ -316,7 +329,7 @@ pub(in crate::exec) fn differ(columns: &[usize], old: &[Datum], new: &[Datum]) -
 }
 
 /// Whether two rows differ in one of some columns, in value or only in form (`1.0` and `1.00`): actions hand on both.
-fn differ_in_form(columns: &[usize], old: &[Datum], new: &[Datum]) -> bool {
+pub(super) fn differ_in_form(columns: &[usize], old: &[Datum], new: &[Datum]) -> bool {
     let is_same_form = |column: usize| match (&old[column], &new[column]) {
         (Datum::Numeric(old), Datum::Numeric(new)) => old.scale() == new.scale(),
         (Datum::Float(old), Datum::Float(new)) => old.to_bits() == new.to_bits(),
