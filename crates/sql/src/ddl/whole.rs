@@ -191,14 +191,14 @@ pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
         comment,
         with_no_schema_binding,
         if_not_exists: _,
-        temporary,
+        // The view is an ordinary one.
+        temporary: _,
         copy_grants,
         to,
         params,
     } = create;
     refuse(&[
         (*materialized, "a materialized view"),
-        (*temporary, "a temporary view"),
         (*or_alter || *secure || *copy_grants || *with_no_schema_binding, "this form of CREATE VIEW"),
         (!cluster_by.is_empty() || comment.is_some() || to.is_some() || params.is_some(), "this form of CREATE VIEW"),
     ])?;
