@@ -10,7 +10,7 @@ fn syntax_error(what: &str) -> Error {
 
 /// Refuses what a statement about transactions says and nobody heeds.
 pub(super) fn control(statement: &Statement) -> Result<()> {
-    match statement {
+    let wrong = match statement {
         Statement::StartTransaction {
             modes: _,
             begin: _,
@@ -21,31 +21,23 @@ pub(super) fn control(statement: &Statement) -> Result<()> {
             has_end_keyword,
         } => {
             let is_block = !statements.is_empty() || exception.is_some() || *has_end_keyword;
-            if is_block || modifier.is_some() {
-                return Err(syntax_error("BEGIN begins a transaction, and nothing more"));
-            }
+            (is_block || modifier.is_some()).then_some("BEGIN begins a transaction, and nothing more")
         }
-        Statement::Commit { chain: _, end: _, modifier } => {
-            if modifier.is_some() {
-                return Err(syntax_error("END has no such clause"));
-            }
-        }
+        Statement::Commit { chain: _, end: _, modifier } => modifier.is_some().then_some("END has no such clause"),
         Statement::Rollback { chain, savepoint } => {
-            if *chain && savepoint.is_some() {
-                return Err(syntax_error("a savepoint has no AND CHAIN"));
-            }
+            (*chain && savepoint.is_some()).then_some("a savepoint has no AND CHAIN")
         }
-        Statement::Deallocate { name: _, prepare: _ } | Statement::Discard { object_type: ast::DiscardObject::ALL } => {
-        }
+        Statement::Deallocate { name: _, prepare: _ } => None,
+        Statement::Discard { object_type: ast::DiscardObject::ALL } => None,
         Statement::Discard { object_type } => return Err(Error::unsupported(format_args!("DISCARD {object_type}"))),
-        _ => {}
-    }
-    Ok(())
+        _ => None,
+    };
+    wrong.map_or(Ok(()), |wrong| Err(syntax_error(wrong)))
 }
 
 /// The same of what runs within a transaction.
 pub(super) fn utility(statement: &Statement) -> Result<()> {
-    match statement {
+    let wrong = match statement {
         Statement::Explain {
             describe_alias,
             analyze: _,
@@ -56,17 +48,15 @@ pub(super) fn utility(statement: &Statement) -> Result<()> {
             format: _,
             options: _,
         } => {
-            if *query_plan || *estimate || *describe_alias != ast::DescribeAlias::Explain {
-                return Err(syntax_error("EXPLAIN has no such form"));
-            }
+            let is_plain = *describe_alias == ast::DescribeAlias::Explain && !*query_plan && !*estimate;
+            (!is_plain).then_some("EXPLAIN has no such form")
         }
         Statement::Execute { name: _, parameters: _, has_parentheses: _, immediate, into, using, output, default } => {
-            if *immediate || !into.is_empty() || !using.is_empty() || *output || *default {
-                return Err(syntax_error("EXECUTE has no such clause"));
-            }
+            let is_plain = !*immediate && into.is_empty() && using.is_empty() && !*output && !*default;
+            (!is_plain).then_some("EXECUTE has no such clause")
         }
-        Statement::Prepare { name: _, data_types: _, statement: _ } => {}
-        _ => {}
-    }
-    Ok(())
+        Statement::Prepare { name: _, data_types: _, statement: _ } => None,
+        _ => None,
+    };
+    wrong.map_or(Ok(()), |wrong| Err(syntax_error(wrong)))
 }

@@ -59,6 +59,7 @@ pub(super) struct Round {
     done: usize,
     /// Where in `affected` a row of a target is.
     places: HashMap<(usize, Key), usize>,
+    plans: ChangePlans,
     bytes: usize,
 }
 
@@ -138,7 +139,8 @@ impl Event {
 
 impl Round {
     fn new(events: VecDeque<Event>) -> Self {
-        let in_pieces = events.len() == 1 || !events.iter().any(Event::gives_references);
+        let is_one = events.len() == 1 && events.iter().all(|event| event.action == ReferenceAction::Cascade);
+        let in_pieces = is_one || !events.iter().any(Event::gives_references);
         Self { events, in_pieces, ..Self::default() }
     }
 
@@ -214,7 +216,7 @@ impl Round {
 
 /// How rows of one table change: worked out once a round for each set of columns.
 #[derive(Default)]
-pub(super) struct ChangePlans(Vec<(ObjectId, Vec<usize>, Arc<ChangePlan>)>);
+struct ChangePlans(Vec<(ObjectId, Vec<usize>, Arc<ChangePlan>)>);
 
 impl ChangePlans {
     fn of(&mut self, target: &Target, assigned: &[(usize, Datum)]) -> Arc<ChangePlan> {
@@ -234,35 +236,36 @@ impl Effects {
     /// Works off an event, or changes a row; `false` if there is nothing left to do.
     pub(super) fn work(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         ex.check_cancel()?;
+        let mut round = match self.round.take() {
+            Some(round) => round,
+            None if self.events.is_empty() => return Ok(false),
+            None => Box::new(Round::new(std::mem::take(&mut self.events))),
+        };
         ex.spend(1);
-        if self.round.is_carried_out() {
-            self.change_next(ex)?;
+        if round.is_carried_out() {
+            self.change_next(ex, &mut round)?;
+        } else if let Some(event) = round.events.pop_front() {
+            self.look_up(ex, &mut round, event)?;
+        } else {
             return Ok(true);
         }
-        match self.round.events.pop_front() {
-            Some(event) => self.look_up(ex, event)?,
-            None if self.events.is_empty() => return Ok(false),
-            None => {
-                self.round = Round::new(std::mem::take(&mut self.events));
-                self.plans = ChangePlans::default();
-            }
-        }
+        self.round = Some(round);
         Ok(true)
     }
 
     /// Finds the rows that an event concerns, or that forbid it.
-    fn look_up(&mut self, ex: &mut Exec<'_, '_>, event: Event) -> Result<()> {
+    fn look_up(&mut self, ex: &mut Exec<'_, '_>, round: &mut Round, event: Event) -> Result<()> {
         if matches!(event.action, ReferenceAction::NoAction | ReferenceAction::Restrict) {
             let is_back = event.action == ReferenceAction::NoAction && key_is_back(ex, &event)?;
-            if !is_back && is_referenced(ex, &self.round, &event)? {
+            if !is_back && is_referenced(ex, round, &event)? {
                 return Err(still_referenced(&event, ex.cx.env));
             }
             return Ok(());
         }
-        let target = self.round.target(event.rule())?;
+        let target = round.target(event.rule())?;
         let assigned = event.assigned(ex)?.map(Arc::new);
         let (table, space) = {
-            let target = &self.round.targets[target];
+            let target = &round.targets[target];
             (Arc::clone(&target.table), target.space.clone())
         };
         let mut bytes = assigned
@@ -277,28 +280,27 @@ impl Effects {
             for row in batch.iter() {
                 let key = record::row_key(&table, row)?;
                 ex.txn.lock(&space, &key, LockMode::Exclusive, IfLocked::Wait)?;
-                match self.round.fate_of(target, &key) {
+                match round.fate_of(target, &key) {
                     None => {
-                        bytes += self.round.add(target, key, assigned.as_ref());
-                        if !self.round.in_pieces {
-                            self.note_fate(ex, target, row, None, self.round.affected.len() - 1)?;
+                        bytes += round.add(target, key, assigned.as_ref());
+                        if !round.in_pieces {
+                            self.note_fate(ex, round, target, row, None, round.affected.len() - 1)?;
                         }
                     }
-                    Some(place) if event.again || self.round.still_refers(place, event.rule(), row) => {
-                        let before = self.round.affected[place].fate.row(row);
-                        self.round.merge(place, assigned.as_ref());
-                        self.note_fate(ex, target, row, before.as_deref(), place)?;
+                    Some(place) if event.again || round.still_refers(place, event.rule(), row) => {
+                        let before = round.affected[place].fate.row(row);
+                        round.merge(place, assigned.as_ref());
+                        self.note_fate(ex, round, target, row, before.as_deref(), place)?;
                     }
                     Some(_) => {}
                 }
             }
-            self.round.bytes += bytes;
+            round.bytes += bytes;
             ex.take_memory(std::mem::take(&mut bytes))?;
         }
         if event.action == ReferenceAction::SetDefault {
             // The default may be the very key that goes away.
-            let events = if self.round.in_pieces { &mut self.events } else { &mut self.round.events };
-            events.push_back(Event { action: ReferenceAction::NoAction, ..event });
+            self.look_up(ex, round, Event { action: ReferenceAction::NoAction, ..event })?;
         }
         Ok(())
     }
@@ -307,17 +309,18 @@ impl Effects {
     fn note_fate(
         &mut self,
         ex: &mut Exec<'_, '_>,
+        round: &mut Round,
         target: usize,
         row: &[Datum],
         before: Option<&[Datum]>,
         place: usize,
     ) -> Result<()> {
-        let Target { table, rules, .. } = &*Arc::clone(&self.round.targets[target]);
+        let Target { table, rules, .. } = &*Arc::clone(&round.targets[target]);
         if rules.referenced_by.is_empty() {
             return Ok(());
         }
         let outside = std::mem::take(&mut self.events);
-        match self.round.affected[place].fate.row(row) {
+        match round.affected[place].fate.row(row) {
             None => self.note_deleted(ex, table, rules, row)?,
             Some(new) => {
                 for (rule, reference) in rules.referenced_by.iter().enumerate() {
@@ -329,26 +332,26 @@ impl Effects {
         }
         let events = std::mem::replace(&mut self.events, outside);
         let again = before.is_some();
-        self.round.events.extend(events.into_iter().map(|event| Event { again, ..event }));
+        round.events.extend(events.into_iter().map(|event| Event { again, ..event }));
         Ok(())
     }
 
     /// Changes the next of the round's rows; after the last one, writes what had to wait for the others.
-    fn change_next(&mut self, ex: &mut Exec<'_, '_>) -> Result<()> {
-        let Affected { target, key, fate } = &mut self.round.affected[self.round.done];
-        let target = Arc::clone(&self.round.targets[*target]);
+    fn change_next(&mut self, ex: &mut Exec<'_, '_>, round: &mut Round) -> Result<()> {
+        let Affected { target, key, fate } = &mut round.affected[round.done];
+        let target = Arc::clone(&round.targets[*target]);
         let (key, fate) = (std::mem::take(key), std::mem::replace(fate, Fate::Goes));
-        self.round.done += 1;
+        round.done += 1;
         let Target { table, rules, space, reader, width } = &*target;
         // Those that were found together have left their events when it was decided what becomes of them.
-        self.is_noted = !self.round.in_pieces;
+        self.is_noted = !round.in_pieces;
         let mut old = vec![Datum::Null; *width];
         let value = ex.txn.get(space, &key, ColumnSet::ALL)?;
         reader.read(&key, value.ok_or_else(|| Error::internal("a row that is locked is not there"))?, &mut old)?;
         match fate {
             Fate::Goes => delete_row(ex, self, table, space, rules, &key, &old)?,
             Fate::Changes(assigned) => {
-                let plan = self.plans.of(&target, &assigned);
+                let plan = round.plans.of(&target, &assigned);
                 let new = Fate::Changes(Arc::clone(&assigned)).row(&old).unwrap_or_default();
                 self.acts = true;
                 let changed = change_row(ex, self, &plan, &key, &old, &new, &[]);
@@ -357,11 +360,11 @@ impl Effects {
             }
         }
         self.is_noted = false;
-        if self.round.done == self.round.affected.len() {
-            self.round.affected.clear();
-            self.round.places.clear();
-            self.round.done = 0;
-            ex.give_memory(std::mem::take(&mut self.round.bytes));
+        if round.done == round.affected.len() {
+            round.affected.clear();
+            round.places.clear();
+            round.done = 0;
+            ex.give_memory(std::mem::take(&mut round.bytes));
             self.put_moved(ex)?;
         }
         Ok(())

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use colibri_txn::{ColumnSet, IfLocked, Isolation, Key, LockMode, Space};
 use smallvec::SmallVec;
 
-use super::actions::{ChangePlans, Event, Round};
+use super::actions::{Event, Round};
 use super::{claim_index_values, claim_key, find_entry, key_text};
 use crate::cast::{self, CastContext};
 use crate::catalog::Table;
@@ -47,8 +47,7 @@ pub(in crate::exec) struct Effects {
     moved: Vec<Moved>,
     /// What the next round of actions is about, and the one that is worked off.
     pub(super) events: VecDeque<Event>,
-    pub(super) round: Round,
-    pub(super) plans: ChangePlans,
+    pub(super) round: Option<Box<Round>>,
     /// A row is changed by an action, not by the statement itself.
     pub(super) acts: bool,
     /// The row that is changed has left its events already.
