@@ -242,6 +242,7 @@ impl Binder<'_> {
     }
 
     pub(super) fn values(&mut self, values: &ast::Values) -> Result<Query> {
+        whole::values(values)?;
         let width = values.rows.first().map_or(0, |row| row.content.len());
         if width > OUTPUT_MAX {
             return Err(too_many_columns());

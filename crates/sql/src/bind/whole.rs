@@ -9,11 +9,19 @@ use sqlparser::ast;
 
 use crate::error::{Error, Result, SqlState};
 
-/// Refuses what a statement says and nobody heeds.
+/// Refuses what PostgreSQL has and nobody heeds here.
 fn refuse(parts: &[(bool, &str)]) -> Result<()> {
     match parts.iter().find(|(is_there, _)| *is_there) {
         None => Ok(()),
         Some((_, what)) => Err(Error::unsupported(what)),
+    }
+}
+
+/// Refuses what PostgreSQL does not have.
+fn foreign(parts: &[(bool, &str)]) -> Result<()> {
+    match parts.iter().find(|(is_there, _)| *is_there) {
+        None => Ok(()),
+        Some((_, what)) => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: there is no {what}"))),
     }
 }
 
@@ -34,14 +42,14 @@ pub(super) fn query(query: &ast::Query) -> Result<()> {
         format_clause,
         pipe_operators,
     } = query;
-    refuse(&[
+    foreign(&[
         (for_clause.is_some(), "FOR XML and its like"),
         (settings.is_some(), "SETTINGS of a query"),
         (format_clause.is_some(), "FORMAT of a query"),
         (!pipe_operators.is_empty(), "a pipe operator"),
     ])?;
     if let Some(ast::OrderBy { kind, interpolate }) = order_by {
-        refuse(&[(interpolate.is_some(), "INTERPOLATE")])?;
+        foreign(&[(interpolate.is_some(), "INTERPOLATE")])?;
         if let ast::OrderByKind::Expressions(keys) = kind {
             keys.iter().try_for_each(order_key)?;
         }
@@ -49,7 +57,7 @@ pub(super) fn query(query: &ast::Query) -> Result<()> {
     match limit_clause {
         Some(ast::LimitClause::LimitOffset { limit: _, offset, limit_by }) => {
             if let Some(ast::Offset { value: _, rows: _ }) = offset {}
-            refuse(&[(!limit_by.is_empty(), "LIMIT BY")])
+            foreign(&[(!limit_by.is_empty(), "LIMIT BY")])
         }
         Some(ast::LimitClause::OffsetCommaLimit { offset: _, limit: _ }) | None => Ok(()),
     }
@@ -58,7 +66,7 @@ pub(super) fn query(query: &ast::Query) -> Result<()> {
 pub(super) fn order_key(key: &ast::OrderByExpr) -> Result<()> {
     let ast::OrderByExpr { expr: _, options, with_fill } = key;
     let ast::OrderByOptions { sort: _, nulls_first: _ } = options;
-    refuse(&[(with_fill.is_some(), "WITH FILL")])
+    foreign(&[(with_fill.is_some(), "WITH FILL")])
 }
 
 pub(super) fn lock(lock: &ast::LockClause) {
@@ -69,7 +77,7 @@ pub(super) fn lock(lock: &ast::LockClause) {
 pub(super) fn cte(cte: &ast::Cte) -> Result<()> {
     // Whether it is materialized makes no difference but of speed.
     let ast::Cte { alias, query: _, from, materialized: _, closing_paren_token: _ } = cte;
-    refuse(&[(from.is_some(), "a WITH query's FROM")])?;
+    foreign(&[(from.is_some(), "a WITH query's FROM")])?;
     table_alias(alias)
 }
 
@@ -81,7 +89,8 @@ pub(super) fn with(with: &ast::With) -> Result<()> {
 fn table_alias(alias: &ast::TableAlias) -> Result<()> {
     let ast::TableAlias { explicit: _, name: _, columns, at } = alias;
     let typed = columns.iter().any(|ast::TableAliasColumnDef { name: _, data_type }| data_type.is_some());
-    refuse(&[(at.is_some(), "AT behind an alias"), (typed, "a list of columns with types")])
+    foreign(&[(at.is_some(), "AT behind an alias")])?;
+    refuse(&[(typed, "a list of columns with types")])
 }
 
 pub(super) fn select(select: &ast::Select) -> Result<()> {
@@ -112,29 +121,33 @@ pub(super) fn select(select: &ast::Select) -> Result<()> {
         value_table_mode,
         flavor,
     } = select;
-    refuse(&[
+    foreign(&[
         (select_modifiers.is_some(), "a modifier of SELECT"),
         (top.is_some(), "TOP"),
         (exclude.is_some(), "EXCLUDE"),
-        (into.is_some(), "SELECT INTO here"),
         (!lateral_views.is_empty(), "LATERAL VIEW"),
         (prewhere.is_some(), "PREWHERE"),
         (!connect_by.is_empty(), "CONNECT BY"),
         (!cluster_by.is_empty(), "CLUSTER BY"),
         (!distribute_by.is_empty(), "DISTRIBUTE BY"),
         (!sort_by.is_empty(), "SORT BY"),
-        (!named_window.is_empty(), "WINDOW"),
         (qualify.is_some(), "QUALIFY"),
         (value_table_mode.is_some(), "SELECT AS"),
         (*flavor != ast::SelectFlavor::Standard, "FROM before SELECT"),
     ])?;
+    refuse(&[(into.is_some(), "SELECT INTO here"), (!named_window.is_empty(), "WINDOW")])?;
     from.iter().try_for_each(table_with_joins)
+}
+
+pub(super) fn values(values: &ast::Values) -> Result<()> {
+    let ast::Values { explicit_row, value_keyword, rows: _ } = values;
+    foreign(&[(*explicit_row, "ROW in VALUES"), (*value_keyword, "VALUE")])
 }
 
 pub(super) fn table_with_joins(tables: &ast::TableWithJoins) -> Result<()> {
     let ast::TableWithJoins { relation: _, joins } = tables;
     joins.iter().try_for_each(|ast::Join { relation: _, global, join_operator }| {
-        refuse(&[(*global, "a GLOBAL join")])?;
+        foreign(&[(*global, "a GLOBAL join")])?;
         match join_operator {
             ast::JoinOperator::CrossJoin(constraint) if !matches!(constraint, ast::JoinConstraint::None) => {
                 Err(syntax_error(if matches!(constraint, ast::JoinConstraint::On(_)) { "on" } else { "using" }))
@@ -159,7 +172,7 @@ pub(super) fn factor(factor: &ast::TableFactor) -> Result<()> {
             sample: _,
             index_hints,
         } => {
-            refuse(&[
+            foreign(&[
                 (!with_hints.is_empty(), "hints behind a table"),
                 (version.is_some(), "a table's past"),
                 (!partitions.is_empty(), "PARTITION"),
@@ -167,7 +180,7 @@ pub(super) fn factor(factor: &ast::TableFactor) -> Result<()> {
                 (!index_hints.is_empty(), "hints behind a table"),
             ])?;
             match args {
-                Some(ast::TableFunctionArgs { args: _, settings }) => refuse(&[(settings.is_some(), "SETTINGS")])?,
+                Some(ast::TableFunctionArgs { args: _, settings }) => foreign(&[(settings.is_some(), "SETTINGS")])?,
                 None if *with_ordinality => return Err(syntax_error("WITH")),
                 None => {}
             }
@@ -179,7 +192,7 @@ pub(super) fn factor(factor: &ast::TableFactor) -> Result<()> {
         }
         ast::TableFactor::Function { lateral: _, name: _, args: _, with_ordinality: _, alias } => alias,
         ast::TableFactor::UNNEST { alias, array_exprs: _, with_offset, with_offset_alias, with_ordinality: _ } => {
-            refuse(&[(*with_offset || with_offset_alias.is_some(), "WITH OFFSET")])?;
+            foreign(&[(*with_offset || with_offset_alias.is_some(), "WITH OFFSET")])?;
             alias
         }
         ast::TableFactor::NestedJoin { table_with_joins: tables, alias } => {
@@ -203,7 +216,7 @@ pub(super) fn star(options: &ast::WildcardAdditionalOptions) -> Result<()> {
         opt_rename,
         opt_alias,
     } = options;
-    refuse(&[
+    foreign(&[
         (opt_ilike.is_some(), "* ILIKE"),
         (opt_exclude.is_some(), "* EXCLUDE"),
         (opt_except.is_some(), "* EXCEPT"),
@@ -227,7 +240,7 @@ pub(super) fn function(function: &ast::Function) -> Result<()> {
         null_treatment,
         over: _,
     } = function;
-    refuse(&[
+    foreign(&[
         (*uses_odbc_syntax, "{fn …}"),
         (!matches!(parameters, ast::FunctionArguments::None), "two lists of arguments"),
         (null_treatment.is_some(), "IGNORE NULLS"),
@@ -270,7 +283,7 @@ pub(super) fn insert(insert: &ast::Insert) -> Result<()> {
     {
         return Err(syntax_error(&alias.value));
     }
-    refuse(&[
+    foreign(&[
         (or.is_some(), "INSERT OR"),
         (*ignore, "INSERT IGNORE"),
         (!assignments.is_empty(), "INSERT … SET"),
@@ -315,7 +328,7 @@ pub(super) fn update(update: &ast::Update) -> Result<()> {
     if !order_by.is_empty() {
         return Err(syntax_error("ORDER"));
     }
-    refuse(&[(output.is_some(), "OUTPUT"), (or.is_some(), "UPDATE OR")])?;
+    foreign(&[(output.is_some(), "OUTPUT"), (or.is_some(), "UPDATE OR")])?;
     table_with_joins(table)?;
     match from {
         Some(ast::UpdateTableFromKind::BeforeSet(_)) => Err(syntax_error("FROM")),
@@ -343,7 +356,7 @@ pub(super) fn delete(delete: &ast::Delete) -> Result<()> {
     if !order_by.is_empty() {
         return Err(syntax_error("ORDER"));
     }
-    refuse(&[(!tables.is_empty(), "DELETE from several tables"), (output.is_some(), "OUTPUT")])?;
+    foreign(&[(!tables.is_empty(), "DELETE from several tables"), (output.is_some(), "OUTPUT")])?;
     let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = from;
     from.iter().chain(using.iter().flatten()).try_for_each(table_with_joins)
 }

@@ -320,6 +320,7 @@ impl Binder<'_> {
             }
             return Ok(source);
         };
+        whole::values(rows)?;
         let width = rows.rows.first().map_or(0, |row| row.content.len());
         let mut bound_rows = Vec::with_capacity(rows.rows.len());
         // A row's own expressions are cast to the columns' types one by one.

@@ -209,7 +209,7 @@ pub struct Sequence {
     /// Whether it starts again at its end.
     pub cycle: bool,
     /// Values that a session may take at once, as CACHE says: sessions share blocks here, so it is only shown.
-    #[serde(default = "one")]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
     pub cache: i64,
     /// The table and column that it goes away with.
     pub owned_by: Option<(ObjectId, usize)>,
@@ -223,6 +223,10 @@ pub struct Sequence {
 
 fn one() -> i64 {
     1
+}
+
+fn is_one(number: &i64) -> bool {
+    *number == 1
 }
 
 /// A view.

@@ -180,6 +180,8 @@ pub(super) fn with_options(options: &ast::CreateTableOptions) -> Result<&[ast::S
         ast::CreateTableOptions::With(options) => Ok(options),
         ast::CreateTableOptions::Options(_)
         | ast::CreateTableOptions::Plain(_)
-        | ast::CreateTableOptions::TableProperties(_) => Err(Error::unsupported(format_args!("the options {options}"))),
+        | ast::CreateTableOptions::TableProperties(_) => {
+            Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: there are no options {options}")))
+        }
     }
 }

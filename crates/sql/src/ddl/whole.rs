@@ -16,6 +16,14 @@ fn refuse(parts: &[(bool, &str)]) -> Result<()> {
     }
 }
 
+/// Refuses what PostgreSQL does not have.
+fn foreign(parts: &[(bool, &str)]) -> Result<()> {
+    match parts.iter().find(|(is_there, _)| *is_there) {
+        None => Ok(()),
+        Some((_, what)) => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: there is no {what}"))),
+    }
+}
+
 pub(super) fn create_table(create: &ast::CreateTable) -> Result<()> {
     let ast::CreateTable {
         or_replace,
@@ -167,11 +175,10 @@ pub(super) fn create_index(create: &ast::CreateIndex) -> Result<()> {
         index_options,
         alter_options,
     } = create;
-    refuse(&[
-        (predicate.is_some(), "a partial index"),
-        (*nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
+    refuse(&[(predicate.is_some(), "a partial index"), (*nulls_distinct == Some(false), "NULLS NOT DISTINCT")])?;
+    foreign(&[
         (*is_async, "CREATE INDEX ASYNC"),
-        (!index_options.is_empty() || !alter_options.is_empty(), "an option behind an index"),
+        (!index_options.is_empty() || !alter_options.is_empty(), "such option of an index"),
     ])?;
     storage::check_index_options(with)
 }
@@ -197,13 +204,16 @@ pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
         to,
         params,
     } = create;
-    refuse(&[
-        (*materialized, "a materialized view"),
-        (*or_alter || *secure || *copy_grants || *with_no_schema_binding, "this form of CREATE VIEW"),
-        (!cluster_by.is_empty() || comment.is_some() || to.is_some() || params.is_some(), "this form of CREATE VIEW"),
+    refuse(&[(*materialized, "a materialized view")])?;
+    foreign(&[
+        (*or_alter || *secure || *copy_grants || *with_no_schema_binding, "form of CREATE VIEW like this"),
+        (
+            !cluster_by.is_empty() || comment.is_some() || to.is_some() || params.is_some(),
+            "form of CREATE VIEW like this",
+        ),
     ])?;
     for ast::ViewColumnDef { name: _, data_type, options } in columns {
-        refuse(&[(data_type.is_some() || options.is_some(), "types and options of a view's columns")])?;
+        foreign(&[(data_type.is_some() || options.is_some(), "type or option of a view's column")])?;
     }
     storage::check_view_options(storage::with_options(options)?)
 }
@@ -220,7 +230,7 @@ pub(super) fn alter_table(alter: &ast::AlterTable) -> Result<()> {
         table_type,
         end_token: _,
     } = alter;
-    refuse(&[
+    foreign(&[
         (location.is_some(), "LOCATION"),
         (on_cluster.is_some(), "ON CLUSTER"),
         (table_type.is_some(), "this kind of table"),
@@ -231,7 +241,7 @@ pub(super) fn truncate(truncate: &ast::Truncate) -> Result<()> {
     let ast::Truncate { table_names, partitions, table: _, if_exists, identity: _, cascade: _, on_cluster } = truncate;
     // There are no tables below others.
     table_names.iter().for_each(|ast::TruncateTableTarget { name: _, only: _, has_asterisk: _ }| {});
-    refuse(&[
+    foreign(&[
         (partitions.is_some(), "PARTITION"),
         (*if_exists, "TRUNCATE IF EXISTS"),
         (on_cluster.is_some(), "ON CLUSTER"),

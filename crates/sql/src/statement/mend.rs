@@ -201,6 +201,9 @@ impl Mender<'_> {
     }
 
     fn word(&mut self, nth: usize, start: usize, keyword: Keyword) -> Result<()> {
+        if self.would_be_lost(nth, start) {
+            return Err(self.refuse(nth));
+        }
         match keyword {
             Keyword::BETWEEN if self.is(nth + 1, "SYMMETRIC") => {
                 self.edit(nth + 1, Edit::Replace(Token::DoubleExclamationMark));
@@ -276,6 +279,56 @@ impl Mender<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether a word is an option of a column in other dialects: the parser takes it away before it looks at the dialect, and
+    /// goes on as if nothing had been there.
+    fn would_be_lost(&self, nth: usize, start: usize) -> bool {
+        const WORDS: [&str; 7] = ["AUTO_INCREMENT", "AUTOINCREMENT", "ASC", "DESC", "SRID", "IDENTITY", "AS"];
+        let creates = self.is(start, "CREATE") && (start..start + 4).any(|at| self.is(at, "TABLE"));
+        let alters = self.are(start, &["ALTER", "TABLE"]);
+        let is_option = WORDS.iter().any(|word| self.is(nth, word)) || self.are(nth, &["ON", "UPDATE"]);
+        if !(creates || alters) || !is_option || nth == start {
+            return false;
+        }
+        let ends = |at: usize| matches!(self.token(at), Token::Comma | Token::RParen | Token::EOF | Token::SemiColon);
+        let is_alone = match () {
+            () if self.is(nth, "AS") => ends(nth + 1),
+            () if self.is(nth, "ON") => ends(nth + 2),
+            () if self.is(nth, "IDENTITY") => !["AS", "DROP"].iter().any(|before| self.is(nth - 1, before)),
+            () => true,
+        };
+        let is_name = matches!(self.token(nth - 1), Token::LParen | Token::Comma | Token::Period)
+            || ["COLUMN", "ADD", "DROP", "TO"].iter().any(|before| self.is(nth - 1, before));
+        is_alone && !is_name && self.is_in_columns(nth, start, creates)
+    }
+
+    /// Whether a word stands in a list of columns, and not in parentheses inside that, nor in a query.
+    fn is_in_columns(&self, nth: usize, start: usize, creates: bool) -> bool {
+        let mut depth = 0usize;
+        for at in (start..nth).rev() {
+            match self.token(at) {
+                Token::RParen => depth += 1,
+                Token::LParen if depth == 0 => {
+                    return creates
+                        && !self.is(at - 1, "AS")
+                        && !self.is(at + 1, "SELECT")
+                        && !self.has_open(at, start);
+                }
+                Token::LParen => depth -= 1,
+                _ => {}
+            }
+        }
+        !creates
+    }
+
+    fn has_open(&self, nth: usize, start: usize) -> bool {
+        let depth = (start..nth).fold(0i32, |depth, at| match self.token(at) {
+            Token::LParen => depth + 1,
+            Token::RParen => depth - 1,
+            _ => depth,
+        });
+        depth > 0
     }
 
     /// Whether a keyword begins a statement that writes, rather than being a privilege, an event or a name.
