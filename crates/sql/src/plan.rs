@@ -276,10 +276,22 @@ pub(crate) struct LockTarget {
 /// How strongly `SELECT … FOR` locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowLock {
-    /// `FOR UPDATE`, `FOR NO KEY UPDATE`
     Update,
-    /// `FOR SHARE`, `FOR KEY SHARE`
+    NoKeyUpdate,
     Share,
+    KeyShare,
+}
+
+impl RowLock {
+    /// As SQL writes it.
+    pub(crate) fn clause(self) -> &'static str {
+        match self {
+            Self::Update => "FOR UPDATE",
+            Self::NoKeyUpdate => "FOR NO KEY UPDATE",
+            Self::Share => "FOR SHARE",
+            Self::KeyShare => "FOR KEY SHARE",
+        }
+    }
 }
 
 /// What to do with rows that others have locked.

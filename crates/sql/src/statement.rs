@@ -38,6 +38,15 @@ const DEEP_STACK_BYTES: usize = 64 << 20;
 /// How often a thread that waits for such a stack lets others run.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
+/// The first part of a name behind `FOR … OF` that stands for several names, or for a strength that the parser does not
+/// know; no name that anybody gives.
+pub(crate) const LOCK_MARK: &str = "\u{1}rows";
+/// The same, where keys are locked apart from rows: FOR NO KEY UPDATE and FOR KEY SHARE.
+pub(crate) const KEY_LOCK_MARK: &str = "\u{1}rows but keys";
+
+/// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.
+pub(crate) const ANY_TYPE_MARK: &str = "\u{1}any";
+
 const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
 
 /// The tokens of a text, and how deep a tree they make.
@@ -67,9 +76,7 @@ impl Scanned<'_> {
     pub(crate) fn parse(self) -> Result<Vec<ast::Statement>> {
         let tokens = mend::mend(self.text, self.tokens)?;
         let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-        let mut statements = parser.parse_statements().map_err(|error| syntax_error(self.text, &error))?;
-        statements.iter_mut().try_for_each(lower_with)?;
-        Ok(statements)
+        parser.parse_statements().map_err(|error| syntax_error(self.text, &error))
     }
 }
 
@@ -109,72 +116,6 @@ pub(crate) fn on_deep_stack<T: Send>(run: impl FnOnce() -> Result<T> + Send) -> 
 pub(crate) fn too_deep() -> Error {
     Error::new(SqlState::TOO_COMPLEX, "stack depth limit exceeded")
         .hint("The statement has too many operators in a row, or too many levels of parentheses or queries inside each other.")
-}
-
-/// WITH in front of a statement that writes goes where the statement reads.
-fn lower_with(statement: &mut ast::Statement) -> Result<()> {
-    let unsupported = || Err(Error::unsupported("WITH in front of this statement"));
-    let ast::Statement::Query(query) = statement else { return Ok(()) };
-    let Some(with) = &query.with else { return Ok(()) };
-    let with = with.clone();
-    let (ast::SetExpr::Insert(inner) | ast::SetExpr::Update(inner) | ast::SetExpr::Delete(inner)) = &*query.body else {
-        return Ok(());
-    };
-    let mut inner = inner.clone();
-    let tables: &mut [ast::TableWithJoins] = match &mut inner {
-        ast::Statement::Insert(insert) => match &mut insert.source {
-            Some(source) if source.with.is_none() => {
-                source.with = Some(with);
-                *statement = inner;
-                return Ok(());
-            }
-            _ => return unsupported(),
-        },
-        ast::Statement::Update(update) => {
-            let subqueries = update.selection.iter().map(ToString::to_string);
-            let mut parts = subqueries.chain(update.assignments.iter().map(ToString::to_string));
-            if parts.any(|part| part.contains("(SELECT")) {
-                return unsupported();
-            }
-            match &mut update.from {
-                Some(ast::UpdateTableFromKind::BeforeSet(from) | ast::UpdateTableFromKind::AfterSet(from)) => from,
-                None => &mut [],
-            }
-        }
-        ast::Statement::Delete(delete) => {
-            if delete.selection.iter().any(|part| part.to_string().contains("(SELECT")) {
-                return unsupported();
-            }
-            delete.using.as_deref_mut().unwrap_or_default()
-        }
-        _ => return unsupported(),
-    };
-    let mut used = Vec::new();
-    for table in tables {
-        for factor in std::iter::once(&mut table.relation).chain(table.joins.iter_mut().map(|join| &mut join.relation))
-        {
-            let ast::TableFactor::Table { name, alias, args: None, .. } = factor else { return unsupported() };
-            let is_with = with.cte_tables.iter().any(|cte| name.to_string() == cte.alias.name.to_string());
-            if !is_with {
-                continue;
-            }
-            // Each is run once.
-            if used.contains(&name.to_string()) {
-                return unsupported();
-            }
-            used.push(name.to_string());
-            let alias = alias.as_ref().map_or_else(|| name.to_string(), ToString::to_string);
-            let mut template = parse_query(&format!("SELECT 1 FROM (SELECT * FROM {name}) {alias}"))?;
-            let ast::SetExpr::Select(select) = &mut *template.body else { return unsupported() };
-            let Some(mut derived) = select.from.pop() else { return unsupported() };
-            if let ast::TableFactor::Derived { subquery, .. } = &mut derived.relation {
-                subquery.with = Some(with.clone());
-            }
-            *factor = derived.relation;
-        }
-    }
-    *statement = inner;
-    Ok(())
 }
 
 /// The statements of a text as texts.
@@ -261,6 +202,23 @@ pub(crate) fn parse_query(text: &str) -> Result<ast::Query> {
         Some(ast::Statement::Query(query)) => Ok(*query),
         _ => Err(Error::new(SqlState::SYNTAX_ERROR, "a query was expected")),
     }
+}
+
+/// The statement that a PREPARE prepares, as it is written: `PREPARE name (types) AS statement`.
+pub(crate) fn text_prepared(text: &str) -> Result<&str> {
+    let mut depth = 0usize;
+    let mut tokens = placed_tokens(text)?.into_iter();
+    for (token, _) in tokens.by_ref() {
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::Word(word) if depth == 0 && word.quote_style.is_none() && word.value.eq_ignore_ascii_case("as") => {
+                break;
+            }
+            _ => {}
+        }
+    }
+    Ok(tokens.next().map_or("", |(_, at)| text[at..].trim_end_matches([';', ' ', '\n', '\t', '\r'])))
 }
 
 /// The tokens of a text without blanks and comments, each with the byte where it begins.

@@ -118,10 +118,15 @@ pub type PatchError = Box<dyn std::error::Error + Send + Sync>;
 /// What a lock on a row keeps others from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMode {
+    /// From taking the row away or changing its keys: columns that are unique, to which others may refer. Goes with all
+    /// modes but [`LockMode::Exclusive`].
+    KeyShare,
     /// From changing the row. Goes with itself.
     Share,
     /// From everything but adding to the row as well. Goes with itself.
     Add,
+    /// From everything but counting on the row's keys: for changes that leave these alone.
+    NoKeyUpdate,
     /// From everything.
     Exclusive,
 }

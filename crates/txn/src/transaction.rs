@@ -216,7 +216,7 @@ impl LocalTransaction {
         match self.work.writes.find(space.id, key) {
             Some(Write::Patch(patched)) if patched.adds.intersects(columns) => {
                 self.read_back = Some(space.id);
-                self.take_lock(space, key, LockMode::Exclusive, IfLocked::Wait)
+                self.take_lock(space, key, LockMode::NoKeyUpdate, IfLocked::Wait)
             }
             _ => Ok(()),
         }
@@ -299,8 +299,8 @@ impl LocalTransaction {
         Ok(())
     }
 
-    /// Whether the row is what the transaction sees. Beside others who add to the row it is enough that what the
-    /// transaction has read of it still holds: it could not stand still.
+    /// Whether the row is what the transaction sees. Beside others who add to the row or change it, as these locks let them,
+    /// it is enough that what the transaction has read of it still holds: it could not stand still.
     fn sees_the_newest(&self, space: &Space, key: &[u8], taken: &Taken) -> Result<bool> {
         let (seen, now) = (self.snapshot.txn(), self.shared.database.newest_txn());
         if now == seen || self.own_base(space.id).is_some() {
@@ -333,7 +333,8 @@ impl LocalTransaction {
         if same(&Space::new(space.id), ColumnSet::ALL, before, after) {
             return Ok(true);
         }
-        if taken.mode != LockMode::Add || before.is_none() || after.is_none() {
+        let stands_still = !matches!(taken.mode, LockMode::Add | LockMode::KeyShare);
+        if stands_still || before.is_none() || after.is_none() {
             return Ok(false);
         }
         let columns = self.work.reads.columns_of(space.id, key).unwrap_or(ColumnSet::NONE);
@@ -556,7 +557,7 @@ impl Transaction for LocalTransaction {
             self.read_back = Some(space.id);
         }
         for key in added {
-            self.take_lock(space, &key, LockMode::Exclusive, IfLocked::Wait)?;
+            self.take_lock(space, &key, LockMode::NoKeyUpdate, IfLocked::Wait)?;
         }
         self.open(space.id)?;
         let view = self.snapshot.view_open(self.opened(space.id)?);

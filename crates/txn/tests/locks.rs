@@ -14,7 +14,21 @@ use std::time::Duration;
 use colibri_txn::{Error, IfLocked, LocalTransaction, LockMode, LockWait, Result, Transaction};
 use common::{B, Short, begin, fill, key, now, open, rows, write};
 
-use LockMode::{Add, Exclusive, Share};
+use LockMode::{Add, Exclusive, KeyShare, NoKeyUpdate, Share};
+
+const MODES: [LockMode; 5] = [KeyShare, Share, Add, NoKeyUpdate, Exclusive];
+
+/// PostgreSQL's table of the four modes of SELECT … FOR, with Add among them.
+fn go_together(a: LockMode, b: LockMode) -> bool {
+    let row = |mode| match mode {
+        KeyShare => [true, true, true, true, false],
+        Share => [true, true, false, false, false],
+        Add => [true, false, true, false, false],
+        NoKeyUpdate => [true, false, false, false, false],
+        Exclusive => [false; 5],
+    };
+    MODES.iter().position(|&mode| mode == b).is_some_and(|at| row(a)[at])
+}
 
 fn must_wait(result: Result<()>) -> LockWait {
     match result {
@@ -32,14 +46,14 @@ fn holds(txn: &mut LocalTransaction, n: u16, mode: LockMode) -> bool {
 }
 
 #[test]
-fn modes_go_with_themselves_and_with_no_other() {
-    for held in [Share, Add, Exclusive] {
-        for wanted in [Share, Add, Exclusive] {
+fn modes_go_together_as_the_table_says() {
+    for held in MODES {
+        for wanted in MODES {
             let store = open();
             let (mut t1, mut t2) = (begin(&store, write()), begin(&store, write()));
             t1.lock_row(1, held).unwrap();
-            let free = held == wanted && held != Exclusive;
-            assert_eq!(holds(&mut t2, 1, wanted), free, "{wanted:?} while {held:?} is held");
+            assert_eq!(go_together(held, wanted), go_together(wanted, held));
+            assert_eq!(holds(&mut t2, 1, wanted), go_together(held, wanted), "{wanted:?} while {held:?} is held");
             assert!(holds(&mut t2, 2, wanted), "another row");
         }
     }
@@ -380,31 +394,38 @@ fn a_lock_need_not_be_a_rows() {
     t2.lock(&advisory, b"", Share, IfLocked::Refuse).unwrap();
 }
 
-/// Notes who holds what, and that it goes together.
-struct Watch(std::sync::atomic::AtomicI64);
+/// Notes how many hold a lock in each mode, and that these go together.
+#[derive(Default)]
+struct Watch(std::sync::Mutex<[u32; MODES.len()]>);
 
 impl Watch {
-    const ADDS: i64 = 1 << 20;
-    const ALONE: i64 = 1 << 40;
-
     fn enter(&self, mode: LockMode) {
-        let (mine, allowed) = match mode {
-            Share => (1, 0..Self::ADDS),
-            Add => (Self::ADDS, 0..Self::ALONE),
-            Exclusive => (Self::ALONE, 0..1),
-        };
-        let before = self.0.fetch_add(mine, Ordering::SeqCst);
-        assert!(allowed.contains(&before), "{mode:?} beside {before:#x}");
-        assert!(mode != Add || before % Self::ADDS == 0, "Add beside {before:#x}");
+        let mut held = self.0.lock().unwrap();
+        for (&other, count) in MODES.iter().zip(held.iter()) {
+            assert!(*count == 0 || go_together(mode, other), "{mode:?} beside {other:?}");
+        }
+        held[mode as usize] += 1;
     }
 
     fn leave(&self, mode: LockMode) {
-        let mine = match mode {
-            Share => 1,
-            Add => Self::ADDS,
-            Exclusive => Self::ALONE,
-        };
-        self.0.fetch_sub(mine, Ordering::SeqCst);
+        self.0.lock().unwrap()[mode as usize] -= 1;
+    }
+}
+
+/// A lock that is held is as strong as all that were asked for: Share and Add together keep out what either does.
+#[test]
+fn modes_of_one_owner_add_up() {
+    for first in MODES {
+        for second in MODES {
+            let store = open();
+            let (mut t1, mut t2) = (begin(&store, write()), begin(&store, write()));
+            t1.lock_row(1, first).unwrap();
+            t1.lock_row(1, second).unwrap();
+            for wanted in MODES {
+                let free = go_together(first, wanted) && go_together(second, wanted);
+                assert_eq!(holds(&mut t2, 1, wanted), free, "{wanted:?} while {first:?} and {second:?} are held");
+            }
+        }
     }
 }
 
@@ -415,7 +436,7 @@ fn threads_never_hold_what_does_not_go_together() {
 
     const ROWS: u16 = 5;
     let store = open();
-    let watches: Vec<_> = (0..ROWS).map(|_| Watch(std::sync::atomic::AtomicI64::new(0))).collect();
+    let watches: Vec<Watch> = (0..ROWS).map(|_| Watch::default()).collect();
     let deadlocks = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for seed in 0..6 {
@@ -428,7 +449,7 @@ fn threads_never_hold_what_does_not_go_together() {
                     order.shuffle(&mut rng);
                     let mut held = Vec::new();
                     for &row in &order[..rng.random_range(1..=3)] {
-                        let mode = *[Share, Add, Exclusive].choose(&mut rng).unwrap();
+                        let mode = *MODES.choose(&mut rng).unwrap();
                         let got = loop {
                             match txn.lock_row(row, mode) {
                                 Ok(()) => break true,

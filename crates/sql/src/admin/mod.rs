@@ -12,6 +12,7 @@ mod parse;
 mod roles;
 mod sequences;
 mod settings;
+mod upkeep;
 
 use std::sync::Arc;
 
@@ -101,7 +102,7 @@ pub(crate) enum Statement {
     /// Nothing to do, but the tables have to be there. `alone`: not in a block.
     Upkeep {
         tag: &'static str,
-        tables: Vec<Vec<CompactString>>,
+        what: upkeep::Upkeep,
         alone: bool,
     },
     Checkpoint,
@@ -138,7 +139,7 @@ pub(crate) enum SequenceOption {
     Restart(Option<i64>),
     Cycle(bool),
     /// It gives its values out in any case, and keeps none for a session.
-    Cache,
+    Cache(i64),
     /// A column's name, or nobody's.
     OwnedBy(Option<Vec<CompactString>>),
 }
@@ -314,9 +315,7 @@ impl Session {
             Statement::ReassignOwned { from, to } => self.reassign_owned(from, to),
             Statement::DropOwned { roles, cascade } => self.drop_owned(roles, *cascade),
             Statement::Comment { object, text } => self.comment_on(object, text.clone()),
-            Statement::Upkeep { tables, .. } => {
-                tables.iter().try_for_each(|name| self.expect_relation(name).map(|_| ()))
-            }
+            Statement::Upkeep { tag, what, .. } => self.upkeep(tag, what),
             Statement::Checkpoint => self.checkpoint(),
             Statement::Lock { tables, strength, nowait } => self.lock_tables(tables, *strength, *nowait),
             Statement::DiscardPlans => {
@@ -354,6 +353,16 @@ impl Session {
         found.cloned().ok_or_else(|| {
             Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", name.join(".")))
         })
+    }
+
+    /// `CREATE SCHEMA … AUTHORIZATION`: the schema is the role's from its beginning.
+    pub(crate) fn give_schema(&mut self, name: CompactString, owner: CompactString) -> Result<()> {
+        let to = match owner.as_str() {
+            "current_user" | "current_role" => Actor::Current,
+            "session_user" => Actor::Session,
+            _ => Actor::Named(owner),
+        };
+        self.change_owner(&Object { kind: Kind::Schema, name: vec![name] }, false, &to)
     }
 
     fn checkpoint(&mut self) -> Result<()> {

@@ -17,6 +17,7 @@ mod tests;
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 
+use super::upkeep::Upkeep;
 use super::{Actor, Granting, Kind, LockTable, Object, On, RoleOption, SequenceOption, SettingsOf, Statement};
 use crate::cluster::{Dependents, Privileges};
 use crate::error::{Error, Result, SqlState};
@@ -383,7 +384,7 @@ impl Reader {
             return Ok(SequenceOption::Restart(if has_value { Some(self.long()?) } else { None }));
         }
         if self.eat(&["CACHE"]) {
-            return self.long().map(|_| SequenceOption::Cache);
+            return self.long().map(SequenceOption::Cache);
         }
         if self.eat(&["NO", "CYCLE"]) {
             return Ok(SequenceOption::Cycle(false));
@@ -556,66 +557,10 @@ impl Reader {
         Ok(Statement::Comment { object: Object { kind, name }, text })
     }
 
-    /// Words and options in parentheses before the tables of a statement about upkeep.
-    fn options(&mut self, words: &[&str]) -> Result<()> {
-        if self.eat_token(&Token::LParen) {
-            let mut depth = 1;
-            while depth > 0 {
-                match self.peek() {
-                    Token::LParen => depth += 1,
-                    Token::RParen => depth -= 1,
-                    Token::EOF => return Err(self.syntax()),
-                    _ => {}
-                }
-                self.at += 1;
-            }
-        }
-        while self.eat_any(words).is_some() {}
-        Ok(())
-    }
-
-    fn tables(&mut self) -> Result<Vec<Vec<CompactString>>> {
-        if matches!(self.peek(), Token::EOF | Token::SemiColon) {
-            return Ok(Vec::new());
-        }
-        self.list(|reader| {
-            let name = reader.qualified()?;
-            // Columns: sizes are known of all.
-            reader.options(&[])?;
-            Ok(name)
-        })
-    }
-
     fn upkeep(&mut self) -> Result<Option<Statement>> {
-        let upkeep = |tag, tables, alone| Ok(Some(Statement::Upkeep { tag, tables, alone }));
-        if self.eat(&["VACUUM"]) {
-            self.options(&["FULL", "FREEZE", "VERBOSE", "ANALYZE", "ANALYSE"])?;
-            let tables = self.tables()?;
-            return upkeep("VACUUM", tables, true);
-        }
-        if self.eat(&["ANALYZE"]) || self.eat(&["ANALYSE"]) {
-            self.options(&["VERBOSE"])?;
-            let tables = self.tables()?;
-            return upkeep("ANALYZE", tables, false);
-        }
-        if self.eat(&["CLUSTER"]) {
-            self.options(&["VERBOSE"])?;
-            let tables = self.tables_or_nothing()?;
-            if self.eat(&["USING"]) {
-                self.name()?;
-            }
-            return upkeep("CLUSTER", tables, false);
-        }
-        if self.eat(&["REINDEX"]) {
-            self.options(&["VERBOSE"])?;
-            let kind = self.eat_any(&["TABLE", "INDEX", "SCHEMA", "DATABASE", "SYSTEM"]);
-            self.eat(&["CONCURRENTLY"]);
-            let tables = self.tables_or_nothing()?;
-            return match kind {
-                None => Err(self.syntax()),
-                Some(0 | 1) => upkeep("REINDEX", tables, false),
-                Some(_) => upkeep("REINDEX", Vec::new(), true),
-            };
+        let nothing = |tag| Ok(Some(Statement::Upkeep { tag, what: Upkeep::Nothing, alone: false }));
+        if let Some(upkeep) = self.upkeep_statement()? {
+            return Ok(Some(upkeep));
         }
         if self.eat(&["CHECKPOINT"]) {
             return Ok(Some(Statement::Checkpoint));
@@ -631,21 +576,17 @@ impl Reader {
             if !self.eat_token(&Token::Mul) {
                 self.name()?;
             }
-            return upkeep("UNLISTEN", Vec::new(), false);
+            return nothing("UNLISTEN");
         }
         if self.eat(&["DISCARD"]) {
             return Ok(match self.eat_any(&["PLANS", "SEQUENCES", "TEMP", "TEMPORARY"]) {
                 Some(0) => Some(Statement::DiscardPlans),
                 Some(1) => Some(Statement::DiscardSequences),
-                Some(_) => Some(Statement::Upkeep { tag: "DISCARD TEMP", tables: Vec::new(), alone: false }),
+                Some(_) => return nothing("DISCARD TEMP"),
                 None => None,
             });
         }
         Ok(None)
-    }
-
-    fn tables_or_nothing(&mut self) -> Result<Vec<Vec<CompactString>>> {
-        if self.is_at(self.at, "USING") { Ok(Vec::new()) } else { self.tables() }
     }
 
     fn lock(&mut self) -> Result<Statement> {

@@ -9,10 +9,9 @@ use sqlparser::ast;
 
 use super::SequenceOption;
 use crate::catalog::{Catalog, Change, Relation, Sequence};
-use crate::ddl::{SequenceBounds, sequence_type};
+use crate::ddl::{SequenceOptions, sequence_type};
 use crate::error::{Error, Result, SqlState};
 use crate::session::Session;
-use crate::types::Type;
 
 impl Session {
     /// A sequence by its name; `None` if it is not there and need not be.
@@ -59,60 +58,63 @@ impl Session {
     ) -> Result<()> {
         let Some(sequence) = self.sequence_to_alter(name, if_exists)? else { return Ok(()) };
         let mut changed = (*sequence).clone();
-        let mut ty = Type::from_oid(sequence.type_oid).unwrap_or(Type::Int8);
-        let (mut min, mut max) = (Some(sequence.min), Some(sequence.max));
-        let mut restart = None;
+        let mut given = SequenceOptions::default();
+        let mut owned_by = None;
         for option in options {
-            match option {
+            let is_new = match option {
                 SequenceOption::Type(name) => {
-                    let new = sequence_type(&crate::statement::parse_type(name)?)?;
-                    let defaults =
-                        |ty: Type| SequenceBounds { ty, increment: sequence.increment, min: None, max: None };
-                    // Bounds that were the type's are the new type's.
-                    let old = defaults(ty).check(None)?;
-                    min = min.filter(|&min| min != old.0);
-                    max = max.filter(|&max| max != old.1);
-                    ty = new;
+                    let ty = sequence_type(&crate::statement::parse_type(name)?)?;
+                    given.ty.replace(ty).is_none()
                 }
-                SequenceOption::Increment(by) => changed.increment = *by,
-                SequenceOption::Min(value) => min = *value,
-                SequenceOption::Max(value) => max = *value,
-                SequenceOption::Start(value) => changed.start = *value,
-                SequenceOption::Restart(at) => restart = Some(*at),
-                SequenceOption::Cycle(cycle) => changed.cycle = *cycle,
-                SequenceOption::Cache => {}
-                SequenceOption::OwnedBy(None) => changed.owned_by = None,
-                SequenceOption::OwnedBy(Some(column)) => changed.owned_by = Some(self.owner_of(&sequence, column)?),
+                SequenceOption::Increment(by) => given.increment.replace(*by).is_none(),
+                SequenceOption::Min(value) => given.min.replace(*value).is_none(),
+                SequenceOption::Max(value) => given.max.replace(*value).is_none(),
+                SequenceOption::Start(value) => given.start.replace(*value).is_none(),
+                SequenceOption::Restart(at) => given.restart.replace(*at).is_none(),
+                SequenceOption::Cycle(cycle) => given.cycle.replace(*cycle).is_none(),
+                SequenceOption::Cache(values) => given.cache.replace(*values).is_none(),
+                SequenceOption::OwnedBy(column) => owned_by.replace(column.as_ref()).is_none(),
+            };
+            if !is_new {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options"));
             }
         }
-        let bounds = SequenceBounds { ty, increment: changed.increment, min, max };
-        (changed.min, changed.max, changed.start) = bounds.check(Some(changed.start))?;
-        changed.type_oid = ty.oid();
-        self.check_place(&changed, restart)?;
+        if let Some(column) = owned_by {
+            if sequence.owned_by.is_some_and(|owner| self.is_identity(owner)) {
+                let error = Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cannot change ownership of identity sequence");
+                return Err(error);
+            }
+            changed.owned_by = column.map(|column| self.owner_of(&sequence, column)).transpose()?;
+        }
+        self.change_sequence(&sequence, changed, &given)
+    }
+
+    /// Changes a sequence as options say, together with what has been changed of it already.
+    pub(crate) fn change_sequence(
+        &mut self,
+        sequence: &Sequence,
+        mut changed: Sequence,
+        given: &SequenceOptions,
+    ) -> Result<()> {
+        let stands_at = self.place_of(sequence)?;
+        let restart = given.apply(&mut changed, Some(stands_at))?;
         self.change(vec![Change::PutSequence(changed.clone())])?;
-        if let Some(at) = restart {
-            self.restart_sequence(&Arc::new(changed), at);
+        match restart {
+            Some(at) => self.restart_sequence(&Arc::new(changed), Some(at)),
+            None if given.is_empty() => {}
+            None => self.keep_place(&changed)?,
         }
         Ok(())
     }
 
-    /// Refuses bounds that the sequence would stand outside of.
-    fn check_place(&self, changed: &Sequence, restart: Option<Option<i64>>) -> Result<()> {
-        let place = match restart {
-            Some(at) => Some(at.unwrap_or(changed.start)),
-            None => self.engine().last_value(changed)?,
-        };
-        let (bound, how, limit) = match place {
-            Some(value) if value < changed.min => ("MINVALUE", "less", changed.min),
-            Some(value) if value > changed.max => ("MAXVALUE", "greater", changed.max),
-            _ => return Ok(()),
-        };
-        let message = format!("RESTART value ({}) cannot be {how} than {bound} ({limit})", place.unwrap_or_default());
-        Err(Error::new(SqlState::BAD_PARAMETER, message))
+    /// Whether a column takes its values from its sequence as an identity.
+    fn is_identity(&self, (table, column): (u32, usize)) -> bool {
+        let column = self.catalog().table(table).and_then(|table| table.columns.get(column));
+        column.is_some_and(|column| column.identity.is_some())
     }
 
     /// The table and the place of a column that a sequence is to go away with.
-    fn owner_of(&self, sequence: &Sequence, column: &[compact_str::CompactString]) -> Result<(u32, usize)> {
+    pub(crate) fn owner_of(&self, sequence: &Sequence, column: &[compact_str::CompactString]) -> Result<(u32, usize)> {
         let bad = |message: &str| Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message);
         let Some((column, table)) = column.split_last().filter(|(_, table)| !table.is_empty()) else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "invalid OWNED BY option")

@@ -6,7 +6,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 
 use super::logical::{Column, From, Join, Query, Relation, Source};
-use super::{Binder, With, fold, name_span, no_such_relation, qualified};
+use super::{Binder, With, fold, name_span, no_such_relation, qualified, whole};
 use crate::catalog::{Relation as Object, Table, View};
 use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
@@ -47,6 +47,7 @@ impl Binder<'_> {
                 format!("a query joins more than {RELATIONS_MAX} relations"),
             ));
         }
+        whole::factor(factor)?;
         let alias = match factor {
             ast::TableFactor::Table { alias, .. }
             | ast::TableFactor::Derived { alias, .. }
@@ -280,6 +281,7 @@ impl Binder<'_> {
             column.name = name.clone();
             column.origin = None;
         }
+        query.view = Some(Arc::new(view.clone()));
         Ok(query)
     }
 
@@ -288,6 +290,7 @@ impl Binder<'_> {
         if with.recursive {
             return Err(Error::unsupported("WITH RECURSIVE"));
         }
+        whole::with(with)?;
         let first = self.with.len();
         for cte in &with.cte_tables {
             let name = fold(&cte.alias.name);

@@ -8,7 +8,7 @@ use sqlparser::tokenizer::Span;
 
 use super::expr::Bound;
 use super::query::sort_key_options;
-use super::{AGGREGATES, Binder, EXTRAS, fold, logical, name_parts, rewrite};
+use super::{AGGREGATES, Binder, EXTRAS, fold, logical, name_parts, rewrite, whole};
 use crate::cast::CastContext;
 use crate::catalog::Relation;
 use crate::error::{Error, Result, SqlState};
@@ -131,6 +131,7 @@ fn args(function: &ast::Function) -> Result<Args<'_>> {
 impl Binder<'_> {
     /// A call as the parser gives it.
     pub(super) fn function(&mut self, function: &ast::Function, span: Span) -> Result<Bound> {
+        self.at(span, whole::function(function))?;
         let name = match name_parts(&function.name)?[..] {
             [name] => fold(name),
             [schema, name] if crate::system::is_system_schema(&fold(schema)) => fold(name),
@@ -157,6 +158,11 @@ impl Binder<'_> {
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\"")));
         }
         if let Some(bound) = self.special(&name, &args, span)? {
+            // These are words of the grammar, which has no such clauses there.
+            if args.star || args.distinct || function.filter.is_some() || !args.order.is_empty() {
+                let message = format!("syntax error: {name} takes expressions only");
+                return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, message)));
+            }
             return Ok(bound);
         }
         let mut types = Vec::with_capacity(args.exprs.len());
@@ -367,11 +373,17 @@ impl Binder<'_> {
             return Err(self.place(span, Error::unsupported("a window with a name")));
         };
         let no_args = matches!(&function.args, ast::FunctionArguments::List(list) if list.args.is_empty());
-        if name != "row_number" || !no_args || window.window_frame.is_some() || window.window_name.is_some() {
+        let is_plain =
+            window.window_frame.is_none() && window.window_name.is_none() && function.within_group.is_empty();
+        if name != "row_number" || !no_args || !is_plain {
             return Err(self.place(span, Error::unsupported(format_args!("{name} as a window function"))));
         }
         if self.frame().scopes.is_empty() {
             return Err(self.place(span, Error::new(SqlState("42P20"), "window functions are not allowed here")));
+        }
+        if function.filter.is_some() {
+            let message = "FILTER is not implemented for non-aggregate window functions";
+            return Err(self.place(span, Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
         }
         let extras = self.scope().extras.take();
         if extras.is_none() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use compact_str::CompactString;
 
 use crate::aggregates::Aggregate;
-use crate::catalog::Table;
+use crate::catalog::{Table, View};
 use crate::expr::Expr;
 use crate::plan::{IfRowLocked, RowLock, Series, SortKey};
 use crate::system::SystemTable;
@@ -25,6 +25,8 @@ pub(crate) struct Query {
     pub(crate) limit: Option<Expr>,
     pub(crate) offset: Option<Expr>,
     pub(crate) locks: Vec<Lock>,
+    /// The view that it is, whose owner's privileges count inside.
+    pub(crate) view: Option<Arc<View>>,
 }
 
 /// A column of a result or a relation.

@@ -19,6 +19,7 @@ mod scope;
 mod series;
 pub(crate) mod stored;
 pub(crate) mod types;
+mod whole;
 mod write;
 
 use std::cell::Cell;
@@ -90,6 +91,8 @@ pub(crate) struct Binder<'a> {
     by: Option<RoleId>,
     /// Whether a session function that changes something, or a volatile one, is called.
     pub(crate) has_side_effects: bool,
+    /// Whether rows are locked, wherever.
+    pub(crate) locks_rows: bool,
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search path.
     pub(crate) is_personal: bool,
 }
@@ -380,6 +383,7 @@ impl<'a> Binder<'a> {
             views: Vec::new(),
             by: None,
             has_side_effects: false,
+            locks_rows: false,
             is_personal: false,
         }
     }

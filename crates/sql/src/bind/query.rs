@@ -1,5 +1,6 @@
 //! Binding queries: VALUES, set operations, ORDER BY, LIMIT and FOR UPDATE; below it what a SELECT has of its own.
 
+mod locks;
 mod names;
 mod select;
 
@@ -10,12 +11,11 @@ use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
 use super::logical::{Body, Column, Distinct, Lock, Query, Select, SetOperation};
-use super::{Binder, Scope, fold, qualified};
+use super::{Binder, Scope, fold, whole};
 use crate::cast::CastContext;
-use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
-use crate::plan::{IfRowLocked, RowLock, SortKey};
+use crate::plan::{IfRowLocked, SortKey};
 use crate::types::{ColumnType, Type};
 use crate::value::Datum;
 
@@ -42,14 +42,33 @@ pub(crate) fn sort_key_options(options: &ast::OrderByOptions) -> Result<(bool, b
 impl Binder<'_> {
     /// Binds a query with all its clauses.
     pub(crate) fn query(&mut self, query: &ast::Query) -> Result<Query> {
-        if query.for_clause.is_some() || query.settings.is_some() || !query.pipe_operators.is_empty() {
-            return Err(Error::unsupported("this clause of a query"));
-        }
+        whole::query(query)?;
         let with = self.with.len();
         if let Some(clause) = &query.with {
             self.with(clause)?;
         }
         let bound = self.query_body(query);
+        self.with.truncate(with);
+        bound
+    }
+
+    /// Binds a statement that stands behind the WITH of a query, which has nothing else.
+    pub(crate) fn behind_with<T>(
+        &mut self,
+        query: &ast::Query,
+        bind: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        whole::query(query)?;
+        let is_bare =
+            query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none() && query.locks.is_empty();
+        if !is_bare {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a statement that writes has no such clause"));
+        }
+        let with = self.with.len();
+        if let Some(clause) = &query.with {
+            self.with(clause)?;
+        }
+        let bound = bind(self);
         self.with.truncate(with);
         bound
     }
@@ -82,57 +101,17 @@ impl Binder<'_> {
         };
         self.limits(query, &mut bound)?;
         for lock in &query.locks {
-            let mode = match lock.lock_type {
-                ast::LockType::Share => RowLock::Share,
-                ast::LockType::Update => RowLock::Update,
-            };
+            whole::lock(lock);
+            let (mode, of) = self.lock_of(lock)?;
             let if_locked = match lock.nonblock {
                 None => IfRowLocked::Wait,
                 Some(ast::NonBlock::Nowait) => IfRowLocked::NoWait,
                 Some(ast::NonBlock::SkipLocked) => IfRowLocked::Skip,
             };
-            let of = lock.of.iter().map(|name| qualified(name).map(|(_, name)| name)).collect::<Result<_>>()?;
-            bound.locks.push(Lock { mode, if_locked, of });
-        }
-        if !bound.locks.is_empty() {
-            self.check_locks(&bound)?;
-            self.need_locks(&bound);
+            let lock = Lock { mode, if_locked, of };
+            self.lock_rows(&mut bound, lock)?;
         }
         Ok(bound)
-    }
-
-    /// Locking rows is the beginning of changing them.
-    fn need_locks(&mut self, query: &Query) {
-        let Body::Select(select) = &query.body else { return };
-        for relation in &select.relations {
-            let locked = query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name));
-            if let (super::logical::Source::Table(table), true) = (&relation.source, locked) {
-                self.need(table.id, &table.schema, Privileges::UPDATE);
-            }
-        }
-    }
-
-    fn check_locks(&self, query: &Query) -> Result<()> {
-        let refuse = |what: &str| {
-            let message = format!("FOR UPDATE is not allowed with {what}");
-            Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
-        };
-        let Body::Select(select) = &query.body else { return refuse("UNION/INTERSECT/EXCEPT") };
-        if select.group.is_some() {
-            return refuse("GROUP BY clause");
-        }
-        if select.distinct != Distinct::No {
-            return refuse("DISTINCT clause");
-        }
-        for lock in &query.locks {
-            for name in &lock.of {
-                if !select.relations.iter().any(|relation| relation.name == *name) {
-                    let message = format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
-                    return Err(Error::new(SqlState::NO_SUCH_TABLE, message));
-                }
-            }
-        }
-        Ok(())
     }
 
     fn limits(&mut self, query: &ast::Query, bound: &mut Query) -> Result<()> {
@@ -210,7 +189,9 @@ impl Binder<'_> {
                 let statement = crate::statement::parse_query(&text_of_table(table))?;
                 self.deeper(|binder| binder.query(&statement))
             }
-            _ => Err(Error::unsupported("a statement that writes inside a query")),
+            ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_) => {
+                Err(Error::unsupported("a statement that writes inside a query"))
+            }
         }
     }
 
@@ -284,6 +265,7 @@ impl Binder<'_> {
     }
 
     pub(super) fn values(&mut self, values: &ast::Values) -> Result<Query> {
+        whole::values(values)?;
         let width = values.rows.first().map_or(0, |row| row.content.len());
         if width > OUTPUT_MAX {
             return Err(too_many_columns());
@@ -377,7 +359,7 @@ pub(super) fn text_of_table(table: &ast::Table) -> String {
 }
 
 fn plain(body: Body, columns: Vec<Column>) -> Query {
-    Query { body, columns, order: Vec::new(), limit: None, offset: None, locks: Vec::new() }
+    Query { body, columns, order: Vec::new(), limit: None, offset: None, locks: Vec::new(), view: None }
 }
 
 /// A query in FROM of another that gives all its columns.

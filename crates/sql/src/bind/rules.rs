@@ -56,11 +56,13 @@ impl Binder<'_> {
             foreign_keys.push(self.foreign_key_rule(table, key)?);
         }
         let referring: Vec<Arc<Table>> = self.catalog.referring_to(table.id).cloned().collect();
-        let mut referenced_by = Vec::new();
-        for source in referring {
-            for key in source.foreign_keys.iter().filter(|key| key.target == table.id) {
-                referenced_by.push(self.reference_rule(&source, key)?);
-            }
+        let keys = referring.iter().flat_map(|source| source.foreign_keys.iter().map(move |key| (source, key)));
+        let mut keys: Vec<_> = keys.filter(|(_, key)| key.target == table.id).collect();
+        // In the order in which they were made, which is the order in which they act.
+        keys.sort_unstable_by_key(|(_, key)| key.id);
+        let mut referenced_by = Vec::with_capacity(keys.len());
+        for (source, key) in keys {
+            referenced_by.push(self.reference_rule(source, key)?);
         }
         Ok(TableRules { checks, foreign_keys, referenced_by, others: OnceLock::new() })
     }

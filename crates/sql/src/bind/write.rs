@@ -9,7 +9,7 @@ use sqlparser::tokenizer::Span;
 use super::expr::Bound;
 use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
-use super::{Binder, Scope, ScopeTable, fold, logical, name_parts, rewrite};
+use super::{Binder, Scope, ScopeTable, fold, logical, name_parts, rewrite, whole};
 use crate::cast::CastContext;
 use crate::catalog::{Identity, Index, Table};
 use crate::cluster::Privileges;
@@ -233,9 +233,7 @@ impl Binder<'_> {
         let ast::TableObject::TableName(name) = &insert.table else {
             return Err(Error::unsupported("INSERT into something other than a table"));
         };
-        if insert.or.is_some() || insert.replace_into || !insert.assignments.is_empty() {
-            return Err(Error::unsupported("this form of INSERT"));
-        }
+        whole::insert(insert)?;
         let table = self.written_table(name, "insert into")?;
         self.need(table.id, &table.schema, Privileges::INSERT);
         if insert.returning.is_some() {
@@ -349,6 +347,7 @@ impl Binder<'_> {
             }
             return Ok(source);
         };
+        whole::values(rows)?;
         let width = rows.rows.first().map_or(0, |row| row.content.len());
         let mut bound_rows = Vec::with_capacity(rows.rows.len());
         let mut extras_found = Vec::new();
@@ -407,7 +406,7 @@ impl Binder<'_> {
                 distinct: logical::Distinct::No,
             }))
         };
-        Ok(Query { body, columns, order: Vec::new(), limit: None, offset: None, locks: Vec::new() })
+        Ok(Query { body, columns, order: Vec::new(), limit: None, offset: None, locks: Vec::new(), view: None })
     }
 
     fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding, span: Span) -> Result<()> {
@@ -423,6 +422,7 @@ impl Binder<'_> {
     }
 
     fn on_conflict(&mut self, table: &Arc<Table>, alias: &str, clause: &ast::OnConflict) -> Result<OnConflict> {
+        whole::on_conflict(clause);
         let arbiters = match &clause.conflict_target {
             None => Vec::new(),
             Some(ast::ConflictTarget::Columns(columns)) => {
@@ -593,9 +593,14 @@ impl Binder<'_> {
         factor: &ast::TableFactor,
         relations: &mut Vec<Relation>,
     ) -> Result<(Arc<Table>, logical::From)> {
-        let ast::TableFactor::Table { name, alias, args: None, .. } = factor else {
+        whole::factor(factor)?;
+        let ast::TableFactor::Table { name, alias, args: None, sample: None, .. } = factor else {
             return Err(Error::unsupported("writing to something other than a table"));
         };
+        if let Some(column) = alias.iter().flat_map(|alias| &alias.columns).next() {
+            let error = Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"(\"");
+            return Err(self.place(column.name.span, error));
+        }
         let table = self.written_table(name, "update")?;
         let visible_as = alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.name));
         let base = self.scope().width;
@@ -607,15 +612,9 @@ impl Binder<'_> {
 
     /// Binds UPDATE.
     pub(crate) fn update(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
-        if update.limit.is_some() {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"LIMIT\""));
-        }
-        if update.or.is_some()
-            || !update.order_by.is_empty()
-            || update.limit.is_some()
-            || !update.table.joins.is_empty()
-        {
-            return Err(Error::unsupported("this form of UPDATE"));
+        whole::update(update)?;
+        if !update.table.joins.is_empty() {
+            return Err(Error::unsupported("UPDATE of a join"));
         }
         self.frame().scopes.push(Scope { no_calls: "UPDATE", ..Scope::default() });
         let bound = self.update_in_scope(update);
@@ -665,12 +664,7 @@ impl Binder<'_> {
 
     /// Binds DELETE.
     pub(crate) fn delete(&mut self, delete: &ast::Delete) -> Result<BoundDelete> {
-        if delete.limit.is_some() {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"LIMIT\""));
-        }
-        if !delete.order_by.is_empty() || delete.limit.is_some() || !delete.tables.is_empty() {
-            return Err(Error::unsupported("this form of DELETE"));
-        }
+        whole::delete(delete)?;
         self.frame().scopes.push(Scope { no_calls: "WHERE", ..Scope::default() });
         let bound = self.delete_in_scope(delete);
         self.frame().scopes.pop();

@@ -111,6 +111,9 @@ pub struct Check {
     pub name: CompactString,
     /// The condition, as SQL.
     pub condition: String,
+    /// It would not hold for tables below, of which there are none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_inherit: bool,
 }
 
 /// A FOREIGN KEY constraint.
@@ -205,6 +208,9 @@ pub struct Sequence {
     pub max: i64,
     /// Whether it starts again at its end.
     pub cycle: bool,
+    /// Values that a session may take at once, as CACHE says: sessions share blocks here, so it is only shown.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cache: i64,
     /// The table and column that it goes away with.
     pub owned_by: Option<(ObjectId, usize)>,
     /// Who owns it.
@@ -213,6 +219,14 @@ pub struct Sequence {
     /// Who may do what with it; `None` is the owner alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acl: Option<Acl>,
+}
+
+fn one() -> i64 {
+    1
+}
+
+fn is_one(number: &i64) -> bool {
+    *number == 1
 }
 
 /// A view.

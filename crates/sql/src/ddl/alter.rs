@@ -5,15 +5,16 @@ use std::sync::Arc;
 use colibri_txn::{SpaceId, Transaction};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
-use super::Session;
 use super::constraint::{column_constraint, has_constraint};
-use super::create::Draft;
+use super::create::{Draft, refuse_system_column};
+use super::{SequenceOptions, Session, storage, whole};
 use crate::bind::{self, bind_type, fold};
 use crate::cast::CastContext;
-use crate::catalog::{Change, Relation, Table};
+use crate::catalog::{Change, Relation, Sequence, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
 use crate::expr::Expr;
+use crate::types::Type;
 
 /// What a changed table needs of its rows.
 enum Work {
@@ -30,6 +31,7 @@ fn no_such_column(table: &Table, name: &str) -> Error {
 
 impl Session {
     pub(super) fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<()> {
+        whole::alter_table(alter)?;
         if alter.if_exists && self.find_relation(&alter.name)?.is_none() {
             return Ok(());
         }
@@ -138,13 +140,16 @@ impl Session {
     fn alter_one(&mut self, table: &Arc<Table>, operation: &AlterTableOperation) -> Result<()> {
         let mut draft = self.draft(table);
         match operation {
-            AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+            AlterTableOperation::AddColumn { column_keyword: _, if_not_exists, column_def, column_position } => {
+                if column_position.is_some() {
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a column comes last"));
+                }
                 if *if_not_exists && table.column(&fold(&column_def.name)).is_some() {
                     return Ok(());
                 }
                 self.add_column(table, draft, column_def)
             }
-            AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+            AlterTableOperation::DropColumn { has_column_keyword: _, column_names, if_exists, drop_behavior } => {
                 let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
                 for name in column_names {
                     self.drop_column(&table.id, &fold(name), *if_exists, cascade)?;
@@ -152,7 +157,7 @@ impl Session {
                 Ok(())
             }
             AlterTableOperation::AddConstraint { not_valid: true, .. } => Err(Error::unsupported("NOT VALID")),
-            AlterTableOperation::AddConstraint { constraint, .. } => {
+            AlterTableOperation::AddConstraint { constraint, not_valid: false } => {
                 self.add_constraint_to(&mut draft, constraint)?;
                 self.finish_constraint(table, draft)
             }
@@ -178,9 +183,20 @@ impl Session {
                 let place = table.column(&name).ok_or_else(|| no_such_column(table, &name))?;
                 self.alter_column(table, draft, place, op)
             }
-            AlterTableOperation::OwnerTo { .. }
-            | AlterTableOperation::ReplicaIdentity { .. }
-            | AlterTableOperation::SetOptionsParens { .. }
+            // By itself it is a statement of its own: see `admin`.
+            AlterTableOperation::OwnerTo { .. } => Err(Error::unsupported("OWNER TO together with other changes")),
+            // Nobody asks for the old rows.
+            AlterTableOperation::ReplicaIdentity { identity: ast::ReplicaIdentity::Index(index) } => {
+                let index = fold(index);
+                let is_key = table.primary_key.as_ref().is_some_and(|key| key.name == index);
+                if is_key || table.indexes.iter().any(|known| known.name == index) {
+                    return Ok(());
+                }
+                let message = format!("index \"{index}\" for table \"{}\" does not exist", table.name);
+                Err(Error::new(SqlState::NO_SUCH_OBJECT, message))
+            }
+            AlterTableOperation::SetOptionsParens { options } => storage::check_table_options(options),
+            AlterTableOperation::ReplicaIdentity { .. }
             | AlterTableOperation::SetLogged
             | AlterTableOperation::SetUnlogged => Ok(()),
             AlterTableOperation::ValidateConstraint { name } => {
@@ -381,9 +397,33 @@ impl Session {
             // Rows are kept by the key: without it they get numbers.
             changed.primary_key = None;
             let map = (0..changed.columns.len()).map(Expr::Column).collect();
-            return self.put_changed(table, changed, Work::Rewrite(map));
+            self.put_changed(table, changed, Work::Rewrite(map))?;
+            return self.drop_views_that_need_key(table, name, cascade);
         }
         self.change(vec![Change::PutTable(changed)])
+    }
+
+    /// A view that groups by a key may show other columns of the row that the key tells. Without the key its query is wrong.
+    fn drop_views_that_need_key(&mut self, table: &Table, name: &str, cascade: bool) -> Result<()> {
+        let views: Vec<_> = self.catalog().views().filter(|view| view.reads.contains(&table.id)).cloned().collect();
+        for view in views {
+            match self.with_binder("", |binder| binder.view(&view).map(|_| ())) {
+                Err(error) if error.state() == SqlState::GROUPING_ERROR => {}
+                _ => continue,
+            }
+            if !cascade {
+                let message =
+                    format!("cannot drop constraint {name} on table {} because other objects depend on it", table.name);
+                let detail = format!("view {} depends on constraint {name} on table {}", view.name, table.name);
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                    .detail(detail)
+                    .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+            }
+            if self.catalog().views().any(|other| other.id == view.id) {
+                self.drop_view(&view, true)?;
+            }
+        }
+        Ok(())
     }
 
     fn drop_column(&mut self, id: &u32, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
@@ -474,6 +514,7 @@ impl Session {
             let message = format!("column \"{to}\" of relation \"{}\" already exists", table.name);
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
         }
+        refuse_system_column(to)?;
         self.refuse_if_viewed(table, from, "renaming a column")?;
         let mut changed = (**table).clone();
         changed.columns[place].name = to.into();
@@ -579,6 +620,9 @@ impl Session {
                 binder.coerce(bound, to, CastContext::Assignment, sqlparser::tokenizer::Span::empty())
             }
         })?;
+        if column.identity.is_some() {
+            self.alter_identity_type(table, place, to.ty)?;
+        }
         let changed = &mut draft.table.columns[place];
         changed.ty = to;
         changed.missing = None;
@@ -592,6 +636,18 @@ impl Session {
         let mut map: Vec<Expr> = (0..table.columns.len()).map(Expr::Column).collect();
         map[place] = value;
         self.put_changed(table, draft.table, Work::Rewrite(map))
+    }
+
+    /// An identity's sequence gives what its column can hold.
+    fn alter_identity_type(&mut self, table: &Table, place: usize, ty: Type) -> Result<()> {
+        if !matches!(ty, Type::Int2 | Type::Int4 | Type::Int8) {
+            let message = "identity column type must be smallint, integer, or bigint";
+            return Err(Error::new(SqlState::BAD_PARAMETER, message));
+        }
+        let is_owned = |sequence: &&Arc<Sequence>| sequence.owned_by == Some((table.id, place));
+        let Some(sequence) = self.catalog().sequences().find(is_owned).cloned() else { return Ok(()) };
+        let given = SequenceOptions { ty: Some(ty), ..SequenceOptions::default() };
+        self.change_sequence(&sequence, (*sequence).clone(), &given)
     }
 
     pub(super) fn drop_index_of(&mut self, table: u32, name: &str) -> Result<()> {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 
-use super::Session;
 use super::create::Draft;
+use super::{Session, whole};
 use crate::bind::{self, fold, unique_on};
+use crate::cast::CastContext;
 use crate::catalog::{Check, ForeignKey, Index, IndexColumn, PrimaryKey, Table};
 use crate::cluster::{ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
 use crate::plan::ReferenceAction;
+use crate::types::Type;
 
 /// Columns of a key or an index at most.
 pub(super) const KEY_COLUMNS_MAX: usize = 32;
@@ -65,7 +67,8 @@ impl Session {
     pub(super) fn add_constraint_to(&mut self, draft: &mut Draft, constraint: &TableConstraint) -> Result<()> {
         match constraint {
             TableConstraint::PrimaryKey(key) => {
-                refuse_deferrable(key.characteristics.as_ref())?;
+                whole::primary_key(key)?;
+                self.check_included(&draft.table, &key.include)?;
                 if draft.table.primary_key.is_some() {
                     let message = format!("multiple primary keys for table \"{}\" are not allowed", draft.table.name);
                     return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
@@ -82,10 +85,8 @@ impl Session {
                 draft.table.primary_key = Some(PrimaryKey { id, name, columns });
             }
             TableConstraint::Unique(unique) => {
-                refuse_deferrable(unique.characteristics.as_ref())?;
-                if unique.nulls_distinct == ast::NullsDistinctOption::NotDistinct {
-                    return Err(Error::unsupported("NULLS NOT DISTINCT"));
-                }
+                whole::unique(unique)?;
+                self.check_included(&draft.table, &unique.include)?;
                 let columns = self.key_columns(&draft.table, &unique.columns)?;
                 let mut parts = vec![draft.table.name.to_string()];
                 parts.extend(columns.iter().map(|&column| draft.table.columns[column].name.to_string()));
@@ -107,6 +108,7 @@ impl Session {
                 draft.table.indexes.push(Arc::new(index));
             }
             TableConstraint::Check(check) => {
+                whole::check(check)?;
                 let text = check.expr.to_string();
                 let columns = self.with_binder("", |binder| {
                     let bound = binder.check_expr(&text, &draft.table)?;
@@ -127,7 +129,7 @@ impl Session {
                 draft.names.extend(taken);
                 let name = self.constraint_name(draft, check.name.as_ref(), &parts, "check")?;
                 let id = self.new_id()?;
-                draft.table.checks.push(Check { id, name, condition: text });
+                draft.table.checks.push(Check { id, name, condition: text, no_inherit: check.no_inherit });
             }
             TableConstraint::ForeignKey(key) => self.add_foreign_key(draft, key)?,
             other => return Err(Error::unsupported(format_args!("the constraint {other}"))),
@@ -136,13 +138,7 @@ impl Session {
     }
 
     fn add_foreign_key(&mut self, draft: &mut Draft, key: &ast::ForeignKeyConstraint) -> Result<()> {
-        refuse_deferrable(key.characteristics.as_ref())?;
-        if matches!(
-            key.match_kind,
-            Some(ast::ConstraintReferenceMatchKind::Full | ast::ConstraintReferenceMatchKind::Partial)
-        ) {
-            return Err(Error::unsupported("MATCH FULL and MATCH PARTIAL"));
-        }
+        whole::foreign_key(key)?;
         let mut columns = Vec::with_capacity(key.columns.len());
         for column in &key.columns {
             let name = fold(column);
@@ -206,7 +202,7 @@ impl Session {
         };
         for (&column, &target_column) in columns.iter().zip(&target_columns) {
             let (from, to) = (draft.table.columns[column].ty.ty, target.columns[target_column].ty.ty);
-            if crate::resolve::comparison_type(from, to).is_none() {
+            if !may_refer(from, to) {
                 let message = format!("foreign key constraint \"{name}\" cannot be implemented");
                 let detail = format!(
                     "Key columns \"{}\" and \"{}\" are of incompatible types: {from} and {to}.",
@@ -278,14 +274,18 @@ fn reference_action(action: Option<ast::ReferentialAction>) -> ReferenceAction {
     }
 }
 
-fn refuse_deferrable(characteristics: Option<&ast::ConstraintCharacteristics>) -> Result<()> {
-    match characteristics {
-        Some(
-            ast::ConstraintCharacteristics { deferrable: Some(true), .. }
-            | ast::ConstraintCharacteristics { initially: Some(ast::DeferrableInitial::Deferred), .. },
-        ) => Err(Error::unsupported("a deferrable constraint")),
-        _ => Ok(()),
-    }
+/// Whether a column of one type may refer to a key of another: PostgreSQL compares them by an operator of the key's index,
+/// which knows types of the same family, or the key's type with what is cast to it without being asked.
+fn may_refer(from: Type, key: Type) -> bool {
+    let families: [&[Type]; 4] = [
+        &[Type::Int2, Type::Int4, Type::Int8],
+        &[Type::Float4, Type::Float8],
+        &[Type::Date, Type::Timestamp, Type::TimestampTz],
+        &[Type::Text, Type::Varchar, Type::Char, Type::Name],
+    ];
+    from == key
+        || families.iter().any(|family| family.contains(&from) && family.contains(&key))
+        || crate::cast::cast_context(from, key) == Some(CastContext::Implicit)
 }
 
 /// Refuses columns of types that keys cannot have.

@@ -24,12 +24,7 @@ pub(super) struct Draft {
 
 impl Session {
     pub(super) fn create_table(&mut self, create: &ast::CreateTable) -> Result<String> {
-        if create.partition_of.is_some() || create.partition_by.is_some() || create.inherits.is_some() {
-            return Err(Error::unsupported("a partitioned or inherited table"));
-        }
-        if create.temporary {
-            return Err(Error::unsupported("a temporary table"));
-        }
+        super::whole::create_table(create)?;
         let columns = create.columns.iter().map(|column| &column.name);
         for ident in name_parts(&create.name)?.into_iter().chain(columns) {
             bind::check_name("", ident)?;
@@ -48,8 +43,12 @@ impl Session {
             &create.like
         {
             let source = self.with_binder("", |binder| binder.table(&like.name))?;
+            let ast::CreateTableLike { name: _, defaults } = like;
+            let with_defaults = matches!(defaults, Some(ast::CreateTableLikeDefaults::Including));
             for (_, column) in source.live_columns() {
-                draft.table.columns.push(Column { default: None, missing: None, identity: None, ..column.clone() });
+                let takes_default = with_defaults && column.identity.is_none();
+                let default = if takes_default { column.default.clone() } else { None };
+                draft.table.columns.push(Column { default, missing: None, identity: None, ..column.clone() });
             }
         }
         for column in &create.columns {
@@ -98,6 +97,15 @@ impl Session {
         name: CompactString,
         query: &ast::Query,
     ) -> Result<String> {
+        let is_name = |column: &ast::ColumnDef| {
+            let ast::ColumnDef { name: _, data_type, options } = column;
+            let is_mark = matches!(data_type, ast::DataType::Custom(name, _) if bind::name_parts(name).is_ok_and(|parts| matches!(parts[..], [part] if part.value == crate::statement::ANY_TYPE_MARK)));
+            is_mark && options.is_empty()
+        };
+        if !create.columns.iter().all(is_name) || !create.constraints.is_empty() || create.like.is_some() {
+            let message = "syntax error: CREATE TABLE AS takes names of columns only";
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
         let statement = ast::Statement::Query(Box::new(query.clone()));
         let (fragment, _) = self.plan_inner("", &statement, &[])?;
         if create.columns.len() > fragment.columns.len() {
@@ -110,6 +118,7 @@ impl Session {
                 None => column.name.clone(),
             };
             let ty = if column.ty.ty == Type::Unknown { Type::Text.into() } else { column.ty };
+            refuse_system_column(&name)?;
             columns.push(new_column(name, ty));
         }
         for (index, column) in columns.iter().enumerate() {
@@ -160,6 +169,7 @@ impl Session {
         if draft.table.column(&name).is_some() {
             return Err(duplicate_column(&name));
         }
+        refuse_system_column(&name)?;
         if draft.table.columns.len() >= COLUMNS_MAX {
             let message = format!("tables can have at most {COLUMNS_MAX} columns");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
@@ -191,7 +201,13 @@ impl Session {
                     }
                     column.default = self.checked_default(expr, &column)?;
                 }
-                ColumnOption::Generated { generated_as, sequence_options, generation_expr: None, .. } => {
+                ColumnOption::Generated {
+                    generated_as,
+                    sequence_options,
+                    generation_expr: None,
+                    generation_expr_mode: None,
+                    generated_keyword: true,
+                } => {
                     if !matches!(column.ty.ty, Type::Int2 | Type::Int4 | Type::Int8) {
                         let message = "identity column type must be smallint, integer, or bigint";
                         return Err(Error::new(SqlState::BAD_PARAMETER, message));
@@ -256,12 +272,18 @@ impl Session {
         Draft { table: table.clone(), sequences: Vec::new(), names: Vec::new() }
     }
 
-    pub(super) fn create_schema(&mut self, name: &ast::SchemaName, if_not_exists: bool) -> Result<()> {
-        let name = match name {
+    pub(super) fn create_schema(&mut self, given: &ast::SchemaName, if_not_exists: bool) -> Result<()> {
+        let name = match given {
             ast::SchemaName::Simple(name) | ast::SchemaName::NamedAuthorization(name, _) => {
                 fold(name_parts(name)?.last().ok_or_else(|| Error::internal("a name has no parts"))?)
             }
             ast::SchemaName::UnnamedAuthorization(name) => fold(name),
+        };
+        let owner = match given {
+            ast::SchemaName::Simple(_) => None,
+            ast::SchemaName::NamedAuthorization(_, owner) | ast::SchemaName::UnnamedAuthorization(owner) => {
+                Some(fold(owner))
+            }
         };
         if self.catalog().schema(&name).is_some() {
             if if_not_exists {
@@ -280,12 +302,25 @@ impl Session {
             return Err(Error::denied("database", &database.name));
         }
         let id = self.new_id()?;
-        self.change(vec![Change::PutSchema(Schema::new(id, name, self.role()))])
+        self.change(vec![Change::PutSchema(Schema::new(id, name.clone(), self.role()))])?;
+        match owner {
+            None => Ok(()),
+            Some(owner) => self.give_schema(name, owner),
+        }
     }
 }
 
 fn new_column(name: CompactString, ty: ColumnType) -> Column {
     Column { name, ty, not_null: false, default: None, missing: None, identity: None, dropped: false }
+}
+
+/// Refuses a name that a column of each of PostgreSQL's tables has.
+pub(super) fn refuse_system_column(name: &str) -> Result<()> {
+    if ["ctid", "xmin", "cmin", "xmax", "cmax", "tableoid"].contains(&name) {
+        let message = format!("column name \"{name}\" conflicts with a system column name");
+        return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+    }
+    Ok(())
 }
 
 pub(super) fn duplicate_column(name: &str) -> Error {

@@ -306,6 +306,7 @@ impl Session {
     }
 
     pub(super) fn truncate(&mut self, truncate: &ast::Truncate) -> Result<()> {
+        super::whole::truncate(truncate)?;
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for target in &truncate.table_names {
             let table = self.truncated_table(&target.name)?;

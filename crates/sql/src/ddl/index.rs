@@ -10,6 +10,8 @@ use crate::bind::{self, fold};
 use crate::catalog::{Change, Index, IndexColumn, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
+use crate::session::TransactionState;
+use crate::types::{Category, Type};
 
 impl Session {
     pub(super) fn create_index(&mut self, create: &ast::CreateIndex) -> Result<()> {
@@ -17,11 +19,10 @@ impl Session {
         if create.columns.iter().any(|column| matches!(column.column.expr, ast::Expr::BinaryOp { .. })) {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: an expression wants parentheses"));
         }
-        if create.predicate.is_some() {
-            return Err(Error::unsupported("a partial index"));
-        }
-        if create.nulls_distinct == Some(false) {
-            return Err(Error::unsupported("NULLS NOT DISTINCT"));
+        super::whole::create_index(create)?;
+        if create.concurrently && self.state() != TransactionState::Idle {
+            let message = "CREATE INDEX CONCURRENTLY cannot run inside a transaction block";
+            return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
         }
         if let Some(using) = &create.using
             && !using.to_string().eq_ignore_ascii_case("btree")
@@ -46,6 +47,7 @@ impl Session {
             let place = table
                 .column(&name)
                 .ok_or_else(|| Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")))?;
+            check_operator_class(column.operator_class.as_ref(), table.columns[place].ty.ty)?;
             let (descending, nulls_first) = bind::sort_key_options(&column.column.options)?;
             names.push(name.to_string());
             columns.push(IndexColumn { column: place, descending, nulls_first });
@@ -56,6 +58,7 @@ impl Session {
             let message = format!("cannot use more than {KEY_COLUMNS_MAX} columns in an index");
             return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
         }
+        self.check_included(&table, &create.include)?;
         let name = match &create.name {
             Some(name) => {
                 let (_, name) = bind::qualified(name)?;
@@ -79,7 +82,49 @@ impl Session {
         self.change(vec![Change::PutTable(changed)])
     }
 
+    /// Looks whether columns that an index is to carry along are there. It need not: rows are found by their keys.
+    pub(super) fn check_included(&self, table: &Table, columns: &[ast::Ident]) -> Result<()> {
+        match columns.iter().map(fold).find(|name| table.column(name).is_none()) {
+            None => Ok(()),
+            Some(name) => Err(Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist"))),
+        }
+    }
+
     pub(super) fn build_index(&mut self, table: &Table, index: &Index) -> Result<()> {
         self.with_context(|txn, cx| validate::backfill_index(txn, cx, table, index))
     }
+}
+
+/// Refuses an operator class that would order a column in another way than its type does.
+fn check_operator_class(class: Option<&ast::ObjectName>, ty: Type) -> Result<()> {
+    let Some(class) = class else { return Ok(()) };
+    let (_, name) = bind::qualified(class)?;
+    let no_such = |what: &str| Error::new(SqlState::NO_SUCH_OBJECT, format!("operator class \"{name}\" {what}"));
+    // Texts are ordered by their bytes: patterns need no order of their own.
+    let of_texts = ["text_ops", "text_pattern_ops", "varchar_ops", "varchar_pattern_ops", "bpchar_ops"];
+    if of_texts.contains(&name.as_str()) || name == "bpchar_pattern_ops" {
+        return match ty.category() {
+            Category::String => Ok(()),
+            _ => {
+                let message = format!("operator class \"{name}\" does not accept data type {ty}");
+                Err(Error::new(SqlState::TYPE_MISMATCH, message))
+            }
+        };
+    }
+    let own = match ty {
+        Type::Int2 => "int2_ops",
+        Type::Int4 => "int4_ops",
+        Type::Int8 => "int8_ops",
+        Type::Float4 => "float4_ops",
+        Type::Float8 => "float8_ops",
+        Type::Numeric => "numeric_ops",
+        Type::Bool => "bool_ops",
+        Type::Date => "date_ops",
+        Type::Timestamp => "timestamp_ops",
+        Type::TimestampTz => "timestamptz_ops",
+        Type::Uuid => "uuid_ops",
+        Type::Bytea => "bytea_ops",
+        _ => "",
+    };
+    if name == own { Ok(()) } else { Err(no_such("does not exist for access method \"btree\"")) }
 }

@@ -13,9 +13,11 @@ mod create;
 mod drop;
 mod index;
 mod sequence;
+mod storage;
 mod view;
+mod whole;
 
-pub(crate) use sequence::{SequenceBounds, sequence_type};
+pub(crate) use sequence::{SequenceOptions, sequence_type};
 
 use std::sync::Arc;
 
@@ -76,16 +78,34 @@ impl Session {
         match statement {
             Statement::CreateTable(create) => return self.create_table(create),
             Statement::CreateIndex(create) => self.create_index(create)?,
-            Statement::CreateSequence { if_not_exists, name, data_type, sequence_options, owned_by, .. } => {
+            Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, owned_by } => {
+                if *temporary {
+                    return Err(Error::unsupported("a temporary sequence"));
+                }
                 self.create_sequence(*if_not_exists, name, data_type.as_ref(), sequence_options, owned_by.as_ref())?;
             }
-            Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+            Statement::CreateSchema {
+                schema_name,
+                or_replace,
+                if_not_exists,
+                with,
+                options,
+                default_collate_spec,
+                clone,
+            } => {
+                let has_others = with.is_some() || options.is_some() || default_collate_spec.is_some();
+                if *or_replace || has_others || clone.is_some() {
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: CREATE SCHEMA has no such clause"));
+                }
                 self.create_schema(schema_name, *if_not_exists)?;
             }
             Statement::CreateView(create) => self.create_view(create)?,
             Statement::AlterTable(alter) => self.alter_table(alter)?,
             Statement::AlterIndex { name, operation } => self.alter_index(name, operation)?,
-            Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+            Statement::Drop { object_type, if_exists, names, cascade, restrict: _, purge, temporary, table } => {
+                if *purge || *temporary || table.is_some() {
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: DROP has no such clause"));
+                }
                 self.drop_objects(*object_type, *if_exists, names, *cascade)?;
             }
             Statement::Truncate(truncate) => self.truncate(truncate)?,
@@ -97,6 +117,13 @@ impl Session {
     /// Makes changes of the catalogue, for this transaction.
     pub(crate) fn change(&mut self, changes: Vec<Change>) -> Result<()> {
         self.forget_surroundings();
+        for change in &changes {
+            if let Change::PutSequence(sequence) = change
+                && self.catalog().sequences().all(|known| known.id != sequence.id)
+            {
+                self.add_sequence(sequence);
+            }
+        }
         let (catalog, txn) = self.catalog_and_txn()?;
         Arc::make_mut(catalog).apply(txn, changes)?;
         self.catalog_changed();

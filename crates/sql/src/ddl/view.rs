@@ -11,9 +11,7 @@ use crate::error::{Error, Result, SqlState};
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {
-        if create.materialized {
-            return Err(Error::unsupported("a materialized view"));
-        }
+        super::whole::create_view(create)?;
         let (schema, name) = self.new_name(&create.name)?;
         let existing = self.catalog().relation(&schema, &name).cloned();
         let old = match existing {

@@ -1,11 +1,12 @@
 //! What a row has to obey on its own: NOT NULL, CHECK, and uniqueness; and how violations are reported.
 //!
-//! Foreign keys are in [`references`], rows that were there before a constraint in [`validate`].
+//! Foreign keys are in [`references`] and [`actions`], rows that were there before a constraint in [`validate`].
 //!
 //! Invariants: messages, details and codes are PostgreSQL's. Whoever writes a unique key holds its lock (the row's key in
 //! the table's space, or the indexed columns' bytes in the index' space) exclusively before looking whether it is there,
 //! so that of two who write the same key at once one waits for the other.
 
+mod actions;
 pub(crate) mod references;
 #[cfg(test)]
 mod tests;

@@ -78,7 +78,7 @@ impl RowWriter {
             put_entry(ex, table, index, row, key)?;
         }
         for rule in 0..rules.foreign_keys.len() {
-            effects.check_reference(ex, (table, rules), rule, row)?;
+            effects.check_reference(ex, (table, rules), rule, key, row)?;
         }
         Ok(())
     }

@@ -54,7 +54,9 @@ fn lock_row(
 ) -> Result<bool> {
     let mode = match mode {
         RowLock::Update => LockMode::Exclusive,
+        RowLock::NoKeyUpdate => LockMode::NoKeyUpdate,
         RowLock::Share => LockMode::Share,
+        RowLock::KeyShare => LockMode::KeyShare,
     };
     let how = if if_locked == IfRowLocked::Wait { IfLocked::Wait } else { IfLocked::Refuse };
     pulse::work(pulse::UNITS_PER_WRITE)?;

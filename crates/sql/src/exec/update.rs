@@ -19,7 +19,7 @@ use super::key_set::KeySet;
 use super::row_patch::{Addition, RowPatch};
 use super::writing::{Changes, Course, Outcome};
 use super::{Batch, Exec, Step, idle};
-use crate::catalog::Table;
+use crate::catalog::{Index, Table};
 use crate::error::{Error, Result};
 use crate::plan::{AssignedValue, Assignment, TableRules, Update};
 use crate::pulse;
@@ -38,6 +38,8 @@ pub(super) struct ChangePlan {
     adds: SmallVec<[(usize, usize); 1]>,
     adds_set: ColumnSet,
     sets_key: bool,
+    /// It sets columns that are unique, to which others may refer.
+    sets_unique: SmallVec<[usize; 2]>,
     indexes: SmallVec<[usize; 4]>,
     checks: SmallVec<[usize; 2]>,
     foreign_keys: SmallVec<[usize; 2]>,
@@ -62,6 +64,7 @@ impl ChangePlan {
             adds: adds.iter().filter_map(|&column| Some((column, place(column)?))).collect(),
             adds_set: adds.iter().copied().collect(),
             sets_key: any_changed(table.key_columns()),
+            sets_unique: sets.iter().chain(adds).copied().filter(|&column| is_unique(table, column)).collect(),
             indexes: numbers_of(&table.indexes, |index| index.columns.iter().any(|part| is_changed(part.column))),
             checks: numbers_of(&rules.checks, |(_, condition)| looks_at(condition, &is_changed)),
             foreign_keys: numbers_of(&rules.foreign_keys, |rule| any_changed(&rule.columns)),
@@ -84,10 +87,21 @@ impl ChangePlan {
         Self::new(table, rules, &sets, &adds)
     }
 
-    /// How strongly rows are locked.
-    pub(super) fn lock_mode(&self) -> LockMode {
-        if self.sets.is_empty() && !self.adds.is_empty() { LockMode::Add } else { LockMode::Exclusive }
+    /// How strongly a row is locked for a change: others may count on its keys if these stay.
+    fn lock_mode(&self, old: &[Datum], new: &[Datum], adds_alone: bool) -> LockMode {
+        if differ(&self.sets_unique, old, new) {
+            LockMode::Exclusive
+        } else if self.sets.is_empty() && !self.adds.is_empty() && !adds_alone {
+            LockMode::Add
+        } else {
+            LockMode::NoKeyUpdate
+        }
     }
+}
+
+fn is_unique(table: &Table, column: usize) -> bool {
+    let in_index = |index: &Arc<Index>| index.unique && index.columns.iter().any(|part| part.column == column);
+    table.key_columns().contains(&column) || table.indexes.iter().any(in_index)
 }
 
 /// Evaluates assignments on a row: what is set goes into `new`, what is added to `additions`.
@@ -148,8 +162,11 @@ pub(super) fn change_row(
         }
     }
     let new_key = if plan.sets_key { Some(record::row_key(table, new)?).filter(|new| new != key) } else { None };
-    match new_key {
-        Some(new_key) => move_row(ex, effects, plan, key, new_key, new, additions)?,
+    match &new_key {
+        Some(new_key) => {
+            move_row(ex, effects, plan, key, new_key, new, additions)?;
+            effects.check_moved(ex, (table, rules), &plan.foreign_keys, new_key, new)?;
+        }
         None => {
             patch_row(ex, plan, key, new, additions)?;
             if !plan.indexes.is_empty() {
@@ -159,7 +176,7 @@ pub(super) fn change_row(
     }
     for &rule in &plan.foreign_keys {
         if differ(&rules.foreign_keys[rule].columns, old, new) {
-            effects.check_reference(ex, (table, rules), rule, new)?;
+            effects.check_reference(ex, (table, rules), rule, new_key.as_ref().unwrap_or(key), new)?;
         }
     }
     for &rule in &plan.references {
@@ -228,7 +245,7 @@ fn move_row(
     effects: &mut Effects,
     plan: &ChangePlan,
     key: &Key,
-    new_key: Key,
+    new_key: &Key,
     new: &[Datum],
     additions: &[Addition],
 ) -> Result<()> {
@@ -240,7 +257,7 @@ fn move_row(
         ex.txn.delete(&index.space(), &record::index_entry(table, index, &old, key)?)?;
     }
     let indexes = (0..table.indexes.len()).collect();
-    effects.push_moved(ex, (table, space), (&new_key, row), true, indexes)
+    effects.push_moved(ex, (table, space), (new_key, row), true, indexes)
 }
 
 /// All columns of a row as it is stored.
@@ -377,11 +394,11 @@ impl Updates {
         {
             return Ok(());
         }
-        let mode = if ex.statement.adds_alone { LockMode::Exclusive } else { plan.lock_mode() };
-        ex.txn.lock(&plan.space, &key, mode, IfLocked::Wait)?;
         self.new.clear();
         self.new.extend_from_slice(&row[..own_width]);
         assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
+        let mode = plan.lock_mode(row, &self.new, ex.statement.adds_alone);
+        ex.txn.lock(&plan.space, &key, mode, IfLocked::Wait)?;
         change_row(ex, &mut self.effects, plan, &key, row, &self.new, &self.additions)?;
         outcome.affected += 1;
         if let Some(exprs) = &update.returning {

@@ -12,7 +12,7 @@ use super::constants::{forget_unused, push_down};
 use super::cost::ordered;
 use super::lateral::rows_of_calls;
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::logical::{From, Join, Relation, Source};
+use crate::bind::logical::{Body, From, Join, Query, Relation, Source};
 use crate::bind::rewrite;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
@@ -625,7 +625,13 @@ impl Planner<'_> {
                     rewrite::map_columns(&mut own, &|place| place - base);
                     !push_down(&mut query, &own)
                 });
-                (self.query(&query)?, 1_000.0)
+                // Only rows that are asked for are locked.
+                let (inside, left) = match query.locks.is_empty() {
+                    true => (Vec::new(), conditions),
+                    false => within(&query, base, conditions),
+                };
+                conditions = left;
+                (self.query_where(&query, inside)?, 1_000.0)
             }
             Source::Shared { id, query } => {
                 let node = self.query(query)?;
@@ -676,6 +682,25 @@ enum Method {
     Loop,
     /// The part looks at the outer row.
     Lateral,
+}
+
+/// Conditions over what a query gives, as conditions over what its FROM gives; and those that cannot be such.
+fn within(query: &Query, base: usize, conditions: Vec<Expr>) -> (Vec<Expr>, Vec<Expr>) {
+    let Body::Select(select) = &query.body else { return (Vec::new(), conditions) };
+    let whole = query.limit.is_none() && query.offset.is_none() && select.group.is_none() && select.extras.is_empty();
+    let is_plain =
+        |expr: &Expr| !rewrite::any(expr, &|part| matches!(part, Expr::Subquery(_))) && !rewrite::is_volatile(expr);
+    let may_go = |condition: &Expr| {
+        let mut goes = whole && is_plain(condition);
+        rewrite::for_each_column(condition, &mut |column| {
+            goes = goes && column.checked_sub(base).and_then(|at| select.output.get(at)).is_some_and(is_plain);
+        });
+        goes
+    };
+    let (mut inside, left): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(may_go);
+    let output = |column: usize| select.output.get(column - base).cloned().unwrap_or(Expr::Column(column));
+    inside.iter_mut().for_each(|condition| rewrite::substitute(condition, &output));
+    (inside, left)
 }
 
 /// What each relation has to give, with the columns that conditions look at.

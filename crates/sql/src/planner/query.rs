@@ -53,6 +53,11 @@ fn constant_limit(query: &Query) -> Option<f64> {
 
 impl Planner<'_> {
     pub(super) fn query(&mut self, query: &Query) -> Result<Node> {
+        self.query_where(query, Vec::new())
+    }
+
+    /// A query of which only some rows are wanted: the conditions are over what a SELECT's FROM gives.
+    pub(super) fn query_where(&mut self, query: &Query, conditions: Vec<Expr>) -> Result<Node> {
         let (node, sorted) = match &query.body {
             Body::Values(rows) => {
                 let mut rows = rows.clone();
@@ -65,13 +70,17 @@ impl Planner<'_> {
                 let provided = std::mem::take(&mut self.provided);
                 let mut select = select.clone();
                 self.simplify_select(&mut select);
-                let planned = self.select(query, &select);
+                let planned = self.select(query, &select, conditions);
                 self.provided = provided;
                 planned?
             }
         };
-        let mut node = node;
-        if !query.order.is_empty() && !sorted {
+        let sorts = !query.order.is_empty() && !sorted;
+        let (mut node, late) = match &query.body {
+            Body::Select(select) if sorts && select.distinct == Distinct::No => put_off(node, query),
+            _ => (node, None),
+        };
+        if sorts {
             let top = match (&query.limit, &query.offset) {
                 (None, _) => None,
                 (Some(limit), None) => Some(limit.clone()),
@@ -82,6 +91,9 @@ impl Planner<'_> {
             let leaves_out = matches!(&query.body, Body::Select(select) if matches!(select.distinct, Distinct::On(_)));
             let top = if query.locks.is_empty() && !leaves_out { top } else { None };
             node = Node::Sort { input: Box::new(node), keys: query.order.clone(), top };
+        }
+        if let Some(exprs) = late {
+            node = Node::Project { input: Box::new(node), exprs };
         }
         if let Body::Select(select) = &query.body {
             if let Distinct::On(places) = &select.distinct {
@@ -160,10 +172,11 @@ impl Planner<'_> {
     }
 
     /// Plans a SELECT; whether its rows come in the query's order.
-    fn select(&mut self, query: &Query, select: &Select) -> Result<(Node, bool)> {
+    fn select(&mut self, query: &Query, select: &Select, conditions: Vec<Expr>) -> Result<(Node, bool)> {
         let locked = lock_columns(query, select);
+        let filter: Vec<Expr> = select.filter.iter().cloned().chain(conditions).collect();
         let Some(from) = &select.from else {
-            let one = filtered(Node::Values { rows: vec![Vec::new()] }, select.filter.clone());
+            let one = filtered(Node::Values { rows: vec![Vec::new()] }, filter);
             let node = match &select.group {
                 Some(group) => {
                     let one = Planned { node: one, layout: Layout::default(), rows: 1.0, order: Vec::new() };
@@ -208,7 +221,7 @@ impl Planner<'_> {
             order: &order,
             limit: if select.group.is_none() && select.distinct == Distinct::No { constant_limit(query) } else { None },
         };
-        let planned = self.from(from, select.filter.clone(), &tables)?;
+        let planned = self.from(from, filter, &tables)?;
         let sorted = wanted.is_some_and(|wanted| self.is_ordered(&planned, &wanted, select));
         if let Some(group) = &select.group {
             let node = self.group(group, with_grouped_rows(planned, select));
@@ -409,6 +422,45 @@ fn with_grouped_rows(planned: Planned, select: &Select) -> Planned {
     let calls = select.grouped_rows.iter().map(|(at, extra)| (*at, extra)).collect();
     let node = expanded(planned.node, &mut layout, calls);
     Planned { node, layout, order: Vec::new(), ..planned }
+}
+
+/// Bug: `SELECT nextval('s') FROM t ORDER BY x LIMIT 3` took a value for each row of the table, in the order of the table.
+/// Consequence: the three rows had values out of order, and the others were lost. Fix: what gives another value each time
+/// is evaluated behind the sort, for rows that are given; what the rows are sorted by is not.
+///
+/// Gives the projection without such expressions, behind whose columns stands what they need, and what is to be projected
+/// behind the sort.
+fn put_off(node: Node, query: &Query) -> (Node, Option<Vec<Expr>>) {
+    let Node::Project { input, exprs } = node else { return (node, None) };
+    let is_key = |place: usize| {
+        query
+            .order
+            .iter()
+            .any(|key| rewrite::any(&key.expr, &|part| matches!(part, Expr::Column(column) if *column == place)))
+    };
+    let is_late = |(place, expr): (usize, &Expr)| rewrite::is_volatile(expr) && !is_key(place);
+    if !exprs.iter().enumerate().any(is_late) {
+        return (Node::Project { input, exprs }, None);
+    }
+    let (mut early, mut late) = (exprs.clone(), Vec::with_capacity(exprs.len()));
+    for (place, mut expr) in exprs.into_iter().enumerate() {
+        if !is_late((place, &expr)) {
+            late.push(Expr::Column(place));
+            continue;
+        }
+        early[place] = Expr::Const(Datum::Null);
+        rewrite::for_each_column(&expr, &mut |column| {
+            if !early.iter().any(|known| matches!(known, Expr::Column(other) if *other == column)) {
+                early.push(Expr::Column(column));
+            }
+        });
+        rewrite::map_columns(&mut expr, &|column| {
+            let is_it = |known: &Expr| matches!(known, Expr::Column(other) if *other == column);
+            early.iter().position(is_it).expect("what the expression needs was added above")
+        });
+        late.push(expr);
+    }
+    (Node::Project { input, exprs: early }, Some(late))
 }
 
 fn distinct(node: Node, distinct: &Distinct) -> Node {

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::activity::Counter;
 use super::advisory;
+use super::sequences::OwnSequences;
 use super::settings::{Level, Modes};
 use super::{Session, Settings, TransactionState};
 use crate::catalog::Catalog;
@@ -58,6 +59,7 @@ pub(super) struct NamedSavepoint {
     pub(super) savepoint: Savepoint,
     pub(super) catalog: Arc<Catalog>,
     pub(super) catalog_changed: bool,
+    pub(super) own_sequences: OwnSequences,
     pub(super) settings: Settings,
     /// Whether the transaction only read: it does so again behind the savepoint's end, whatever it did within.
     pub(super) read_only: bool,
@@ -181,7 +183,16 @@ impl Session {
     pub(super) fn commit_step(&mut self) -> Result<CommitStep> {
         let commit = match (self.committing.take(), self.txn.take()) {
             (Some(queued), _) => queued.go_on(),
-            (None, Some(txn)) => txn.commit_leaving(&mut self.remains),
+            (None, Some(mut txn)) => {
+                if !self.own.own_sequences.is_empty()
+                    && let Err(error) = self.own.write_sequences(&mut txn)
+                {
+                    drop(txn);
+                    self.forget_catalog();
+                    return Err(error);
+                }
+                txn.commit_leaving(&mut self.remains)
+            }
             (None, None) => return Ok(CommitStep::Ended(None)),
         };
         match commit {
@@ -196,10 +207,8 @@ impl Session {
                 if self.block.catalog_changed {
                     self.own.engine.keep_catalog(&self.own.catalog);
                 }
-                if !self.own.restarted.is_empty() {
-                    for restarted in std::mem::take(&mut self.own.restarted).into_values() {
-                        restarted.keep(&self.own.engine)?;
-                    }
+                if !self.own.own_sequences.is_empty() {
+                    self.own.hand_over_sequences();
                 }
                 Ok(CommitStep::Ended(Some(ticket)))
             }
@@ -234,7 +243,10 @@ impl Session {
     }
 
     fn forget_catalog(&mut self) {
-        self.own.restarted.clear();
+        if !self.own.own_sequences.is_empty() {
+            // If the place cannot be written, the values are skipped.
+            _ = self.own.take_back_sequences(OwnSequences::default());
+        }
         if std::mem::take(&mut self.block.catalog_changed) {
             // The version's number will be given to somebody else's.
             self.own.catalog = Arc::default();

@@ -9,6 +9,7 @@ use compact_str::CompactString;
 use super::activity::Presence;
 use super::advisory::{self, Advisory};
 use super::engine::Engine;
+use super::sequences::OwnSequences;
 use super::settings::{Around, Modes, Settings, parse_bool};
 use crate::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
 use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
@@ -51,36 +52,11 @@ pub(super) struct Own {
     pub(super) settings_before: Option<Settings>,
     /// Numbers of roles that the session has been, or wanted to be.
     pub(super) role_numbers: HashMap<CompactString, RoleId>,
-    /// Sequences that go back to their start if the transaction commits.
-    pub(super) restarted: HashMap<ObjectId, Restarted>,
     pub(super) advisory: Advisory,
-}
-
-/// A sequence that a transaction has set back: nobody else uses the values that it gives until the transaction commits.
-pub(super) struct Restarted {
-    sequence: Arc<Sequence>,
-    first: i64,
-    /// What it gave last.
-    last: Option<i64>,
-}
-
-impl Restarted {
-    pub(super) fn new(sequence: &Arc<Sequence>, at: Option<i64>) -> Self {
-        Self { sequence: Arc::clone(sequence), first: at.unwrap_or(sequence.start), last: None }
-    }
-
-    fn next_value(&mut self) -> Result<i64> {
-        let next = match self.last {
-            None => self.first,
-            Some(last) => super::engine::after(&self.sequence, last)?,
-        };
-        self.last = Some(next);
-        Ok(next)
-    }
-
-    pub(super) fn keep(self, engine: &Engine) -> Result<()> {
-        engine.set_value(&self.sequence, self.last.unwrap_or(self.first), self.last.is_some())
-    }
+    /// Sequences that the transaction at hand has made, changed or set back.
+    pub(super) own_sequences: OwnSequences,
+    /// The statement at hand may not write.
+    pub(super) read_only: bool,
 }
 
 impl Own {
@@ -193,13 +169,7 @@ impl Own {
 
 impl SessionCalls for Own {
     fn next_value(&mut self, sequence: &Sequence) -> Result<i64> {
-        let value = match self.restarted.get_mut(&sequence.id) {
-            Some(restarted) => restarted.next_value()?,
-            None => self.engine.next_value(sequence)?,
-        };
-        self.current.insert(sequence.id, value);
-        self.last = Some(sequence.id);
-        Ok(value)
+        self.take_value(sequence)
     }
 
     fn next_row_number(&mut self, txn: &mut dyn Transaction, table: &Table) -> Result<i64> {
@@ -234,23 +204,25 @@ impl SessionCalls for Own {
                 Datum::Int(value)
             }
             "lastval" => {
-                let value = self.last.and_then(|id| self.current.get(&id).copied()).ok_or_else(|| {
+                let last = self.last.and_then(|id| self.catalog.sequences().find(|sequence| sequence.id == id));
+                let value = last.and_then(|last| Some((last, *self.current.get(&last.id)?)));
+                let (sequence, value) = value.ok_or_else(|| {
                     Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, "lastval is not yet defined in this session")
                 })?;
+                self.expect_any(sequence, Privileges::USAGE.with(Privileges::SELECT))?;
                 Datum::Int(value)
             }
             "setval" => {
                 let sequence = self.sequence(&args[0])?;
-                let (Datum::Int(value), called) = (&args[1], !matches!(args.get(2), Some(Datum::Bool(false)))) else {
-                    return Ok(Datum::Null);
+                let called = match args.get(2) {
+                    None => true,
+                    Some(Datum::Bool(called)) => *called,
+                    Some(_) => return Ok(Datum::Null),
                 };
+                let Datum::Int(value) = args[1] else { return Ok(Datum::Null) };
                 self.expect_any(&sequence, Privileges::UPDATE)?;
-                self.engine.set_value(&sequence, *value, called)?;
-                if called {
-                    self.current.insert(sequence.id, *value);
-                    self.last = Some(sequence.id);
-                }
-                Datum::Int(*value)
+                self.set_value(&sequence, value, called)?;
+                Datum::Int(value)
             }
             "current_user" => Datum::Text(self.user.clone()),
             "session_user" => Datum::Text(self.session_name.clone()),

@@ -8,7 +8,7 @@ use sqlparser::ast::{self, Statement};
 
 use super::block::{CommitStep, NamedSavepoint};
 use super::step::Ends;
-use super::{Answer, Completion, Prepared, ResultColumn, Rows, Session, Severity, TransactionState};
+use super::{Answer, Completion, Prepared, ResultColumn, Rows, Session, Severity, TransactionState, whole};
 use crate::bind::{fold, name_parts};
 use crate::cast::CastContext;
 use crate::ddl;
@@ -43,7 +43,7 @@ pub(super) fn is_utility(statement: &Statement) -> bool {
 /// Whether a utility changes something.
 pub(super) fn writes(statement: &Statement) -> bool {
     match statement {
-        Statement::Explain { statement: inner, .. } => may_lock(statement) && !matches!(**inner, Statement::Query(_)),
+        Statement::Explain { statement: inner, .. } => may_lock(statement) && super::plans::writes_rows(inner),
         Statement::Execute { .. } => true,
         other => ddl::is_ddl(other),
     }
@@ -116,6 +116,7 @@ fn text_rows(lines: impl IntoIterator<Item = String>) -> Rows {
 impl Session {
     pub(super) fn control(&mut self, statement: &Statement) -> Result<Completion> {
         self.check_chain(statement)?;
+        whole::control(statement)?;
         match statement {
             Statement::Commit { chain, .. } => Ok(self.end_without_commit(*chain)),
             Statement::Rollback { chain, savepoint: None } => {
@@ -146,6 +147,7 @@ impl Session {
                     savepoint: txn.savepoint(),
                     catalog: Arc::clone(&self.own.catalog),
                     catalog_changed: self.block.catalog_changed,
+                    own_sequences: self.own.own_sequences.clone(),
                     settings: self.own.settings.clone(),
                     read_only: self.block.modes.read_only,
                     cursor_serial: self.cursor_serial,
@@ -294,12 +296,14 @@ impl Session {
         let settings = savepoint.settings.clone();
         let (serial, read_only) = (savepoint.cursor_serial, savepoint.read_only);
         let advisory = savepoint.advisory.clone();
+        let own_sequences = savepoint.own_sequences.clone();
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to)?;
         self.drop_cursors_after(serial);
         self.own.advisory.set_transaction_counts(&advisory);
         self.own.catalog = catalog;
+        self.own.take_back_sequences(own_sequences)?;
         self.block.catalog_changed = changed;
         self.state = TransactionState::Open;
         self.own.settings.go_back_to(settings);
@@ -332,7 +336,13 @@ impl Session {
         })
     }
 
-    pub(super) fn utility(&mut self, statement: &Statement, params: &[Datum]) -> Result<(Rows, CompactString)> {
+    pub(super) fn utility(
+        &mut self,
+        text: &str,
+        statement: &Statement,
+        params: &[Datum],
+    ) -> Result<(Rows, CompactString)> {
+        whole::utility(statement)?;
         match statement {
             Statement::Explain { .. } => self.explain(statement, params),
             Statement::Prepare { name, data_types, statement } => {
@@ -354,15 +364,13 @@ impl Session {
                         format!("syntax error: cannot prepare {statement}"),
                     ));
                 }
-                let text = statement.to_string();
-                let prepared = self.prepare_in_txn(&text, &types)?;
+                let prepared = self.prepare_in_txn(crate::statement::text_prepared(text)?, &types)?;
                 self.named.insert(name, prepared);
                 Ok((Rows::default(), "PREPARE".into()))
             }
-            Statement::Execute { name: Some(name), parameters, using, .. } => {
+            Statement::Execute { name: Some(name), parameters, .. } => {
                 let prepared = self.named_statement(name)?;
-                let exprs: Vec<&ast::Expr> = parameters.iter().chain(using.iter().map(|using| &using.expr)).collect();
-                self.execute_named(&prepared, &exprs)
+                self.execute_named(&prepared, parameters)
             }
             ddl => {
                 let tag = self.ddl(ddl)?;
@@ -372,7 +380,25 @@ impl Session {
     }
 
     /// EXECUTE: within the statement at hand.
-    fn execute_named(&mut self, prepared: &Arc<Prepared>, exprs: &[&ast::Expr]) -> Result<(Rows, CompactString)> {
+    fn execute_named(&mut self, prepared: &Arc<Prepared>, exprs: &[ast::Expr]) -> Result<(Rows, CompactString)> {
+        let params = self.execute_params(prepared, exprs)?;
+        let prepared = self.renewed(prepared)?.unwrap_or_else(|| Arc::clone(prepared));
+        match &prepared.command {
+            super::plans::Command::Plan { fragment, .. } => {
+                self.depend(&prepared)?;
+                let mut execution = Execution::new(fragment);
+                let (rows, count) = self.run_to_end(&mut execution, fragment, &params)?;
+                let affected = execution.affected().unwrap_or(count);
+                execution.retire(fragment);
+                Ok((rows, prepared.completed(affected)))
+            }
+            super::plans::Command::Utility(statement) => self.utility(prepared.text(), &statement.clone(), &params),
+            _ => Err(Error::unsupported("a prepared statement about transactions")),
+        }
+    }
+
+    /// The values that EXECUTE gives to parameters.
+    fn execute_params(&mut self, prepared: &Prepared, exprs: &[ast::Expr]) -> Result<Vec<Datum>> {
         if exprs.len() != prepared.params.len() {
             let message = format!("wrong number of parameters for prepared statement \"{}\"", prepared.text());
             let detail = format!("Expected {} parameters but got {}.", prepared.params.len(), exprs.len());
@@ -396,28 +422,7 @@ impl Session {
             })?;
             params.push(self.evaluate(bound)?);
         }
-        let prepared = self.renewed(prepared)?.unwrap_or_else(|| Arc::clone(prepared));
-        match &prepared.command {
-            super::plans::Command::Plan { fragment, .. } => {
-                self.depend(&prepared)?;
-                let mut execution = Execution::new(fragment);
-                let (rows, count) = self.run_to_end(&mut execution, fragment, &params)?;
-                let affected = execution.affected().unwrap_or(count);
-                execution.retire(fragment);
-                Ok((rows, prepared.completed(affected)))
-            }
-            super::plans::Command::Utility(statement) => {
-                // An EXECUTE that was prepared under the name that it executes has no end.
-                if self.execute_depth >= EXECUTE_DEPTH_MAX {
-                    return Err(crate::statement::too_deep());
-                }
-                self.execute_depth += 1;
-                let done = self.utility(&statement.clone(), &params);
-                self.execute_depth -= 1;
-                done
-            }
-            _ => Err(Error::unsupported("a prepared statement about transactions")),
-        }
+        Ok(params)
     }
 
     /// Evaluates an expression that takes nothing from a row.
@@ -463,9 +468,13 @@ impl Session {
 
     /// INSERT INTO a table what a query gives; how many rows those were.
     pub(crate) fn insert_query(&mut self, table: &ast::ObjectName, query: &ast::Query) -> Result<u64> {
-        let text = format!("INSERT INTO {table} {query}");
-        let statement = crate::statement::parse(&text)?.pop().ok_or_else(|| Error::internal("no statement"))?;
-        let (fragment, _) = self.plan_inner(&text, &statement, &[])?;
+        let text = format!("INSERT INTO {table} SELECT 1");
+        let mut statement = crate::statement::parse(&text)?.pop().ok_or_else(|| Error::internal("no statement"))?;
+        // The query itself: of its text, the mending of tokens may have left something that is no SQL.
+        if let Statement::Insert(insert) = &mut statement {
+            insert.source = Some(Box::new(query.clone()));
+        }
+        let (fragment, _) = self.plan_inner("", &statement, &[])?;
         let mut execution = Execution::new(&fragment);
         self.run_to_end(&mut execution, &fragment, &[])?;
         Ok(execution.affected().unwrap_or(0))
@@ -483,14 +492,17 @@ impl Session {
         };
         let Explained { show, analyze, summary, is_json } =
             Explained::of(*analyze, *verbose, options.as_deref().unwrap_or_default(), format.as_ref())?;
-        let inner = match &**statement {
-            Statement::Execute { name: Some(name), .. } => {
-                crate::statement::parse(self.named_statement(name)?.text())?.pop()
-            }
-            _ => None,
-        };
+        whole::utility(statement)?;
+        let (mut inner, mut types, mut given) = (None, Vec::new(), None);
+        if let Statement::Execute { name: Some(name), parameters, .. } = &**statement {
+            let prepared = self.named_statement(name)?;
+            given = Some(self.execute_params(&prepared, parameters)?);
+            types = prepared.params().iter().copied().map(Some).collect();
+            inner = crate::statement::parse(prepared.text())?.pop();
+        }
+        let params = given.as_deref().unwrap_or(params);
         let began = std::time::Instant::now();
-        let (fragment, _) = self.plan_inner("", inner.as_ref().unwrap_or(statement), &[])?;
+        let (fragment, _) = self.plan_inner("", inner.as_ref().unwrap_or(statement), &types)?;
         let planning = ("Planning Time", began.elapsed().as_secs_f64() * 1e3);
         let (mut execution, mut times) = (None, vec![planning]);
         if analyze {

@@ -3,6 +3,9 @@
 //! Sequences and row numbers are counters in memory. A sequence's state on disk is ahead of the counter by a block of
 //! values, written by a transaction of its own that nobody waits for: a transaction that uses a value comes behind it in
 //! the log, so what is durable of the one is durable of the other. After a crash the rest of a block is skipped.
+//!
+//! Sequences that a transaction makes, changes or sets back are its own until it commits: see
+//! [`sequences`](super::sequences).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,6 +40,24 @@ pub struct Engine {
     name: String,
     activity: Activity,
     recipes: Recipes,
+}
+
+/// Where a sequence stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SequencePlace {
+    /// The value that `nextval` gave last, or the one it will give if `called` is not set.
+    pub(crate) value: i64,
+    pub(crate) called: bool,
+}
+
+impl SequencePlace {
+    /// As the catalogue's space holds it.
+    pub(crate) fn to_bytes(self) -> [u8; 9] {
+        let mut bytes = [0; 9];
+        bytes[..8].copy_from_slice(&self.value.to_le_bytes());
+        bytes[8] = self.called.into();
+        bytes
+    }
 }
 
 /// A sequence's counter.
@@ -125,9 +146,21 @@ impl Engine {
 
     /// What a sequence gave last; `None` if it has given nothing yet.
     pub(crate) fn last_value(&self, sequence: &Sequence) -> Result<Option<i64>> {
+        let place = self.place(sequence)?;
+        Ok(place.called.then_some(place.value))
+    }
+
+    /// Where a sequence stands for all sessions.
+    pub(crate) fn place(&self, sequence: &Sequence) -> Result<SequencePlace> {
         let mut counters = self.sequences.lock();
         let counter = self.counter(&mut counters, sequence)?;
-        Ok(counter.called.then_some(counter.value))
+        Ok(SequencePlace { value: counter.value, called: counter.called })
+    }
+
+    /// Takes over where a transaction that has committed has left a sequence. The state on disk says so already.
+    pub(crate) fn take_over(&self, sequence: &Sequence, place: SequencePlace) {
+        let SequencePlace { value, called } = place;
+        self.sequences.lock().insert(sequence.id, Counter { value, called, left: 0, increment: sequence.increment });
     }
 
     /// A sequence's value, and whether it has given it.
@@ -173,9 +206,7 @@ impl Engine {
     }
 
     fn write_state(&self, id: ObjectId, value: i64, called: bool) -> Result<()> {
-        let mut bytes = [0; 9];
-        bytes[..8].copy_from_slice(&value.to_le_bytes());
-        bytes[8] = called.into();
+        let bytes = SequencePlace { value, called }.to_bytes();
         let mut txn = self.store.begin(Begin { newest: true, ..Begin::default() })?;
         txn.put(&catalog_space(), &sequence_state_key(id), &bytes)?;
         // Nobody waits: whatever uses the values is behind this in the log.
@@ -225,16 +256,23 @@ impl Engine {
 
     /// `setval`
     pub(crate) fn set_value(&self, sequence: &Sequence, value: i64, called: bool) -> Result<()> {
-        if !(sequence.min..=sequence.max).contains(&value) {
-            let message = format!(
-                "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
-                sequence.name, sequence.min, sequence.max
-            );
-            return Err(Error::new(SqlState::OUT_OF_RANGE, message));
-        }
         let mut counters = self.sequences.lock();
         self.write_state(sequence.id, value, called)?;
         counters.insert(sequence.id, Counter { value, called, left: 0, increment: sequence.increment });
+        Ok(())
+    }
+
+    /// A sequence goes back to where it stood, if it stands where it was left.
+    pub(crate) fn put_back(&self, id: ObjectId, left: SequencePlace, before: SequencePlace) -> Result<()> {
+        let mut counters = self.sequences.lock();
+        let Some(counter) = counters.get_mut(&id) else { return Ok(()) };
+        let stands = SequencePlace { value: counter.value, called: counter.called };
+        if stands != left || left == before {
+            return Ok(());
+        }
+        let SequencePlace { value, called } = before;
+        self.write_state(id, value, called)?;
+        *counter = Counter { value, called, left: 0, increment: counter.increment };
         Ok(())
     }
 
@@ -286,6 +324,18 @@ impl Drop for Engine {
             }
         }
     }
+}
+
+/// Refuses a value that `setval` may not set a sequence to.
+pub(super) fn check_value(sequence: &Sequence, value: i64) -> Result<()> {
+    if (sequence.min..=sequence.max).contains(&value) {
+        return Ok(());
+    }
+    let message = format!(
+        "setval: value {value} is out of bounds for sequence \"{}\" ({}..{})",
+        sequence.name, sequence.min, sequence.max
+    );
+    Err(Error::new(SqlState::OUT_OF_RANGE, message))
 }
 
 /// The value behind another.

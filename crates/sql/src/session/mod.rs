@@ -39,10 +39,12 @@ mod named_cursor;
 mod plans;
 mod recipes;
 mod rows;
+mod sequences;
 mod serve;
 mod set;
 mod settings;
 mod step;
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -164,8 +166,9 @@ impl Session {
             settings_changed: false,
             settings_before: None,
             role_numbers: HashMap::new(),
-            restarted: HashMap::new(),
             advisory: advisory::Advisory::default(),
+            own_sequences: HashMap::new(),
+            read_only: false,
             engine: Arc::clone(engine),
         };
         let mut session = Self {
@@ -353,6 +356,21 @@ impl Session {
 
     /// A sequence goes back to its start, or to a value, if the transaction commits.
     pub(crate) fn restart_sequence(&mut self, sequence: &Arc<catalog::Sequence>, at: Option<i64>) {
-        self.own.restarted.insert(sequence.id, calls::Restarted::new(sequence, at));
+        self.own.set_back(sequence, at.unwrap_or(sequence.start));
+    }
+
+    /// A sequence has got other properties, and goes on from where it stands.
+    pub(crate) fn keep_place(&mut self, sequence: &catalog::Sequence) -> Result<()> {
+        self.own.change_sequence(sequence)
+    }
+
+    /// What a sequence gave last, or will give first.
+    pub(crate) fn place_of(&self, sequence: &catalog::Sequence) -> Result<i64> {
+        Ok(self.own.place_of(sequence)?.value)
+    }
+
+    /// A sequence is new.
+    pub(crate) fn add_sequence(&mut self, sequence: &catalog::Sequence) {
+        self.own.add_sequence(sequence);
     }
 }

@@ -312,14 +312,6 @@ fn numbered(tag: &str, rows: u64) -> CompactString {
     text
 }
 
-fn locks_rows(node: &Node) -> bool {
-    match node {
-        Node::LockRows { .. } => true,
-        Node::Limit { input, .. } | Node::Project { input, .. } | Node::Sort { input, .. } => locks_rows(input),
-        _ => false,
-    }
-}
-
 /// Where a plan's rows are, if it does nothing but add to them.
 fn adds_to(node: &Node) -> Option<SpaceId> {
     let Node::Update(update) = node else { return None };
@@ -561,11 +553,21 @@ impl Session {
                 return Ok(None);
             }
         }
-        let (text, hints) = (prepared.text.clone(), prepared.param_hints.clone());
-        self.plans.by_text.remove(&(text.clone(), hints.clone()));
-        let renewed = self.prepare_in_txn(&text, &hints)?;
+        // Parameters keep the types that the client was told, whatever becomes of the columns that they are meant for: their
+        // values are cast as those of other expressions are.
+        let (text, hints) = (prepared.text.clone(), prepared.params.iter().copied().map(Some).collect::<Vec<_>>());
+        let known = self.plans.by_text.get(&(text.clone(), hints.clone()));
+        let known = known.filter(|known| self.is_current(known) && !self.is_outgrown(known)).cloned();
+        let renewed = match known {
+            Some(known) => known,
+            None => {
+                self.plans.by_text.remove(&(text.clone(), prepared.param_hints.clone()));
+                self.plans.by_text.remove(&(text.clone(), hints.clone()));
+                self.prepare_in_txn(&text, &hints)?
+            }
+        };
         let same_columns = renewed.columns.len() == prepared.columns.len()
-            && renewed.columns.iter().zip(&prepared.columns).all(|(new, old)| new.ty == old.ty);
+            && renewed.columns.iter().zip(&prepared.columns).all(|(new, old)| new.ty == old.ty && new.name == old.name);
         if !same_columns || renewed.params != prepared.params {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
         }
@@ -600,6 +602,7 @@ impl Session {
         }
         let params: Vec<Type> = binder.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect();
         let (mut used, side_effects) = (std::mem::take(&mut binder.used), binder.has_side_effects);
+        let locks_rows = binder.locks_rows;
         let (needs, is_personal) = (std::mem::take(&mut binder.needs), binder.is_personal);
         self.check_needs(&needs)?;
         used.sort_unstable();
@@ -610,7 +613,7 @@ impl Session {
             .map(|column| ResultColumn { name: column.name.clone(), ty: column.ty, origin: column.origin })
             .collect();
         let mut prepared = self.bare(text, Command::Empty);
-        prepared.locks = locks_rows(&fragment.root);
+        prepared.locks = locks_rows;
         prepared.adds_to = adds_to(&fragment.root);
         prepared.writes = kind != Kind::Select;
         // A sequence's next value is taken even by a statement that only reads: it runs once.
@@ -680,6 +683,10 @@ impl Session {
 /// Plans a statement that reads or writes rows.
 fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment, Kind, Option<u32>)> {
     match statement {
+        ast::Statement::Query(query) if written_by(query).is_some() => {
+            let inner = written_by(query).ok_or_else(|| Error::internal("a statement vanished"))?;
+            binder.behind_with(query, |binder| plan(binder, inner))
+        }
         ast::Statement::Query(query) => {
             let mut bound = binder.query(query)?;
             binder.settle(&mut bound)?;
@@ -706,6 +713,25 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment
 
 pub(super) fn several_statements() -> Error {
     Error::new(SqlState::SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
+}
+
+/// The statement that writes behind a WITH.
+fn written_by(query: &ast::Query) -> Option<&ast::Statement> {
+    match &*query.body {
+        ast::SetExpr::Insert(inner)
+        | ast::SetExpr::Update(inner)
+        | ast::SetExpr::Delete(inner)
+        | ast::SetExpr::Merge(inner) => Some(inner),
+        _ => None,
+    }
+}
+
+/// Whether a statement writes rows.
+pub(super) fn writes_rows(statement: &ast::Statement) -> bool {
+    match statement {
+        ast::Statement::Query(query) => written_by(query).is_some(),
+        _ => true,
+    }
 }
 
 fn first_words(text: &str) -> String {

@@ -20,6 +20,7 @@ use compact_str::CompactString;
 use super::block::{Block, CommitStep, in_failed_block};
 use super::named_cursor::{self, Fetch};
 use super::plans::Command;
+use super::sequences::OwnSequences;
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
 use crate::catalog::{Catalog, catalog_space, table_key};
 use crate::env;
@@ -66,7 +67,7 @@ pub struct Running {
     pub(super) batch: Batch,
     /// The catalogue as the statement found it, and whether the block had changed it: for taking back a statement that
     /// may change it.
-    pub(super) catalog_before: Option<(Arc<Catalog>, bool)>,
+    pub(super) catalog_before: Option<(Arc<Catalog>, bool, OwnSequences)>,
 }
 
 impl Running {
@@ -501,8 +502,9 @@ impl Session {
 
     fn take_back(&mut self, running: &Running, savepoint: Savepoint) -> Result<()> {
         self.own.advisory.take_statement_back();
-        if let Some((catalog, changed)) = &running.catalog_before {
+        if let Some((catalog, changed, own_sequences)) = &running.catalog_before {
             self.own.catalog = Arc::clone(catalog);
+            self.own.take_back_sequences(own_sequences.clone())?;
             self.block.catalog_changed = *changed;
         }
         if let Some(before) = self.own.settings_before.take() {
@@ -521,6 +523,9 @@ impl Session {
 
     /// Begins a statement, which may be all there is to do.
     fn begin_statement(&mut self, running: &mut Running) -> Result<Begun> {
+        let read_only =
+            if running.implicit { self.own.settings.hot().is_read_only } else { self.block.modes.read_only };
+        self.own.read_only = read_only;
         if let Command::Control(statement) = &running.prepared.command {
             if let Some(what) = self.ends_open_block(statement) {
                 running.stage = Stage::Committing { what, tag: running.prepared.tag().into() };
@@ -540,7 +545,6 @@ impl Session {
         let prepared = &running.prepared;
         let begin = if running.implicit {
             let writes = prepared.writes || prepared.locks;
-            let read_only = self.own.settings.hot().is_read_only;
             Begin {
                 isolation: self.own.settings.hot().isolation,
                 // What only reads is serializable as of its snapshot: nothing needs to be remembered.
@@ -562,7 +566,8 @@ impl Session {
         let savepoint = txn.begin_statement()?;
         self.see_catalog()?;
         if !matches!(prepared.command, Command::Plan { .. }) {
-            running.catalog_before = Some((Arc::clone(&self.own.catalog), self.block.catalog_changed));
+            let own_sequences = self.own.own_sequences.clone();
+            running.catalog_before = Some((Arc::clone(&self.own.catalog), self.block.catalog_changed, own_sequences));
         }
         self.begin_again(running, savepoint)
     }
@@ -601,7 +606,7 @@ impl Session {
                 Ok(())
             }
             Command::Utility(statement) => {
-                let (rows, tag) = self.utility(statement, &running.params)?;
+                let (rows, tag) = self.utility(&prepared.text, statement, &running.params)?;
                 running.kept = rows;
                 running.rows = 0;
                 running.stage = Stage::Committing { what: Ends::Statement, tag };

@@ -1,13 +1,16 @@
 //! Tokens mended between tokenizer and parser, where the parser does not know PostgreSQL's grammar.
 //!
 //! What is put in or taken out leaves the places of all other tokens alone, so that errors point to the text as it was
-//! written. Three marks are spelled in ways that PostgreSQL does not know and that are refused when a user writes them:
+//! written. Some marks are spelled in ways that PostgreSQL does not know and that are refused when a user writes them:
 //!
 //! | written | mended |
 //! | --- | --- |
 //! | `BETWEEN SYMMETRIC a AND b` | `BETWEEN !! a AND b` |
 //! | `INSERT INTO t OVERRIDING SYSTEM VALUE` | `INSERT INTO TABLE t` |
 //! | `INSERT INTO t OVERRIDING USER VALUE` | `INSERT OVERWRITE INTO t` |
+//! | `CREATE TABLE t (a, b) AS` | `CREATE TABLE t (a mark, b mark) AS` |
+//! | `FOR UPDATE OF a, b` | `FOR UPDATE OF mark.a.b` |
+//! | `FOR NO KEY UPDATE`, `FOR KEY SHARE OF a` | `FOR UPDATE OF mark`, `FOR SHARE OF mark.a` |
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
@@ -202,6 +205,9 @@ impl Mender<'_> {
     }
 
     fn word(&mut self, nth: usize, start: usize, keyword: Keyword) -> Result<()> {
+        if self.would_be_lost(nth, start) {
+            return Err(self.refuse(nth));
+        }
         match keyword {
             Keyword::BETWEEN if self.is(nth + 1, "SYMMETRIC") => {
                 self.edit(nth + 1, Edit::Replace(Token::DoubleExclamationMark));
@@ -235,18 +241,17 @@ impl Mender<'_> {
             Keyword::FREEZE | Keyword::HEADER if self.is(start, "COPY") && self.is(nth + 1, "OFF") => {
                 self.edit(nth + 1, Edit::Replace(word(Keyword::FALSE, "FALSE")));
             }
-            Keyword::FOR if self.are(nth + 1, &["NO", "KEY", "UPDATE"]) => {
-                self.edit(nth + 1, Edit::Remove);
-                self.edit(nth + 2, Edit::Remove);
-            }
-            Keyword::FOR if self.are(nth + 1, &["KEY", "SHARE"]) => self.edit(nth + 1, Edit::Remove),
+            Keyword::FOR => self.lock_clause(nth, start)?,
             Keyword::INSERT if !self.is(nth + 1, "INTO") && self.follows_statement(nth, start) => {
                 return Err(self.refuse(nth + 1));
             }
             Keyword::INSERT if self.is(nth + 2, "TABLE") && self.follows_statement(nth, start) => {
                 return Err(self.refuse(nth + 2));
             }
-            Keyword::INSERT => self.overriding(nth),
+            Keyword::INSERT => {
+                self.overriding(nth);
+                self.enclose_source(nth);
+            }
             Keyword::REINDEX if nth == start => self.reindex(nth),
             Keyword::TABLE if self.starts_query(nth, start) => {
                 // TABLE t is SELECT * FROM t.
@@ -290,6 +295,12 @@ impl Mender<'_> {
                 self.edit(nth, Edit::Replace(word(Keyword::TABLE, "TABLE")));
             }
             Keyword::INTO if self.is(start, "SELECT") => self.select_into(nth, start),
+            Keyword::WITH if self.is(start, "CREATE") && *self.token(nth + 1) == Token::LParen => {
+                self.storage_parameters(nth + 2);
+            }
+            Keyword::SET if self.is(start, "ALTER") && *self.token(nth + 1) == Token::LParen => {
+                self.storage_parameters(nth + 2);
+            }
             Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 1),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
                 self.sequence_options(nth + 2);
@@ -335,6 +346,56 @@ impl Mender<'_> {
         let interval = word(Keyword::INTERVAL, "INTERVAL");
         self.edit(nth + 4, Edit::InsertBefore(vec![interval, Token::LParen, digits, Token::RParen]));
         self.edit(nth + 4, Edit::Replace(Token::RParen));
+    }
+
+    /// Whether a word is an option of a column in other dialects: the parser takes it away before it looks at the dialect, and
+    /// goes on as if nothing had been there.
+    fn would_be_lost(&self, nth: usize, start: usize) -> bool {
+        const WORDS: [&str; 7] = ["AUTO_INCREMENT", "AUTOINCREMENT", "ASC", "DESC", "SRID", "IDENTITY", "AS"];
+        let creates = self.is(start, "CREATE") && (start..start + 4).any(|at| self.is(at, "TABLE"));
+        let alters = self.are(start, &["ALTER", "TABLE"]);
+        let is_option = WORDS.iter().any(|word| self.is(nth, word)) || self.are(nth, &["ON", "UPDATE"]);
+        if !(creates || alters) || !is_option || nth == start {
+            return false;
+        }
+        let ends = |at: usize| matches!(self.token(at), Token::Comma | Token::RParen | Token::EOF | Token::SemiColon);
+        let is_alone = match () {
+            () if self.is(nth, "AS") => ends(nth + 1),
+            () if self.is(nth, "ON") => ends(nth + 2),
+            () if self.is(nth, "IDENTITY") => !["AS", "DROP"].iter().any(|before| self.is(nth - 1, before)),
+            () => true,
+        };
+        let is_name = matches!(self.token(nth - 1), Token::LParen | Token::Comma | Token::Period)
+            || ["COLUMN", "ADD", "DROP", "TO"].iter().any(|before| self.is(nth - 1, before));
+        is_alone && !is_name && self.is_in_columns(nth, start, creates)
+    }
+
+    /// Whether a word stands in a list of columns, and not in parentheses inside that, nor in a query.
+    fn is_in_columns(&self, nth: usize, start: usize, creates: bool) -> bool {
+        let mut depth = 0usize;
+        for at in (start..nth).rev() {
+            match self.token(at) {
+                Token::RParen => depth += 1,
+                Token::LParen if depth == 0 => {
+                    return creates
+                        && !self.is(at - 1, "AS")
+                        && !self.is(at + 1, "SELECT")
+                        && !self.has_open(at, start);
+                }
+                Token::LParen => depth -= 1,
+                _ => {}
+            }
+        }
+        !creates
+    }
+
+    fn has_open(&self, nth: usize, start: usize) -> bool {
+        let depth = (start..nth).fold(0i32, |depth, at| match self.token(at) {
+            Token::LParen => depth + 1,
+            Token::RParen => depth - 1,
+            _ => depth,
+        });
+        depth > 0
     }
 
     /// Whether a keyword begins a statement that writes, rather than being a privilege, an event or a name.
@@ -514,6 +575,155 @@ impl Mender<'_> {
         }
     }
 
+    /// `toast.name = value` and `name` alone: the parser wants one name, and a value.
+    fn storage_parameters(&mut self, first: usize) {
+        let mut at = first;
+        while let Token::Word(name) = self.token(at).clone() {
+            let mut next = at + 1;
+            if let (Token::Period, Token::Word(part)) = (self.token(next).clone(), self.token(next + 1).clone()) {
+                let value = format!("{}.{}", name.value.to_lowercase(), part.value.to_lowercase());
+                let whole = Word { value, quote_style: Some('"'), keyword: Keyword::NoKeyword };
+                self.edit(at, Edit::Replace(Token::Word(whole)));
+                self.edit(next, Edit::Remove);
+                self.edit(next + 1, Edit::Remove);
+                next += 2;
+            }
+            if matches!(self.token(next), Token::Comma | Token::RParen) {
+                self.edit(next, Edit::InsertBefore(vec![Token::Eq, word(Keyword::TRUE, "TRUE")]));
+            }
+            while !matches!(self.token(next), Token::Comma | Token::RParen | Token::EOF | Token::SemiColon) {
+                next += 1;
+            }
+            if *self.token(next) != Token::Comma {
+                return;
+            }
+            at = next + 1;
+        }
+    }
+
+    /// `FOR UPDATE` and its like.
+    fn lock_clause(&mut self, nth: usize, start: usize) -> Result<()> {
+        let mark = |text: &str| {
+            Token::Word(Word { value: text.to_owned(), quote_style: Some('"'), keyword: Keyword::NoKeyword })
+        };
+        let of = || word(Keyword::OF, "OF");
+        let (after, of_keys) = if self.are(nth + 1, &["NO", "KEY", "UPDATE"]) {
+            (nth + 4, true)
+        } else if self.are(nth + 1, &["KEY", "SHARE"]) {
+            (nth + 3, true)
+        } else if self.is(nth + 1, "UPDATE") || self.is(nth + 1, "SHARE") {
+            (nth + 2, false)
+        } else {
+            return Ok(());
+        };
+        if self.is_in_list(nth, start) {
+            // The parser would take FOR for the name of the last column.
+            self.edit(nth, Edit::InsertBefore(vec![word(Keyword::WHERE, "WHERE"), word(Keyword::TRUE, "TRUE")]));
+        }
+        let mut commas = Vec::new();
+        if self.is(after, "OF") {
+            let mut at = after + 2;
+            while *self.token(at) == Token::Comma {
+                commas.push(at);
+                at += 2;
+            }
+            if *self.token(at) == Token::Period && (of_keys || !commas.is_empty()) {
+                return Err(self.refuse(at));
+            }
+        }
+        match (of_keys, after - nth) {
+            (false, _) if commas.is_empty() => return Ok(()),
+            (false, _) => {
+                self.edit(after + 1, Edit::InsertBefore(vec![mark(super::LOCK_MARK), Token::Period]));
+            }
+            (true, 4) => {
+                self.edit(nth + 1, Edit::Replace(word(Keyword::UPDATE, "UPDATE")));
+                self.edit(nth + 2, Edit::Replace(of()));
+                self.edit(nth + 3, Edit::Replace(mark(super::KEY_LOCK_MARK)));
+            }
+            (true, _) => {
+                self.edit(nth + 1, Edit::Replace(word(Keyword::SHARE, "SHARE")));
+                self.edit(nth + 2, Edit::InsertBefore(vec![of()]));
+                self.edit(nth + 2, Edit::Replace(mark(super::KEY_LOCK_MARK)));
+            }
+        }
+        if of_keys && self.is(after, "OF") {
+            self.edit(after, Edit::Replace(Token::Period));
+        }
+        for comma in commas {
+            self.edit(comma, Edit::Replace(Token::Period));
+        }
+        Ok(())
+    }
+
+    /// Whether what comes before a word is the list of a SELECT that has no FROM.
+    fn is_in_list(&self, nth: usize, start: usize) -> bool {
+        const ENDS: [&str; 13] = [
+            "FROM",
+            "WHERE",
+            "GROUP",
+            "HAVING",
+            "WINDOW",
+            "ORDER",
+            "LIMIT",
+            "OFFSET",
+            "FETCH",
+            "UNION",
+            "INTERSECT",
+            "EXCEPT",
+            "VALUES",
+        ];
+        let mut depth = 0usize;
+        for at in (start..nth).rev() {
+            match self.token(at) {
+                Token::RParen => depth += 1,
+                Token::LParen if depth == 0 => return false,
+                Token::LParen => depth -= 1,
+                _ if depth > 0 => {}
+                _ if self.is(at, "SELECT") => return true,
+                // IS DISTINCT FROM is no FROM.
+                _ if self.is(at, "FROM") && at > start && self.is(at - 1, "DISTINCT") => {}
+                _ if ENDS.iter().any(|end| self.is(at, end)) => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// `INSERT INTO t SELECT 1 ON CONFLICT …` is `INSERT INTO t (SELECT 1) ON CONFLICT …`: the parser would take ON for the
+    /// name of a column, or for the condition of a join.
+    fn enclose_source(&mut self, insert: usize) {
+        let (mut depth, mut source) = (0usize, None);
+        let mut at = insert + 3;
+        loop {
+            match self.token(at) {
+                Token::EOF | Token::SemiColon => return,
+                Token::LParen => depth += 1,
+                Token::RParen if depth == 0 => return,
+                Token::RParen => depth -= 1,
+                _ if depth > 0 => {}
+                _ if source.is_none() && (self.is(at, "VALUES") || self.is(at, "DEFAULT")) => return,
+                // Behind a WITH the parser takes a query in parentheses, before it none.
+                _ if source.is_none() && ["SELECT", "TABLE"].iter().any(|begin| self.is(at, begin)) => {
+                    source = Some(at);
+                }
+                _ if self.are(at, &["ON", "CONFLICT"]) || self.is(at, "RETURNING") => {
+                    if let Some(source) = source {
+                        self.edit(source, Edit::InsertBefore(vec![Token::LParen]));
+                        if self.is(source, "TABLE") {
+                            self.edit(source, Edit::Replace(word(Keyword::SELECT, "SELECT")));
+                            self.edit(source + 1, Edit::InsertBefore(vec![Token::Mul, word(Keyword::FROM, "FROM")]));
+                        }
+                        self.edit(at, Edit::InsertBefore(vec![Token::RParen]));
+                    }
+                    return;
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
     fn renames(&self, nth: usize) -> bool {
         (nth..nth + 10)
             .take_while(|&at| !matches!(self.token(at), Token::SemiColon | Token::EOF))
@@ -534,7 +744,14 @@ impl Mender<'_> {
             }
         }
         for end in ends {
-            self.edit(end, Edit::InsertBefore(vec![word(Keyword::INT, "int")]));
+            self.edit(
+                end,
+                Edit::InsertBefore(vec![Token::Word(Word {
+                    value: super::ANY_TYPE_MARK.to_owned(),
+                    quote_style: Some('"'),
+                    keyword: Keyword::NoKeyword,
+                })]),
+            );
         }
     }
 
@@ -651,7 +868,30 @@ mod tests {
         assert_eq!(mended("SELECT 1 IN ((SELECT 1), 2)"), "SELECT 1 IN (coalesce((SELECT 1)), 2)");
         assert_eq!(mended("SELECT 1 IN ((SELECT 1) UNION SELECT 2)"), "SELECT 1 IN ((SELECT 1) UNION SELECT 2)");
         assert_eq!(mended("TABLE a UNION TABLE b"), "SELECT * FROM a UNION SELECT * FROM b");
+        assert_eq!(
+            mended("INSERT INTO t SELECT 1 ON CONFLICT DO NOTHING"),
+            "INSERT INTO t (SELECT 1) ON CONFLICT DO NOTHING"
+        );
+        assert_eq!(mended("INSERT INTO t TABLE s RETURNING a"), "INSERT INTO t (SELECT * FROM s) RETURNING a");
+        assert_eq!(mended("SELECT 1 FOR UPDATE"), "SELECT 1 WHERE true FOR UPDATE");
+        assert_eq!(mended("SELECT a FROM t FOR SHARE OF t"), "SELECT a FROM t FOR SHARE OF t");
         assert_eq!(mended("CREATE SEQUENCE s START 5 INCREMENT BY 10"), "CREATE SEQUENCE s INCREMENT BY 10 START 5");
+    }
+
+    /// Views keep such texts: what they mean must not change when they are read again.
+    #[test]
+    fn locks_mean_the_same_when_they_are_read_again() {
+        for text in [
+            "SELECT a FROM t FOR NO KEY UPDATE",
+            "SELECT a FROM t FOR KEY SHARE NOWAIT",
+            "SELECT a FROM t, u FOR UPDATE OF t, u SKIP LOCKED",
+            "SELECT a FROM t, u FOR KEY SHARE OF t, u",
+            "SELECT a FROM t FOR NO KEY UPDATE OF t",
+        ] {
+            let once = mended(text);
+            assert!(once.contains('\u{1}'), "{once}");
+            assert_eq!(mended(&once), once);
+        }
     }
 
     #[test]

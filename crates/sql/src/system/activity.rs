@@ -130,8 +130,11 @@ fn locks(env: &Env, rows: &mut Rows) -> Result<()> {
             text(&transaction),
             engine.session_of(lock.owner).map_or(NULL, int),
             text(match lock.mode {
-                LockMode::Exclusive => "ExclusiveLock",
+                // Modes of PostgreSQL's that go together likewise.
+                LockMode::KeyShare => "RowShareLock",
                 LockMode::Share => "ShareLock",
+                LockMode::NoKeyUpdate => "ShareRowExclusiveLock",
+                LockMode::Exclusive => "ExclusiveLock",
                 LockMode::Add => "RowExclusiveLock",
             }),
             flag(lock.granted),

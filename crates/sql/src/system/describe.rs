@@ -105,7 +105,11 @@ pub(crate) fn constraint_by_number(names: &Surroundings, id: u32, pretty: bool) 
         }
         if let Some(check) = table.checks.iter().find(|check| check.id == id) {
             let condition = bare(&check.condition);
-            return Some(if pretty { format!("CHECK ({condition})") } else { format!("CHECK (({condition}))") });
+            let inherits = if check.no_inherit { " NO INHERIT" } else { "" };
+            return Some(match pretty {
+                true => format!("CHECK ({condition}){inherits}"),
+                false => format!("CHECK (({condition})){inherits}"),
+            });
         }
         let key = table.foreign_keys.iter().find(|key| key.id == id)?;
         foreign_key(names, table, key)

@@ -551,6 +551,8 @@ struct Constraint<'a> {
     columns: Vec<usize>,
     foreign: Option<&'a ForeignKey>,
     condition: Option<String>,
+    /// CHECK … NO INHERIT, as all constraints but CHECK are.
+    no_inherit: bool,
 }
 
 impl Constraint<'_> {
@@ -575,7 +577,7 @@ impl Constraint<'_> {
             text(if self.foreign.is_some() { "s" } else { " " }),
             flag(true),
             int(0),
-            flag(self.kind != "c"),
+            flag(self.no_inherit),
             numbers(&self.columns),
             self.foreign.map_or(NULL, |key| numbers(&key.target_columns)),
             NULL,
@@ -600,6 +602,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 columns: index.columns.iter().map(|part| part.column).collect(),
                 foreign: None,
                 condition: None,
+                no_inherit: true,
             }
             .push(names, &table, rows)?;
         }
@@ -612,6 +615,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 columns: describe::columns_in(&check.condition, &table),
                 foreign: None,
                 condition: Some(format!("({})", check.condition)),
+                no_inherit: check.no_inherit,
             }
             .push(names, &table, rows)?;
         }
@@ -624,6 +628,7 @@ fn constraints(env: &Env, rows: &mut Rows) -> Result<()> {
                 columns: key.columns.clone(),
                 foreign: Some(key),
                 condition: None,
+                no_inherit: true,
             }
             .push(names, &table, rows)?;
         }
@@ -642,7 +647,7 @@ fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
             int(sequence.increment),
             int(sequence.max),
             int(sequence.min),
-            int(1),
+            int(sequence.cache),
             flag(sequence.cycle),
         ])?;
     }
@@ -666,7 +671,7 @@ fn sequence_list(env: &Env, rows: &mut Rows) -> Result<()> {
             int(sequence.max),
             int(sequence.increment),
             flag(sequence.cycle),
-            int(1),
+            int(sequence.cache),
             last.map_or(NULL, int),
         ])?;
     }

@@ -12,8 +12,9 @@ otherwise, and the exit code says so. A seed makes the same file each time.
 What is drawn: the queries of generate.py over tables of integers, numerics and
 text; expressions of every type, of constants and over a table with a column of
 each type, right and wrong ones; groups, set operations and joins over that
-table; queries within queries; random changes; and what texts mean (texts.py: regular
-expressions, dates, intervals, pictures, blanks), of which --kind chooses one alone. A difference that is a mistake becomes a record in a
+table; queries within queries; random changes; what texts mean (texts.py: regular
+expressions, dates, intervals, pictures, blanks), of which --kind chooses one alone; and
+changes of keys that foreign keys with all actions refer to. A difference that is a mistake becomes a record in a
 file of ../slt, one that is meant a line in docs/SQL.md, and, if it comes again
 and again, a rule in `is_known` below.
 
@@ -403,6 +404,63 @@ class Nested(generate.Gen):
         return [self.q_nested() if k < 6 else self.q_nested_group() if k < 9 else self.q_distinct_on()]
 
 
+# --- foreign keys ----------------------------------------------------------------
+
+class Family:
+    """Tables that refer to each other and to themselves with all actions, and changes of keys that others refer to. New keys
+    are ones that no row has: whether PostgreSQL takes keys that change places depends on the order of the rows."""
+
+    TABLES = [f"fam{i}" for i in range(5)]
+    ACTIONS = ["NO ACTION", "RESTRICT", "CASCADE", "CASCADE", "CASCADE", "SET NULL", "SET NULL", "SET DEFAULT"]
+
+    def __init__(self, seed):
+        self.r = random.Random(f"family {seed}")
+        self.fresh = 100
+
+    def tables(self):
+        r = self.r
+        out = [f"CREATE TABLE fam0 (id int PRIMARY KEY, r int, s int DEFAULT {r.randrange(4)}, UNIQUE (id, s));"]
+        for i, name in enumerate(self.TABLES[1:], 1):
+            columns = []
+            for column in "rs":
+                rule = r.choice(["", "", "", " NOT NULL", " UNIQUE", f" CHECK ({column} < 5000)"])
+                target = self.TABLES[r.randrange(0, i + 1)]
+                columns.append(f"{column} int DEFAULT {r.choice(['NULL', '0', '1'])}{rule} REFERENCES {target} (id)"
+                               f" ON DELETE {r.choice(self.ACTIONS)} ON UPDATE {r.choice(self.ACTIONS)}")
+            own = f" REFERENCES {self.TABLES[i - 1]} ON DELETE CASCADE ON UPDATE CASCADE" if r.random() < 0.4 else ""
+            both = ""
+            if r.random() < 0.4:
+                both = f", FOREIGN KEY (r, s) REFERENCES fam0 (id, s) ON DELETE {r.choice(self.ACTIONS)} ON UPDATE {r.choice(self.ACTIONS)}"
+            out.append(f"CREATE TABLE {name} (id int PRIMARY KEY{own}, {', '.join(columns)}{both});")
+        for name in self.TABLES:
+            for i in range(8):
+                out.append(f"%INSERT INTO {name} VALUES ({i}, {self.value()}, {self.value()});")
+        return out
+
+    def value(self):
+        return self.r.choice(["NULL", "0", "1", "2", "3", "4", "5"])
+
+    def where(self):
+        r = self.r
+        return r.choice([f"id = {r.randrange(8)}", f"id % 3 = {r.randrange(3)}", f"r = {r.randrange(6)}", f"s IS NULL", "true",
+                         f"id IN ({r.randrange(8)}, {r.randrange(8)}, {r.randrange(8)})"])
+
+    def statements(self):
+        r = self.r
+        name = r.choice(self.TABLES)
+        k = r.randrange(8)
+        if k < 2:
+            change = f"DELETE FROM {name} WHERE {self.where()}"
+        elif k < 5:
+            self.fresh += 2000
+            change = f"UPDATE {name} SET id = id + {self.fresh} WHERE {self.where()}"
+        elif k == 5:
+            change = f"UPDATE {name} SET {r.choice('rs')} = {self.value()} WHERE {self.where()}"
+        else:
+            change = f"INSERT INTO {name} VALUES ({r.randrange(12)}, {self.value()}, {self.value()})"
+        return [change] + [f"SELECT * FROM {table} ORDER BY id, r, s" for table in self.TABLES]
+
+
 # --- one file -------------------------------------------------------------------
 
 
@@ -437,12 +495,14 @@ def statements(seed, count, kind=None):
     drawn = texts.Texts(seed)
     if kind:
         return [f"%{drawn.statement(kind)};" for _ in range(count)]
-    gen, typed, nested, folded = generate.Gen(seed), Typed(seed), Nested(seed), Folded(seed)
-    out = gen.tables() + typed.table() + Folded.TABLES
+    gen, typed, nested, folded, family = generate.Gen(seed), Typed(seed), Nested(seed), Folded(seed), Family(seed)
+    out = gen.tables() + typed.table() + Folded.TABLES + family.tables()
     kinds = generate.RANDOM["random_mixed"][2]
     for _ in range(count):
         k = typed.r.random()
-        if k < 0.08:
+        if k < 0.03:
+            out += ["%" + sql + ";" for sql in family.statements()]
+        elif k < 0.1:
             out.append("%" + drawn.statement() + ";")
         elif k < 0.25:
             out.append("%" + typed.constant() + ";")
@@ -520,6 +580,8 @@ def main():
             total += write_file(path, seed, a.count, conn, a.kind)
             for table in [*generate.TABLES, "ty", "one", "none", "few"] if not a.kind else []:
                 conn.run(f"DROP TABLE {table}")
+            if not a.kind:
+                conn.run(f"DROP TABLE {', '.join(Family.TABLES)} CASCADE")
             conn.close()
             run = subprocess.run(cargo, env=dict(os.environ, COLIBRI_SLT_DIR=keep, COLIBRI_SLT=f"fuzz_{seed}"), capture_output=True, text=True)
             found, moods = differences(run.stdout) if run.returncode else ([], [])

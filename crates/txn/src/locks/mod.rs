@@ -4,11 +4,13 @@
 //! without need. Locks exist while somebody holds one or waits; they live in [shards](shard), each behind a mutex that is
 //! held for a few instructions.
 //!
-//! | wanted \ held | Share | Add | Exclusive |
-//! | --- | --- | --- | --- |
-//! | Share | yes | no | no |
-//! | Add | no | yes | no |
-//! | Exclusive | no | no | no |
+//! | wanted \ held | KeyShare | Share | Add | NoKeyUpdate | Exclusive |
+//! | --- | --- | --- | --- | --- | --- |
+//! | KeyShare | yes | yes | yes | yes | no |
+//! | Share | yes | yes | no | no | no |
+//! | Add | yes | no | yes | no | no |
+//! | NoKeyUpdate | yes | no | no | no | no |
+//! | Exclusive | no | no | no | no | no |
 //!
 //! Invariants:
 //! - Who waits stands in the lock's queue, and gets the lock from whoever lets go of it, in the order of arrival: nobody
@@ -68,16 +70,32 @@ pub struct LockInfo {
 }
 
 fn goes_with(a: LockMode, b: LockMode) -> bool {
-    a == b && a != LockMode::Exclusive
+    use LockMode::{Add, Exclusive, KeyShare, Share};
+    match (a, b) {
+        (Exclusive, _) | (_, Exclusive) => false,
+        (KeyShare, _) | (_, KeyShare) => true,
+        _ => a == b && matches!(a, Share | Add),
+    }
 }
 
+/// Whether a mode keeps from others all that another one does.
 fn covers(held: LockMode, wanted: LockMode) -> bool {
-    held == wanted || held == LockMode::Exclusive
+    use LockMode::{Exclusive, KeyShare, NoKeyUpdate};
+    match (held, wanted) {
+        (Exclusive, _) | (_, KeyShare) => true,
+        (NoKeyUpdate, wanted) => wanted != Exclusive,
+        _ => held == wanted,
+    }
 }
 
 /// The weakest mode that is both.
 fn join(a: LockMode, b: LockMode) -> LockMode {
-    if a == b { a } else { LockMode::Exclusive }
+    match () {
+        () if covers(a, b) => a,
+        () if covers(b, a) => b,
+        // Share and Add.
+        () => LockMode::NoKeyUpdate,
+    }
 }
 
 /// Those who got a lock and have to be told, when no mutex is held any more.
@@ -263,7 +281,7 @@ fn tell(woken: Woken) {
 /// A lock that a transaction holds.
 struct Held {
     mode: LockMode,
-    /// The row was looked at under the lock and is what the transaction sees.
+    /// The row was looked at under the lock and is what the transaction sees; of KeyShare, what it has read of it.
     verified: bool,
 }
 
@@ -365,7 +383,7 @@ impl Locks {
         }
     }
 
-    /// The row of a lock was looked at and is what the transaction sees: nobody changes it any more.
+    /// The row of a lock was looked at and is what the transaction sees: nobody changes what the lock keeps any more.
     pub(crate) fn verified(&mut self, name: LockName) {
         if let Some(held) = self.held.get_mut(&name) {
             held.verified = true;

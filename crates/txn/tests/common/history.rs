@@ -107,11 +107,14 @@ fn random_ops(rng: &mut StdRng, mix: Mix, writes: bool, out: &mut Vec<Op>) {
         }
         6 => {
             if locks {
-                out.push(Op::Lock(n, LockMode::Exclusive));
+                out.push(Op::Lock(n, LockMode::NoKeyUpdate));
             }
             out.push(Op::Set(n, rng.random_range(0..2), rng.random_range(0..1000)));
         }
-        7 => out.push(Op::Lock(n, *[LockMode::Share, LockMode::Add, LockMode::Exclusive].choose(rng).unwrap())),
+        7 => {
+            use LockMode::{Add, Exclusive, KeyShare, NoKeyUpdate, Share};
+            out.push(Op::Lock(n, *[KeyShare, Share, Add, NoKeyUpdate, Exclusive].choose(rng).unwrap()));
+        }
         _ => {
             if locks {
                 out.push(Op::Lock(n, LockMode::Add));

@@ -221,6 +221,7 @@ impl Binder<'_> {
             limit: None,
             offset: None,
             locks: Vec::new(),
+            view: None,
         };
         let inner = std::mem::replace(query, empty);
         let relation =

@@ -11,7 +11,7 @@ use super::names::name_of;
 use super::{OUTPUT_MAX, at_ordinal, ordinal, plain, sort_key_options, too_many_columns};
 use crate::bind::expr::{Bound, as_tuple, known};
 use crate::bind::logical::{Body, Column, Distinct, Extra, Group, Query, Relation, Select, Source};
-use crate::bind::{AGGREGATES, Binder, EXTRAS, Scope, fold, qualified, rewrite};
+use crate::bind::{AGGREGATES, Binder, EXTRAS, Scope, fold, qualified, rewrite, whole};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
@@ -28,10 +28,7 @@ struct Item {
 
 impl Binder<'_> {
     pub(super) fn select(&mut self, select: &ast::Select, order: &[ast::OrderByExpr]) -> Result<Query> {
-        if select.into.is_some() || select.top.is_some() || select.qualify.is_some() || !select.named_window.is_empty()
-        {
-            return Err(Error::unsupported("this clause of SELECT"));
-        }
+        whole::select(select)?;
         self.frame().scopes.push(Scope { no_calls: "FROM", ..Scope::default() });
         let bound = self.select_in_scope(select, order);
         self.frame().scopes.pop();
@@ -158,7 +155,8 @@ impl Binder<'_> {
             match item {
                 ast::SelectItem::UnnamedExpr(expr) => items.push(self.item(expr, name_of(expr))?),
                 ast::SelectItem::ExprWithAlias { expr, alias } => items.push(self.item(expr, fold(alias))?),
-                ast::SelectItem::Wildcard(_) => {
+                ast::SelectItem::Wildcard(options) => {
+                    whole::star(options)?;
                     if self.scope().tables.is_empty() {
                         let error =
                             Error::new(SqlState::SYNTAX_ERROR, "SELECT * with no tables specified is not valid");
@@ -168,7 +166,8 @@ impl Binder<'_> {
                     self.note_star(item.span(), all.iter().map(|(column, expr)| (&*column.name, expr)));
                     items.extend(all.into_iter().map(|column| from_column(column, item.span())));
                 }
-                ast::SelectItem::QualifiedWildcard(kind, _) => {
+                ast::SelectItem::QualifiedWildcard(kind, options) => {
+                    whole::star(options)?;
                     let ast::SelectItemQualifiedWildcardKind::ObjectName(name) = kind else {
                         return Err(self.place(item.span(), Error::unsupported("* of an expression")));
                     };
@@ -466,8 +465,8 @@ fn rows_behind_distinct_on(query: Query) -> Query {
     {
         return query;
     }
-    let Query { body, columns, order, limit, offset, locks } = query;
-    let Body::Select(mut inner) = body else { return Query { body, columns, order, limit, offset, locks } };
+    let Query { body, columns, order, limit, offset, locks, view } = query;
+    let Body::Select(mut inner) = body else { return Query { body, columns, order, limit, offset, locks, view } };
     let width = inner.output.len();
     let mut extras = std::mem::take(&mut inner.extras);
     // Behind its own columns the inner query gives those that the functions and what is around them look at.
@@ -504,7 +503,7 @@ fn rows_behind_distinct_on(query: Query) -> Query {
         output,
         distinct: Distinct::No,
     };
-    Query { body: Body::Select(Box::new(outer)), columns, order: Vec::new(), limit, offset, locks }
+    Query { body: Body::Select(Box::new(outer)), columns, order: Vec::new(), limit, offset, locks, view }
 }
 
 /// Puts columns behind the first `width` ones in the place of those that an expression looks at.

@@ -1,10 +1,9 @@
 //! Foreign keys: rows that refer to others, and what happens to them when those go or change.
 //!
-//! A row that comes to refer to another is checked at once, by one look-up of the other's key. If it refers to its own
-//! table and finds nothing, it is checked again at the end of the statement: the row may come yet. A row that is
-//! referred to leaves an [`Event`] when it goes or its key changes; events are worked off at the end of the statement,
-//! in order: RESTRICT looks for referring rows, CASCADE and its like change them (which may leave more events), NO ACTION
-//! waits until all others are done.
+//! A row that comes to refer to another is checked at once, by one look-up of the other's key. If that is not there, and
+//! may come yet in the same statement (it is of the row's own table, or an action of a foreign key makes it), the row is
+//! looked at again at the end of the statement, as it is then. What happens to rows whose reference goes or changes is in
+//! [`super::actions`].
 //!
 //! Invariants: NULL among the columns refers to nothing (MATCH SIMPLE). The look-up depends on the other row's presence
 //! and on none of its columns. Of a row that comes to refer to another and the end of that other, only one commits:
@@ -12,47 +11,49 @@
 //! | who refers | who takes the other away | what keeps them apart |
 //! | --- | --- | --- |
 //! | serializable | serializable | the check of reads when the second commits |
-//! | READ COMMITTED | either | an `Add` lock on the other row: others may refer and add to it, nobody may take it away |
+//! | READ COMMITTED | either | a `KeyShare` lock on the other row: nobody may take it away, or change its keys |
 //! | serializable | READ COMMITTED | the lock of the other's [`guard_name`], which changes of its other columns do not take |
 //!
 //! In SERIALIZABLE the other row itself is not locked: rows that many refer to are the very rows that many change.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, IfLocked, Isolation, Key, LockMode, Space};
 use smallvec::SmallVec;
 
+use super::actions::{Event, Round};
 use super::{claim_index_values, claim_key, find_entry, key_text};
 use crate::cast::{self, CastContext};
 use crate::catalog::Table;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
-use crate::exec::delete::delete_row;
-use crate::exec::scan::Lookup;
-use crate::exec::update::{ChangePlan, change_row};
-use crate::exec::{Batch, Exec, idle, row_bytes};
+use crate::exec::{Exec, idle, row_bytes};
 use crate::key;
 use crate::operators;
-use crate::plan::{Arbiter, ForeignKeyRule, ReferenceAction, ReferenceRule, TableRules};
+use crate::plan::{Arbiter, ForeignKeyRule, TableRules};
 use crate::pulse;
-use crate::record;
+use crate::record::{self, RowReader};
 use crate::types::{Modifier, Type};
 use crate::value::Datum;
 
 /// Values of a foreign key's columns.
-type Values = SmallVec<[Datum; 2]>;
+pub(super) type Values = SmallVec<[Datum; 2]>;
 
 /// What a statement has yet to do before it is over.
 #[derive(Default)]
 pub(in crate::exec) struct Effects {
     /// Rows and entries that are written when all old ones are away.
     moved: Vec<Moved>,
-    events: VecDeque<Event>,
-    /// Events of NO ACTION.
-    last: Vec<Event>,
-    unchecked: Vec<Unchecked>,
+    /// What the next round of actions is about, and the one that is worked off.
+    pub(super) events: VecDeque<Event>,
+    pub(super) round: Option<Box<Round>>,
+    /// A row is changed by an action, not by the statement itself.
+    pub(super) acts: bool,
+    /// The row that is changed has left its events already.
+    pub(super) is_noted: bool,
+    unchecked: VecDeque<Unchecked>,
     /// Memory taken.
     bytes: usize,
     /// Space for rows' bytes.
@@ -71,34 +72,13 @@ struct Moved {
     indexes: SmallVec<[usize; 4]>,
 }
 
-/// A row that was, or may have been, referred to has gone or changed.
-struct Event {
-    table: Arc<Table>,
-    rules: Arc<TableRules>,
-    /// Which of `referenced_by`.
-    rule: usize,
-    old: Values,
-    /// `None`: the row was deleted.
-    new: Option<Values>,
-}
-
-/// A row that refers to one of its own table that was not there yet.
+/// A row that refers to one that was not there yet.
 struct Unchecked {
     table: Arc<Table>,
     rules: Arc<TableRules>,
     /// Which of `foreign_keys`.
     rule: usize,
-    values: Values,
-}
-
-impl Event {
-    fn rule(&self) -> &ReferenceRule {
-        &self.rules.referenced_by[self.rule]
-    }
-
-    fn action(&self) -> ReferenceAction {
-        if self.new.is_some() { self.rule().on_update } else { self.rule().on_delete }
-    }
+    key: Key,
 }
 
 impl Effects {
@@ -165,12 +145,15 @@ impl Effects {
         rules: &Arc<TableRules>,
         row: &[Datum],
     ) -> Result<()> {
+        if self.is_noted {
+            return Ok(());
+        }
         if !rules.referenced_by.is_empty() {
             guard_end(ex, table, row)?;
         }
         for rule in 0..rules.referenced_by.len() {
             if let Some(old) = values_of(&rules.referenced_by[rule].columns, row) {
-                self.push_event(ex, table, rules, rule, old, None)?;
+                self.push_event(ex, (table, rules), rule, old, None)?;
             }
         }
         Ok(())
@@ -186,14 +169,14 @@ impl Effects {
         new: &[Datum],
     ) -> Result<()> {
         let columns = &rules.referenced_by[rule].columns;
-        if !differ(columns, old, new) {
+        if self.is_noted || !differ_in_form(columns, old, new) {
             return Ok(());
         }
         match values_of(columns, old) {
             Some(values) => {
                 guard_end(ex, table, old)?;
                 let new = columns.iter().map(|&column| new[column].clone()).collect();
-                self.push_event(ex, table, rules, rule, values, Some(new))
+                self.push_event(ex, (table, rules), rule, values, Some(new))
             }
             None => Ok(()),
         }
@@ -202,15 +185,24 @@ impl Effects {
     fn push_event(
         &mut self,
         ex: &mut Exec<'_, '_>,
-        table: &Arc<Table>,
-        rules: &Arc<TableRules>,
+        (table, rules): (&Arc<Table>, &Arc<TableRules>),
         rule: usize,
         old: Values,
         new: Option<Values>,
     ) -> Result<()> {
         let bytes = row_bytes(&old) + new.as_deref().map_or(0, row_bytes);
         self.take(ex, size_of::<Event>() + bytes)?;
-        self.events.push_back(Event { table: Arc::clone(table), rules: Arc::clone(rules), rule, old, new });
+        let reference = &rules.referenced_by[rule];
+        let action = if new.is_some() { reference.on_update } else { reference.on_delete };
+        self.events.push_back(Event {
+            table: Arc::clone(table),
+            rules: Arc::clone(rules),
+            rule,
+            old,
+            new,
+            action,
+            again: false,
+        });
         Ok(())
     }
 
@@ -220,6 +212,7 @@ impl Effects {
         ex: &mut Exec<'_, '_>,
         (table, rules): (&Arc<Table>, &Arc<TableRules>),
         rule: usize,
+        key: &Key,
         row: &[Datum],
     ) -> Result<()> {
         let foreign_key = &rules.foreign_keys[rule];
@@ -227,13 +220,36 @@ impl Effects {
         if values.clone().any(Datum::is_null) || target_exists(ex, table, foreign_key, values.clone())? {
             return Ok(());
         }
-        if foreign_key.target.id != table.id {
+        // What the row refers to can only come in this statement if that is about its table, or has actions.
+        let may_come = foreign_key.target.id == table.id || self.acts || !rules.referenced_by.is_empty();
+        if !may_come {
             return Err(not_present(table, foreign_key, values, ex.cx.env));
         }
-        let values: Values = values.cloned().collect();
-        self.take(ex, size_of::<Unchecked>() + row_bytes(&values))?;
-        self.unchecked.push(Unchecked { table: Arc::clone(table), rules: Arc::clone(rules), rule, values });
+        self.take(ex, size_of::<Unchecked>() + key.len())?;
+        self.unchecked.push_back(Unchecked {
+            table: Arc::clone(table),
+            rules: Arc::clone(rules),
+            rule,
+            key: key.clone(),
+        });
         Ok(())
+    }
+
+    /// Checks the references of a row that an action has given another key, but for those that it has changed, which are
+    /// checked anyway: the row may have to be looked at again, and would not be found under its old key.
+    pub(in crate::exec) fn check_moved(
+        &mut self,
+        ex: &mut Exec<'_, '_>,
+        (table, rules): (&Arc<Table>, &Arc<TableRules>),
+        changed: &[usize],
+        key: &Key,
+        row: &[Datum],
+    ) -> Result<()> {
+        if !self.acts || self.unchecked.is_empty() {
+            return Ok(());
+        }
+        let others = (0..rules.foreign_keys.len()).filter(|rule| !changed.contains(rule));
+        others.into_iter().try_for_each(|rule| self.check_reference(ex, (table, rules), rule, key, row))
     }
 
     /// Takes over what another has yet to check: of rows that were only inserted.
@@ -245,95 +261,37 @@ impl Effects {
     /// Does what is left to do at the end of a statement; `false` if the budget is used up and there is more.
     pub(in crate::exec) fn finish(&mut self, ex: &mut Exec<'_, '_>) -> Result<bool> {
         self.put_moved(ex)?;
-        while let Some(event) = self.events.pop_front() {
-            ex.check_cancel()?;
-            match event.action() {
-                ReferenceAction::NoAction => self.last.push(event),
-                ReferenceAction::Restrict => {
-                    if is_referenced(ex, &event)? {
-                        return Err(still_referenced(&event, ex.cx.env));
-                    }
-                }
-                action => self.act(ex, &event, action)?,
+        while self.work(ex)? {
+            if ex.is_used_up() {
+                return Ok(false);
             }
+        }
+        while let Some(unchecked) = self.unchecked.pop_front() {
+            ex.check_cancel()?;
+            unchecked.check(ex)?;
             ex.spend(1);
             if ex.is_used_up() {
                 return Ok(false);
             }
         }
-        while let Some(event) = self.last.pop() {
-            ex.check_cancel()?;
-            if is_referenced(ex, &event)? && !key_is_back(ex, &event)? {
-                return Err(still_referenced(&event, ex.cx.env));
-            }
-            ex.spend(1);
-            if ex.is_used_up() {
-                return Ok(false);
-            }
-        }
-        for Unchecked { table, rules, rule, values } in &self.unchecked {
-            pulse::work(pulse::UNITS_PER_WRITE)?;
-            let foreign_key = &rules.foreign_keys[*rule];
-            if !target_exists(ex, table, foreign_key, values.iter())? {
-                return Err(not_present(table, foreign_key, values.iter(), ex.cx.env));
-            }
-        }
-        self.unchecked.clear();
         ex.give_memory(std::mem::take(&mut self.bytes));
         Ok(true)
     }
+}
 
-    /// CASCADE, SET NULL, SET DEFAULT.
-    fn act(&mut self, ex: &mut Exec<'_, '_>, event: &Event, action: ReferenceAction) -> Result<()> {
-        let rule = event.rule();
-        let rules = rule.source_rules.get().and_then(Weak::upgrade);
-        let rules = &rules.ok_or_else(|| Error::internal("the rules of a referring table were not made"))?;
-        let table = &rule.source;
-        let batches = referring_rows(ex, event)?;
-        let space = table.space();
-        let new: Option<Values> = match (action, &event.new) {
-            (ReferenceAction::Cascade, None) => None,
-            (ReferenceAction::Cascade, Some(new)) => {
-                let pairs = rule.columns.iter().zip(&rule.source_columns).zip(new);
-                let cast = |((&column, &source), value): ((&usize, &usize), &Datum)| {
-                    let (from, to) = (event.table.columns[column].ty, table.columns[source].ty);
-                    cast::cast(value, from.ty, to.ty, to.modifier, CastContext::Assignment, ex.cx.env)
-                };
-                Some(pairs.map(cast).collect::<Result<_>>()?)
-            }
-            (ReferenceAction::SetDefault, _) => {
-                let defaults = rule.defaults.iter().map(|default| default.eval_owned(&mut ex.scope(), &[]));
-                Some(defaults.collect::<Result<_>>()?)
-            }
-            _ => Some(rule.source_columns.iter().map(|_| Datum::Null).collect()),
-        };
-        let plan = new.as_ref().map(|_| ChangePlan::new(table, rules, &rule.source_columns, &[]));
-        let mut changed = Vec::new();
-        for batch in &batches {
-            for row in batch.iter() {
-                pulse::work(pulse::UNITS_PER_WRITE)?;
-                let key = record::row_key(table, row)?;
-                ex.txn.lock(&space, &key, LockMode::Exclusive, IfLocked::Wait)?;
-                match (&plan, &new) {
-                    (Some(plan), Some(new)) => {
-                        changed.clear();
-                        changed.extend_from_slice(row);
-                        let mut is_same = true;
-                        for (&column, value) in rule.source_columns.iter().zip(new) {
-                            is_same &= changed[column] == *value;
-                            changed[column] = value.clone();
-                        }
-                        // The default is the very key that goes away.
-                        if is_same && action == ReferenceAction::SetDefault {
-                            return Err(still_referenced(event, ex.cx.env));
-                        }
-                        change_row(ex, self, plan, &key, row, &changed, &[])?;
-                    }
-                    _ => delete_row(ex, self, table, &space, rules, &key, row)?,
-                }
-            }
+impl Unchecked {
+    /// Checks the row as it is by now. One that has gone refers to nothing.
+    fn check(&self, ex: &mut Exec<'_, '_>) -> Result<()> {
+        let Self { table, rules, rule, key } = self;
+        let foreign_key = &rules.foreign_keys[*rule];
+        let depends = foreign_key.columns.iter().copied().collect();
+        let Some(value) = ex.txn.get(&table.space(), key, depends)? else { return Ok(()) };
+        let mut values: Values = foreign_key.columns.iter().map(|_| Datum::Null).collect();
+        RowReader::new(table, &foreign_key.columns).read(key, value, &mut values)?;
+        if values.iter().any(Datum::is_null) || target_exists(ex, table, foreign_key, values.iter())? {
+            return Ok(());
         }
-        self.put_moved(ex)
+        Err(not_present(table, foreign_key, values.iter(), ex.cx.env))
     }
 }
 
@@ -371,12 +329,31 @@ pub(in crate::exec) fn differ(columns: &[usize], old: &[Datum], new: &[Datum]) -
     })
 }
 
+/// Whether two rows differ in one of some columns, in value or only in form (`1.0` and `1.00`): actions hand on both.
+pub(super) fn differ_in_form(columns: &[usize], old: &[Datum], new: &[Datum]) -> bool {
+    let is_same_form = |column: usize| match (&old[column], &new[column]) {
+        (Datum::Numeric(old), Datum::Numeric(new)) => old.scale() == new.scale(),
+        (Datum::Float(old), Datum::Float(new)) => old.to_bits() == new.to_bits(),
+        _ => true,
+    };
+    differ(columns, old, new) || !columns.iter().all(|&column| is_same_form(column))
+}
+
 /// A value of one type as one of another that it is compared with; `None` if the other type has none that is equal.
-fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Option<Datum> {
+pub(super) fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Option<Datum> {
     match value {
         Datum::Int(int) if to.is_integer() && to != from => cast::int_in_range(*int, to).ok(),
+        Datum::Text(text) if to == Type::Char && from != to => Some(Datum::text(text.trim_end_matches(' '))),
         _ if from == to || (from.is_text() && to.is_text()) => Some(value.clone()),
-        _ => cast::cast(value, from, to, Modifier::NONE, CastContext::Explicit, env).ok(),
+        _ => {
+            let cast =
+                |value: &Datum, from, to| cast::cast(value, from, to, Modifier::NONE, CastContext::Explicit, env).ok();
+            let converted = cast(value, from, to)?;
+            // One that loses something is equal only if nothing was lost.
+            let is_exact = cast::cast_context(from, to) == Some(CastContext::Implicit)
+                || cast(&converted, to, from).is_some_and(|back| operators::equal(&back, value));
+            is_exact.then_some(converted)
+        }
     }
 }
 
@@ -420,7 +397,7 @@ pub(in crate::exec) fn target_exists<'a>(
             let columns = index.columns.iter().map(|part| part.column).collect();
             ex.txn.get(&space, &key, columns)?;
         }
-        ex.txn.lock(&space, &key, LockMode::Add, IfLocked::Wait)?;
+        ex.txn.lock(&space, &key, LockMode::KeyShare, IfLocked::Wait)?;
     } else {
         ex.txn.lock(&space, &guard_name(&key), LockMode::Share, IfLocked::Wait)?;
     }
@@ -449,62 +426,6 @@ fn guard_end(ex: &mut Exec<'_, '_>, table: &Table, row: &[Datum]) -> Result<()> 
     Ok(())
 }
 
-/// Whether another row has by now the key that an event says is gone.
-fn key_is_back(ex: &mut Exec<'_, '_>, event: &Event) -> Result<bool> {
-    let (table, columns) = (&event.table, &event.rule().columns);
-    let value = |column: usize| columns.iter().position(|&known| known == column).map(|place| &event.old[place]);
-    let values: Option<Vec<&Datum>> = table.key_columns().iter().map(|&column| value(column)).collect();
-    if let Some(values) = values.filter(|values| values.len() == columns.len()) {
-        let key = record::key_from_values(table, values)?;
-        return Ok(ex.txn.get(&table.space(), &key, ColumnSet::NONE)?.is_some());
-    }
-    for index in table.indexes.iter().filter(|index| index.unique && index.columns.len() == columns.len()) {
-        let values: Option<Vec<&Datum>> = index.columns.iter().map(|part| value(part.column)).collect();
-        if let Some(values) = values {
-            let prefix = record::index_prefix(table, index, values)?;
-            return Ok(find_entry(ex.txn, &index.space(), &prefix)?.is_some());
-        }
-    }
-    Ok(false)
-}
-
-/// Looks for rows that refer to what an event says is gone. No more can come: the lock on what they would refer to is
-/// held. Those that came before it was had, but after the snapshot, have to be seen, and in READ COMMITTED nothing would
-/// find out later that they were not.
-fn look_for_referring(ex: &mut Exec<'_, '_>, rule: &ReferenceRule, event: &Event) -> Result<Lookup> {
-    let lookup = Lookup::new(&rule.source, &rule.lookup, event.old.to_vec());
-    if ex.txn.begun().isolation == Isolation::ReadCommitted {
-        lookup.expect_newest(ex, &rule.source, &rule.lookup)?;
-    }
-    Ok(lookup)
-}
-
-/// Whether a row refers to what an event says is gone.
-fn is_referenced(ex: &mut Exec<'_, '_>, event: &Event) -> Result<bool> {
-    let rule = event.rule();
-    let mut batch = Batch::new();
-    batch.want(1);
-    let mut lookup = look_for_referring(ex, rule, event)?;
-    let depends = rule.source_columns.iter().copied().collect();
-    lookup.next(ex, (&rule.source, &rule.lookup, rule.filter.as_ref()), depends, &mut batch)
-}
-
-/// All rows that refer to what an event says is gone.
-fn referring_rows(ex: &mut Exec<'_, '_>, event: &Event) -> Result<Vec<Batch>> {
-    let rule = event.rule();
-    let mut batches = Vec::new();
-    let mut lookup = look_for_referring(ex, rule, event)?;
-    loop {
-        let mut batch = Batch::new();
-        let from = (&*rule.source, &rule.lookup, rule.filter.as_ref());
-        if !lookup.next(ex, from, ColumnSet::ALL, &mut batch)? {
-            return Ok(batches);
-        }
-        ex.check_cancel()?;
-        batches.push(batch);
-    }
-}
-
 #[cold]
 pub(super) fn not_present<'a>(
     table: &Table,
@@ -521,7 +442,7 @@ pub(super) fn not_present<'a>(
 }
 
 #[cold]
-fn still_referenced(event: &Event, env: &Env) -> Error {
+pub(super) fn still_referenced(event: &Event, env: &Env) -> Error {
     let rule = event.rule();
     let (table, source) = (&event.table.name, &rule.source.name);
     let key = key_text(&event.table, rule.columns.iter().copied(), event.old.iter(), env);

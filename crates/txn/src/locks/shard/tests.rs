@@ -8,7 +8,8 @@ use rand::{Rng, SeedableRng};
 use super::*;
 use crate::sync::{Condvar, Mutex};
 
-const MODES: [LockMode; 3] = [LockMode::Share, LockMode::Add, LockMode::Exclusive];
+const MODES: [LockMode; 5] =
+    [LockMode::KeyShare, LockMode::Share, LockMode::Add, LockMode::NoKeyUpdate, LockMode::Exclusive];
 
 fn waiter(wanted: &Wanted) -> Waiter {
     let Wanted { owner, name, mode, .. } = *wanted;

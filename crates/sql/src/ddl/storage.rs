@@ -1,0 +1,187 @@
+//! Storage parameters: `WITH (fillfactor = 70)`.
+//!
+//! Rows and entries lie in trees that have no such parameters. Those that PostgreSQL knows are checked as it does and say
+//! nothing; others are an error, and so are those that would change what a statement means.
+
+use sqlparser::ast;
+
+use crate::bind::fold;
+use crate::error::{Error, Result, SqlState};
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Bool,
+    /// With the smallest and the largest value.
+    Int(i64, i64),
+    Real(f64, f64),
+    /// One of some words.
+    Word(&'static [&'static str]),
+}
+
+const INT_MAX: i64 = 0x7fff_ffff;
+
+const OF_TABLES: [(&str, Kind); 25] = [
+    ("fillfactor", Kind::Int(10, 100)),
+    ("toast_tuple_target", Kind::Int(128, 8160)),
+    ("parallel_workers", Kind::Int(0, 1024)),
+    ("user_catalog_table", Kind::Bool),
+    ("autovacuum_enabled", Kind::Bool),
+    ("vacuum_index_cleanup", Kind::Word(&["auto", "on", "off", "true", "false", "yes", "no", "1", "0"])),
+    ("vacuum_truncate", Kind::Bool),
+    ("autovacuum_vacuum_threshold", Kind::Int(0, INT_MAX)),
+    ("autovacuum_vacuum_insert_threshold", Kind::Int(-1, INT_MAX)),
+    ("autovacuum_analyze_threshold", Kind::Int(0, INT_MAX)),
+    ("autovacuum_vacuum_cost_delay", Kind::Real(0.0, 100.0)),
+    ("autovacuum_vacuum_cost_limit", Kind::Int(1, 10_000)),
+    ("autovacuum_freeze_min_age", Kind::Int(0, 1_000_000_000)),
+    ("autovacuum_freeze_max_age", Kind::Int(100_000, 2_000_000_000)),
+    ("autovacuum_freeze_table_age", Kind::Int(0, 2_000_000_000)),
+    ("autovacuum_multixact_freeze_min_age", Kind::Int(0, 1_000_000_000)),
+    ("autovacuum_multixact_freeze_max_age", Kind::Int(10_000, 2_000_000_000)),
+    ("autovacuum_multixact_freeze_table_age", Kind::Int(0, 2_000_000_000)),
+    ("log_autovacuum_min_duration", Kind::Int(-1, INT_MAX)),
+    ("autovacuum_vacuum_scale_factor", Kind::Real(0.0, 100.0)),
+    ("autovacuum_vacuum_insert_scale_factor", Kind::Real(0.0, 100.0)),
+    ("autovacuum_analyze_scale_factor", Kind::Real(0.0, 100.0)),
+    ("seq_page_cost", Kind::Real(0.0, f64::MAX)),
+    ("random_page_cost", Kind::Real(0.0, f64::MAX)),
+    ("oids", Kind::Bool),
+];
+
+const OF_INDEXES: [(&str, Kind); 2] = [("fillfactor", Kind::Int(10, 100)), ("deduplicate_items", Kind::Bool)];
+
+fn bad(message: String) -> Error {
+    Error::new(SqlState::BAD_PARAMETER, message)
+}
+
+fn check_value(name: &str, kind: Kind, value: Option<&str>) -> Result<()> {
+    let value = value.unwrap_or("true");
+    let bounds = |low: String, high: String| {
+        bad(format!("value {value} out of bounds for option \"{name}\""))
+            .detail(format!("Valid values are between \"{low}\" and \"{high}\"."))
+    };
+    match kind {
+        Kind::Bool => match is_true(value) {
+            Some(_) => Ok(()),
+            None => Err(bad(format!("invalid value for boolean option \"{name}\": {value}"))),
+        },
+        Kind::Int(low, high) => match value.parse::<i64>() {
+            Ok(number) if (low..=high).contains(&number) => Ok(()),
+            Ok(_) => Err(bounds(low.to_string(), high.to_string())),
+            Err(_) => Err(bad(format!("invalid value for integer option \"{name}\": {value}"))),
+        },
+        Kind::Real(low, high) => match value.parse::<f64>() {
+            Ok(number) if (low..=high).contains(&number) => Ok(()),
+            Ok(_) => Err(bounds(low.to_string(), high.to_string())),
+            Err(_) => Err(bad(format!("invalid value for floating point option \"{name}\": {value}"))),
+        },
+        Kind::Word(words) if words.contains(&value.to_ascii_lowercase().as_str()) => Ok(()),
+        Kind::Word(_) => Err(bad(format!("invalid value for enum option \"{name}\": {value}"))),
+    }
+}
+
+fn is_true(value: &str) -> Option<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "on" | "yes" | "1" => Some(true),
+        "false" | "off" | "no" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    bad(format!("unrecognized parameter \"{name}\""))
+}
+
+fn text_of(value: &ast::Expr) -> String {
+    match value {
+        ast::Expr::Value(ast::ValueWithSpan { value: ast::Value::SingleQuotedString(text), .. }) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The names and values of options.
+fn named(options: &[ast::SqlOption]) -> Result<Vec<(String, Option<String>)>> {
+    let one = |option: &ast::SqlOption| match option {
+        ast::SqlOption::KeyValue { key, value } => Ok((fold(key).to_string(), Some(text_of(value)))),
+        ast::SqlOption::Ident(key) => Ok((fold(key).to_string(), None)),
+        other => Err(Error::unsupported(format_args!("the option {other}"))),
+    };
+    options.iter().map(one).collect()
+}
+
+fn check(named: &[(String, Option<String>)], known: &[(&str, Kind)]) -> Result<()> {
+    for (at, (name, value)) in named.iter().enumerate() {
+        if named[..at].iter().any(|(other, _)| other == name) {
+            return Err(bad(format!("parameter \"{name}\" specified more than once")));
+        }
+        // `toast.…` is about values that lie apart.
+        let plain = name.strip_prefix("toast.").unwrap_or(name);
+        let Some((_, kind)) = known.iter().find(|(known, _)| *known == plain) else { return Err(unknown(plain)) };
+        check_value(plain, *kind, value.as_deref())?;
+    }
+    Ok(())
+}
+
+/// Checks the parameters of a table.
+pub(super) fn check_table_options(options: &[ast::SqlOption]) -> Result<()> {
+    let named = named(options)?;
+    check(&named, &OF_TABLES)?;
+    let has_oids = named
+        .iter()
+        .any(|(name, value)| name == "oids" && value.as_deref().is_none_or(|value| is_true(value) == Some(true)));
+    if has_oids {
+        let message = "tables declared WITH OIDS are not supported";
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    Ok(())
+}
+
+/// Checks the parameters of an index, which the parser gives as comparisons.
+pub(super) fn check_index_options(options: &[ast::Expr]) -> Result<()> {
+    let one = |option: &ast::Expr| match option {
+        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::Eq, right } => Ok((folded(left), Some(text_of(right)))),
+        ast::Expr::Identifier(_) => Ok((folded(option), None)),
+        other => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),
+    };
+    check(&options.iter().map(one).collect::<Result<Vec<_>>>()?, &OF_INDEXES)
+}
+
+fn folded(name: &ast::Expr) -> String {
+    match name {
+        ast::Expr::Identifier(name) => fold(name).to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Checks the options of a view: those that would change what it shows to whom are refused.
+pub(super) fn check_view_options(options: &[ast::SqlOption]) -> Result<()> {
+    for (name, value) in named(options)? {
+        let value = value.as_deref();
+        match name.as_str() {
+            // Conditions of users never come before those of a view that could keep rows from them.
+            "security_barrier" => check_value(&name, Kind::Bool, value)?,
+            "security_invoker" => {
+                check_value(&name, Kind::Bool, value)?;
+                if is_true(value.unwrap_or("true")) == Some(true) {
+                    return Err(Error::unsupported("a view with the privileges of whoever uses it"));
+                }
+            }
+            "check_option" => return Err(Error::unsupported("WITH CHECK OPTION")),
+            _ => return Err(unknown(&name)),
+        }
+    }
+    Ok(())
+}
+
+/// The options behind WITH.
+pub(super) fn with_options(options: &ast::CreateTableOptions) -> Result<&[ast::SqlOption]> {
+    match options {
+        ast::CreateTableOptions::None => Ok(&[]),
+        ast::CreateTableOptions::With(options) => Ok(options),
+        ast::CreateTableOptions::Options(_)
+        | ast::CreateTableOptions::Plain(_)
+        | ast::CreateTableOptions::TableProperties(_) => {
+            Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: there are no options {options}")))
+        }
+    }
+}
