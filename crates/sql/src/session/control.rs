@@ -107,10 +107,11 @@ fn text_rows(lines: impl IntoIterator<Item = String>) -> Rows {
 impl Session {
     pub(super) fn control(&mut self, statement: &Statement) -> Result<Completion> {
         match statement {
-            Statement::Commit { .. } => Ok(self.end_without_commit()),
+            Statement::Commit { chain, .. } => self.end_without_commit(*chain),
             Statement::Rollback { chain, savepoint: None } => {
                 let modes = self.block.modes;
                 let was_open = self.state != TransactionState::Idle;
+                self.expect_block_to_chain(*chain, "ROLLBACK")?;
                 if !was_open {
                     self.warn_of_no_block();
                 }
@@ -194,6 +195,8 @@ impl Session {
     /// What a COMMIT ends, if there is something to commit.
     pub(super) fn ends_open_block(&self, statement: &Statement) -> Option<Ends> {
         match statement {
+            // A block that nobody has begun has none of its kind to follow, which is an error.
+            Statement::Commit { chain: true, .. } if self.block.implicit => None,
             Statement::Commit { chain, .. } if self.state == TransactionState::Open => {
                 Some(Ends::Block { chain: *chain })
             }
@@ -219,14 +222,27 @@ impl Session {
     }
 
     /// A COMMIT without a block, or of one that has failed.
-    fn end_without_commit(&mut self) -> Completion {
+    fn end_without_commit(&mut self, chain: bool) -> Result<Completion> {
+        self.expect_block_to_chain(chain, "COMMIT")?;
         if self.state == TransactionState::Idle {
             self.warn_of_no_block();
-            return done("COMMIT");
+            return Ok(done("COMMIT"));
         }
+        let modes = self.block.modes;
         let ticket = self.abort_txn();
         self.end_block(false);
-        Completion { tag: "ROLLBACK".into(), ticket }
+        if chain {
+            self.open_block(modes);
+        }
+        Ok(Completion { tag: "ROLLBACK".into(), ticket })
+    }
+
+    /// AND CHAIN is for a block that somebody has begun.
+    fn expect_block_to_chain(&self, chain: bool, what: &str) -> Result<()> {
+        match chain && (self.state == TransactionState::Idle || self.block.implicit) {
+            true => Err(only_in_block(&format!("{what} AND CHAIN"))),
+            false => Ok(()),
+        }
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {
