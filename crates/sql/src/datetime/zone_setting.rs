@@ -112,7 +112,10 @@ pub(super) fn posix(text: &str) -> Option<Zone> {
     let (seconds, behind) = posix_offset(rest)?;
     let library = |text: &str| TimeZone::posix(text).ok().map(|zone| Zone::Named(Arc::new((text.to_owned(), zone))));
     if !behind.is_empty() {
-        return if behind.contains(',') { library(text) } else { library(&format!("{text}{DEFAULT_RULE}")) };
+        let rule = if behind.contains(',') { "" } else { DEFAULT_RULE };
+        // Names that the library does not take, such as short ones, are no cause to refuse the rest.
+        let (offset, summer) = (&rest[..rest.len() - behind.len()], behind_name(behind)?);
+        return library(&format!("{text}{rule}")).or_else(|| library(&format!("STD{offset}DST{summer}{rule}")));
     }
     // What an offset without a name calls itself is no other than a name that says so.
     let east = fixed(-seconds);
@@ -120,6 +123,14 @@ pub(super) fn posix(text: &str) -> Option<Zone> {
         return Some(east);
     }
     Some(library(text).unwrap_or(east))
+}
+
+/// What stands behind a name.
+fn behind_name(text: &str) -> Option<&str> {
+    match text.strip_prefix('<') {
+        Some(inside) => inside.split_once('>').map(|(_, behind)| behind),
+        None => Some(text.trim_start_matches(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | '+' | '-')))),
+    }
 }
 
 /// `[+-]hh[:mm[:ss]]`, in seconds as it is written, and what follows.
@@ -176,6 +187,7 @@ mod tests {
             ("<+03>-03", "<+03>-03", 10_800),
             ("<+0330>-3:30", "<+0330>-3:30", 12_600),
             ("xyz5xdt", "XYZ5XDT", -18_000),
+            ("2h", "2H", -7_200),
             ("europe/berlin", "Europe/Berlin", 3_600),
             ("Etc/UTC", "Etc/UTC", 0),
             ("uTc", "UTC", 0),

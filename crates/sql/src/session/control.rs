@@ -392,7 +392,16 @@ impl Session {
                 execution.retire(fragment);
                 Ok((rows, prepared.completed(affected)))
             }
-            super::plans::Command::Utility(statement) => self.utility(prepared.text(), &statement.clone(), &params),
+            super::plans::Command::Utility(statement) => {
+                // An EXECUTE that was prepared under the name that it executes has no end.
+                if self.execute_depth >= EXECUTE_DEPTH_MAX {
+                    return Err(crate::statement::too_deep());
+                }
+                self.execute_depth += 1;
+                let done = self.utility(prepared.text(), &statement.clone(), &params);
+                self.execute_depth -= 1;
+                done
+            }
             _ => Err(Error::unsupported("a prepared statement about transactions")),
         }
     }
