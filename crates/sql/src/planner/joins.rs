@@ -642,7 +642,7 @@ impl Planner<'_> {
                 }
             }
             Source::Lateral { query, args } => {
-                let args = args.iter().map(|arg| self.from_slots(arg)).collect::<Result<Vec<_>>>()?;
+                let args = args.iter().map(|arg| self.over_slots(arg)).collect::<Result<Vec<_>>>()?;
                 let mut query = (**query).clone();
                 rewrite::fill_slots(&mut query, &|slot| args[slot].clone());
                 (self.query(&query)?, 10.0)

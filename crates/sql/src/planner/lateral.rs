@@ -35,7 +35,7 @@ impl Planner<'_> {
     }
 
     /// What a LATERAL source takes, as slots.
-    pub(super) fn from_slots(&self, expr: &Expr) -> Result<Expr> {
+    pub(super) fn over_slots(&self, expr: &Expr) -> Result<Expr> {
         let mut expr = expr.clone();
         let missing = std::cell::Cell::new(false);
         rewrite::substitute(&mut expr, &|column| match self.slot_of(column) {
@@ -87,18 +87,18 @@ impl Planner<'_> {
 
     /// Functions in FROM: one alone, or several side by side, of which the shorter ones give NULLs in the end.
     pub(super) fn functions(&self, calls: &[(Series, Vec<Expr>)], numbered: bool) -> Result<Node> {
-        let mut over_slots = Vec::with_capacity(calls.len());
+        let mut list = Vec::with_capacity(calls.len());
         for (series, args) in calls {
-            let args = args.iter().map(|arg| self.from_slots(arg)).collect::<Result<Vec<_>>>()?;
-            over_slots.push((*series, args));
+            let args = args.iter().map(|arg| self.over_slots(arg)).collect::<Result<Vec<_>>>()?;
+            list.push((*series, args));
         }
-        if let [_] = &over_slots[..]
-            && let Some((series, args)) = over_slots.pop()
+        if let [_] = &list[..]
+            && let Some((series, args)) = list.pop()
         {
             return Ok(Node::Series { series, args, numbered });
         }
         let one = Node::Values { rows: vec![Vec::new()] };
-        let node = Node::Expand { input: Box::new(one), calls: over_slots };
+        let node = Node::Expand { input: Box::new(one), calls: list };
         Ok(if numbered { Node::RowNumber { input: Box::new(node), partition: Vec::new() } } else { node })
     }
 }

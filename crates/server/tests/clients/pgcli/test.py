@@ -1,5 +1,6 @@
 """What pgcli does in its first minute: it connects, reads the catalogue for its completion, and runs statements."""
 
+import logging
 import os
 
 import psycopg
@@ -8,6 +9,8 @@ from pgcli.pgcompleter import PGCompleter
 from pgcli.pgexecute import PGExecute
 from pgspecial.main import PGSpecial
 
+# It writes down each error that a statement of its user's has.
+logging.disable(logging.CRITICAL)
 special = PGSpecial()
 execute = PGExecute("postgres", "postgres", "", os.environ["PGHOST"], os.environ["PGPORT"], "")
 
