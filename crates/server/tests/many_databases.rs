@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use colibri_sql::{Engine, Session};
 use colibri_storage::{Database, Durability, Options};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -45,6 +46,9 @@ fn open_all(dir: &Path, first: bool) -> Vec<Arc<Engine>> {
 /// each reserved 1 TiB of addresses, so that there were none left for the 130th: now the next one always finds some.
 #[test]
 fn five_hundred_databases_opened_again_take_no_more_than_a_megabyte_each() {
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    setrlimit(Resource::Nofile, files).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let before = resident_bytes();
     for first in [true, false] {

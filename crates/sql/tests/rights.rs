@@ -26,14 +26,16 @@ fn shown(value: Option<String>) -> String {
 }
 
 /// What a statement gives, as the files have it: rows, nothing, or the error's code.
-fn answer(session: &mut Session, sql: &str) -> Result<Vec<String>, String> {
+type Answer = Result<Vec<String>, String>;
+
+fn answer(session: &mut Session, sql: &str) -> Answer {
     let answers = session.run(sql).map_err(|error| error.state().0.to_owned())?;
     let Some(last) = answers.last() else { return Ok(Vec::new()) };
     let rows = last.text_rows(session);
     Ok(rows.into_iter().map(|row| row.into_iter().map(shown).collect::<Vec<_>>().join("\t")).collect())
 }
 
-fn expected(record: &Record) -> Option<(&str, &[Condition], Result<Vec<String>, String>)> {
+fn expected(record: &Record) -> Option<(&str, &[Condition], Answer)> {
     let code = |error: &ExpectedError| match error {
         ExpectedError::Inline(code) => code.to_string(),
         other => panic!("an error without a code: {other:?}"),

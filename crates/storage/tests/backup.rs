@@ -174,6 +174,35 @@ fn who_only_reads_backs_up_the_last_steady_point_while_another_writes() {
     }
 }
 
+/// As the command does that backs up what a server has open: a handle of its own makes the steady point.
+#[test]
+fn who_may_write_backs_up_all_that_another_handle_has_committed() {
+    for durability in [Durability::Sync, Durability::SyncNoLog, Durability::LAZY, Durability::NoSync] {
+        let dir = tempfile::tempdir().unwrap();
+        let served = Database::open(dir.path(), &Options::new().durability(durability)).unwrap();
+        let mine = Options::new().create(false);
+        let other = match Database::open(dir.path(), &mine) {
+            Err(Error::DurabilityDiffers { .. }) => {
+                Database::open(dir.path(), &mine.durability(Durability::NoSync)).unwrap()
+            }
+            opened => opened.unwrap(),
+        };
+        let (mut chain, mut last) = (Vec::new(), None);
+        for state in 1..=20 {
+            assert_eq!(commit_next(&served).unwrap(), state);
+            let (info, bytes) = backup(&other, last.as_ref());
+            last = Some(info);
+            chain.push(bytes);
+            if state % 5 == 0 {
+                assert_restores(&chain.iter().map(Vec::as_slice).collect::<Vec<_>>(), state);
+            }
+        }
+        other.close().unwrap();
+        assert_eq!(commit_next(&served).unwrap(), 21);
+        assert_clean(&served);
+    }
+}
+
 #[test]
 fn backups_that_do_not_fit_are_refused_and_leave_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -252,7 +252,7 @@ fn names_of_any_characters_come_back_and_are_written_as_they_are() {
         let character = |_| match random.random_range(0..4) {
             0 => random.random_range('\0'..' '),
             1 => ['\\', '5', 'c', '=', '\n', '\0', '\x7f'][random.random_range(0..7)],
-            2 => random.random_range('a'..'z'),
+            2 => random.random_range('a'..='z'),
             _ => random.random_range('\u{80}'..'\u{2fff}'),
         };
         names.push((0..length).map(character).collect());
