@@ -225,8 +225,9 @@ pub(super) fn in_text(error: Error, text: &str, part: &str) -> Error {
 }
 
 impl Prepared {
-    /// Whether a step of it may take any time, whatever budget it is given: changes of the catalogue, and what runs another
-    /// statement to its end. A thread that others need should not run it.
+    /// Whether it comes to its end in one step, whatever budget it is given: changes of the catalogue, and what runs another
+    /// statement. It polls on the way (see [`Session::set_long_work_hook`]); without a hook a thread that others need should not
+    /// run it.
     #[must_use]
     pub fn ignores_budget(&self) -> bool {
         use sqlparser::ast::Statement;
