@@ -256,7 +256,7 @@ impl Effects {
     /// Finds the rows that an event concerns, or that forbid it.
     fn look_up(&mut self, ex: &mut Exec<'_, '_>, round: &mut Round, event: Event) -> Result<()> {
         if matches!(event.action, ReferenceAction::NoAction | ReferenceAction::Restrict) {
-            let is_back = event.action == ReferenceAction::NoAction && key_is_back(ex, &event)?;
+            let is_back = event.action == ReferenceAction::NoAction && key_is_back(ex, round, &event)?;
             if !is_back && is_referenced(ex, round, &event)? {
                 return Err(still_referenced(&event, ex.cx.env));
             }
@@ -371,23 +371,32 @@ impl Effects {
     }
 }
 
-/// Whether another row has by now the key that an event says is gone.
-fn key_is_back(ex: &mut Exec<'_, '_>, event: &Event) -> Result<bool> {
+/// Whether another row has by now the key that an event says is gone. One that is about to go or to change in this round is
+/// still there, and does not count.
+fn key_is_back(ex: &mut Exec<'_, '_>, round: &Round, event: &Event) -> Result<bool> {
+    let Some(key) = row_with_key(ex, event)? else { return Ok(false) };
+    let target = round.targets.iter().position(|target| target.table.id == event.table.id);
+    Ok(target.and_then(|target| round.fate_of(target, &key)).is_none())
+}
+
+/// The row that has the key which an event is about.
+fn row_with_key(ex: &mut Exec<'_, '_>, event: &Event) -> Result<Option<Key>> {
     let (table, columns) = (&event.table, &event.rule().columns);
     let value = |column: usize| columns.iter().position(|&known| known == column).map(|place| &event.old[place]);
     let values: Option<Vec<&Datum>> = table.key_columns().iter().map(|&column| value(column)).collect();
     if let Some(values) = values.filter(|values| values.len() == columns.len()) {
         let key = record::key_from_values(table, values)?;
-        return Ok(ex.txn.get(&table.space(), &key, ColumnSet::NONE)?.is_some());
+        return Ok(ex.txn.get(&table.space(), &key, ColumnSet::NONE)?.is_some().then_some(key));
     }
     for index in table.indexes.iter().filter(|index| index.unique && index.columns.len() == columns.len()) {
         let values: Option<Vec<&Datum>> = index.columns.iter().map(|part| value(part.column)).collect();
         if let Some(values) = values {
             let prefix = record::index_prefix(table, index, values)?;
-            return Ok(find_entry(ex.txn, &index.space(), &prefix)?.is_some());
+            let Some(entry) = find_entry(ex.txn, &index.space(), &prefix)? else { return Ok(None) };
+            return Ok(Some(Key::from_slice(record::split_index_entry(table, index, &entry)?)));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// Looks for rows that refer to what an event says is gone. No more can come: the lock on what they would refer to is
