@@ -55,7 +55,7 @@ mod writes;
 pub use columns::ColumnSet;
 pub use error::{Error, Result};
 pub use local::{Counters, LocalStore};
-pub use locks::{LockInfo, LockName, LockWait, OwnerId};
+pub use locks::{LockInfo, LockName, LockWait, OwnerId, SessionLocks};
 pub use queue::{Commit, CommitTurn, QueuedCommit};
 pub use store::{
     Begin, Capabilities, Direction, IfLocked, Isolation, Key, KeyRange, LockMode, Patch, PatchError, RowLayout,

@@ -12,7 +12,7 @@ use colibri_storage::{Database, Snapshot, Table, TableStat, TxnId, VALUE_BYTES_M
 use parking_lot::RwLock;
 
 use crate::error::Result;
-use crate::locks::{LockInfo, LockTable};
+use crate::locks::{LockInfo, LockTable, SessionLocks};
 use crate::queue::CommitQueue;
 use crate::recent::RecentWrites;
 use crate::store::{Begin, Capabilities, SpaceId, Store};
@@ -133,6 +133,12 @@ impl LocalStore {
             Err(colibri_storage::Error::NoSuchTable { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Locks of a session beside those of its transactions, none so far.
+    #[must_use]
+    pub fn session_locks(&self) -> SessionLocks {
+        SessionLocks::new(&self.0.locks)
     }
 
     /// The locks that are held or waited for.

@@ -21,6 +21,7 @@
 //! waits into waiting for one who holds. So every circle is found by the one who closes it, and what is found was one.
 
 use std::cell::OnceCell;
+mod session;
 mod shard;
 
 use std::collections::{HashMap, HashSet};
@@ -34,6 +35,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+pub use self::session::SessionLocks;
 use self::shard::{ByName, Shard, Wanted};
 use crate::error::{Error, Result};
 use crate::store::{IfLocked, LockMode, SpaceId};
@@ -126,10 +128,20 @@ impl Waiter {
 pub(crate) struct LockTable {
     hasher: foldhash::quality::RandomState,
     shards: Box<[Line]>,
-    waits: Mutex<HashMap<OwnerId, LockName>>,
+    waits: Mutex<Waits>,
     next_owner: AtomicU64,
     pub(crate) waits_count: AtomicU64,
     pub(crate) deadlocks_count: AtomicU64,
+}
+
+/// Who waits.
+#[derive(Default)]
+struct Waits {
+    /// For which lock.
+    locks: HashMap<OwnerId, LockName>,
+    /// A session and the transaction that it is in, each by the other: what the one holds is given back when the other does
+    /// not wait any more.
+    same: HashMap<OwnerId, OwnerId>,
 }
 
 /// What came of asking for a lock.
@@ -177,9 +189,9 @@ impl LockTable {
         let (granted, state, changed) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
         let waiter = || Waiter { owner, name, mode, granted, state, changed };
         let Some(waiter) = self.shard(name).lock().hold_or_queue(wanted, waiter) else { return Asked::Held };
-        waits.insert(owner, name);
+        waits.locks.insert(owner, name);
         if self.waits_for_itself(&waits, owner) {
-            waits.remove(&owner);
+            waits.locks.remove(&owner);
             drop(waits);
             self.cancel(&waiter);
             if waiter.granted.load(Ordering::Acquire) {
@@ -193,17 +205,23 @@ impl LockTable {
         Asked::Queued(waiter)
     }
 
-    fn waits_for_itself(&self, waits: &HashMap<OwnerId, LockName>, start: OwnerId) -> bool {
+    fn waits_for_itself(&self, waits: &Waits, start: OwnerId) -> bool {
+        let other = waits.same.get(&start).copied();
         let mut seen = HashSet::from([start]);
         let mut next = vec![start];
         while let Some(owner) = next.pop() {
-            let Some(&name) = waits.get(&owner) else { continue };
+            let Some(&name) = waits.locks.get(&owner) else { continue };
             let blockers = self.shard(name).lock().blockers(name, owner);
-            if blockers.ahead.contains(&start) || blockers.holders.contains(&start) {
+            let is_start = |owner: &OwnerId| *owner == start || Some(*owner) == other;
+            if blockers.ahead.iter().any(is_start) || blockers.holders.iter().any(is_start) {
                 return true;
             }
             seen.extend(blockers.ahead);
-            next.extend(blockers.holders.into_iter().filter(|&holder| seen.insert(holder)));
+            for holder in blockers.holders {
+                // A session that holds it may wait as its transaction, and the other way round.
+                let holder = [Some(holder), waits.same.get(&holder).copied()];
+                next.extend(holder.into_iter().flatten().filter(|&holder| seen.insert(holder)));
+            }
         }
         false
     }
@@ -219,6 +237,12 @@ impl LockTable {
     fn release(&self, owner: OwnerId, name: LockName) {
         let mut woken = Woken::new();
         self.shard(name).lock().release(owner, name, &mut woken);
+        tell(woken);
+    }
+
+    fn weaken(&self, owner: OwnerId, name: LockName, mode: LockMode) {
+        let mut woken = Woken::new();
+        self.shard(name).lock().weaken(owner, name, mode, &mut woken);
         tell(woken);
     }
 
@@ -286,7 +310,11 @@ impl Locks {
 
     /// Takes a lock.
     pub(crate) fn take(&mut self, space: SpaceId, key: &[u8], mode: LockMode, if_locked: IfLocked) -> Result<Taken> {
-        let name = self.table.name(space, key);
+        self.take_named(self.table.name(space, key), space, mode, if_locked)
+    }
+
+    /// Takes a lock of a name.
+    fn take_named(&mut self, name: LockName, space: SpaceId, mode: LockMode, if_locked: IfLocked) -> Result<Taken> {
         self.settle();
         let held = self.held.get(&name);
         if let Some(held) = held
@@ -360,6 +388,25 @@ impl Locks {
         }
     }
 
+    /// Goes on with less of a lock that is held.
+    fn weaken(&mut self, name: LockName, mode: LockMode) {
+        self.settle();
+        let Some(held) = self.held.get_mut(&name) else { return };
+        held.mode = mode;
+        self.table.weaken(self.owner(), name, mode);
+    }
+
+    /// Lets go of one lock.
+    fn release_one(&mut self, name: LockName) {
+        if let Some(waiting) = self.waiting.take_if(|waiting| waiting.waiter.name == name) {
+            self.table.cancel(&waiting.waiter);
+            self.keep_granted(&waiting.waiter);
+        }
+        if self.held.remove(&name).is_some() {
+            self.table.release(self.owner(), name);
+        }
+    }
+
     /// Lets go of all locks.
     pub(crate) fn release(&mut self) {
         if let Some(waiting) = self.waiting.take() {
@@ -372,7 +419,7 @@ impl Locks {
             self.table.release(owner, name);
         }
         if std::mem::take(&mut self.has_waited) {
-            self.table.waits.lock().remove(&owner);
+            self.table.waits.lock().locks.remove(&owner);
         }
     }
 }

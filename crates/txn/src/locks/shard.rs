@@ -213,6 +213,22 @@ impl Shard {
         });
     }
 
+    /// An owner goes on with less of the lock.
+    pub(super) fn weaken(&mut self, owner: OwnerId, name: LockName, mode: LockMode, woken: &mut Woken) {
+        let holds = |alone: &&mut Alone| alone.name == name && alone.owner == owner;
+        if let Some(alone) = self.alone.iter_mut().flatten().find(holds) {
+            alone.mode = mode;
+            return;
+        }
+        self.change(name, woken, |lock| {
+            let holder = lock.holders.iter_mut().find(|holder| holder.owner == owner);
+            holder.is_some_and(|holder| {
+                holder.mode = mode;
+                true
+            })
+        });
+    }
+
     /// Takes somebody out of the queue, unless it has got the lock already.
     pub(super) fn cancel(&mut self, waiter: &Arc<Waiter>, woken: &mut Woken) {
         self.change(waiter.name, woken, |lock| {
