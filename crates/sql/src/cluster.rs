@@ -19,6 +19,7 @@ pub use roles::{Membership, Role, Roles};
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use compact_str::CompactString;
 use roles::{unlimited, yes};
@@ -55,17 +56,18 @@ pub trait Cluster: Send + Sync {
     /// 42P04 if there is one of that name, 42602 if the name cannot be one; of the disk.
     fn create_database(&self, name: &str, owner: RoleId) -> Result<()>;
 
-    /// Drops a database; with `force` sessions connected to it are ended first.
+    /// Drops a database; with `force` sessions connected to it are ended first. Sessions that are about to end are waited
+    /// for, up to a few seconds, until `cancel` is set.
     ///
     /// # Errors
-    /// 3D000 if there is none, 55006 if somebody is connected to it; of the disk.
-    fn drop_database(&self, name: &str, force: bool) -> Result<()>;
+    /// 3D000 if there is none, 55006 if somebody stays connected to it, 57014 if it was cancelled; of the disk.
+    fn drop_database(&self, name: &str, force: bool, cancel: &AtomicBool) -> Result<()>;
 
-    /// Gives a database another name.
+    /// Gives a database another name. Waits as [`Cluster::drop_database`] does.
     ///
     /// # Errors
-    /// 3D000, 42P04, 55006 as above; of the disk.
-    fn rename_database(&self, from: &str, to: &str) -> Result<()>;
+    /// 3D000, 42P04, 55006, 57014 as above; of the disk.
+    fn rename_database(&self, from: &str, to: &str, cancel: &AtomicBool) -> Result<()>;
 
     /// Changes a database's owner, grants or limits (not its name or number). It is durable on return.
     ///

@@ -8,6 +8,7 @@
 //! where it was before; nothing else is remembered of it.
 
 mod parse;
+mod statement;
 mod write;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use colibri_txn::Transaction;
 
 pub(crate) use parse::CopyParser;
+pub(crate) use statement::{CopyRequest, Source, parse as parse_statement};
 pub(crate) use write::CopyOut;
 
 use crate::catalog::Table;
@@ -44,8 +46,7 @@ pub(crate) enum Header {
     None,
     /// Names of columns, whatever they are.
     Line,
-    /// Names of columns, which have to be the right ones. Only for COPY FROM; the parser does not know it yet.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the parser does not know HEADER MATCH"))]
+    /// Names of columns, which have to be the right ones. Only for COPY FROM.
     Match,
 }
 
@@ -84,13 +85,12 @@ impl CopyOptions {
         }
     }
 
-    /// Whether the options go together.
+    /// Whether the delimiter and what stands for NULL can be told from a file's other characters.
     ///
     /// # Errors
-    /// They do not.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// They cannot.
+    pub(crate) fn check_texts(&self) -> Result<()> {
         let fail = |state, message: &str| Err(Error::new(state, message));
-        let null = self.null.as_bytes();
         match self.format {
             CopyFormat::Binary if self.header != Header::None => {
                 fail(SqlState::FEATURE_NOT_SUPPORTED, "cannot specify HEADER in BINARY mode")
@@ -99,18 +99,32 @@ impl CopyOptions {
             _ if matches!(self.delimiter, b'\n' | b'\r') => {
                 fail(SqlState::BAD_PARAMETER, "COPY delimiter cannot be newline or carriage return")
             }
-            _ if null.iter().any(|byte| matches!(byte, b'\n' | b'\r')) => {
+            _ if self.null.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) => {
                 fail(SqlState::BAD_PARAMETER, "COPY null representation cannot use newline or carriage return")
-            }
-            _ if null.contains(&self.delimiter) => {
-                fail(SqlState::FEATURE_NOT_SUPPORTED, "COPY delimiter must not appear in the NULL specification")
             }
             CopyFormat::Text if b"\\.abcdefghijklmnopqrstuvwxyz0123456789".contains(&self.delimiter) => {
                 let message = format!("COPY delimiter cannot be \"{}\"", char::from(self.delimiter));
                 Err(Error::new(SqlState::BAD_PARAMETER, message))
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the options go together.
+    ///
+    /// # Errors
+    /// They do not.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_texts()?;
+        let fail = |state, message: &str| Err(Error::new(state, message));
+        let null = self.null.as_bytes();
+        match self.format {
+            CopyFormat::Binary => Ok(()),
             CopyFormat::Csv if self.delimiter == self.quote => {
                 fail(SqlState::BAD_PARAMETER, "COPY delimiter and quote must be different")
+            }
+            _ if null.contains(&self.delimiter) => {
+                fail(SqlState::FEATURE_NOT_SUPPORTED, "COPY delimiter must not appear in the NULL specification")
             }
             CopyFormat::Csv if null.contains(&self.quote) => {
                 fail(SqlState::FEATURE_NOT_SUPPORTED, "CSV quote character must not appear in the NULL specification")
@@ -150,6 +164,8 @@ pub(crate) struct CopyIn {
     columns: Vec<usize>,
     /// What the others get.
     defaults: Vec<(usize, Expr)>,
+    /// Rows for which it is not true are left out.
+    condition: Option<Expr>,
     parser: CopyParser,
     pending: ParsedRows,
     /// Of all flushes that came to their end.
@@ -164,6 +180,7 @@ impl CopyIn {
         rules: &Arc<TableRules>,
         columns: Vec<usize>,
         defaults: Vec<(usize, Expr)>,
+        condition: Option<Expr>,
         options: CopyOptions,
     ) -> Self {
         let described = columns.iter().map(|&column| {
@@ -177,6 +194,7 @@ impl CopyIn {
             rules: Arc::clone(rules),
             columns,
             defaults,
+            condition,
             pending: ParsedRows::default(),
             affected: 0,
         }
@@ -209,7 +227,8 @@ impl CopyIn {
     /// # Errors
     /// Those of INSERT, with the line as context.
     pub(crate) fn flush(&mut self, txn: &mut dyn Transaction, cx: &mut Context<'_>) -> Result<()> {
-        let Self { table, columns, defaults, pending, .. } = self;
+        let Self { table, columns, defaults, condition, pending, .. } = self;
+        let mut written = 0;
         let mut writer = RowWriter::new(table, &self.rules);
         with_exec(txn, cx, |ex| {
             let mut row = Vec::new();
@@ -222,14 +241,21 @@ impl CopyIn {
                 for (column, default) in &*defaults {
                     row[*column] = default.eval_owned(&mut ex.scope(), &[])?;
                 }
-                row.extend(writer.new_number(ex)?);
                 let line = pending.lines.get(at).copied().unwrap_or_default();
-                writer.insert(ex, &row).map_err(|error| error.context(format!("COPY {}, line {line}", table.name)))?;
+                let in_line = |error: Error| error.context(format!("COPY {}, line {line}", table.name));
+                if let Some(condition) = condition
+                    && condition.eval_owned(&mut ex.scope(), &row).map_err(in_line)? != Datum::Bool(true)
+                {
+                    continue;
+                }
+                row.extend(writer.new_number(ex)?);
+                writer.insert(ex, &row).map_err(in_line)?;
+                written += 1;
             }
             ex.check_cancel()
         })?;
         self.writer.absorb(writer);
-        self.affected += self.pending.lines.len() as u64;
+        self.affected += written;
         self.pending.clear();
         Ok(())
     }

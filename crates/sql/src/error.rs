@@ -34,6 +34,7 @@ states! {
     BAD_REGULAR_EXPRESSION = "2201B";
     BAD_ESCAPE = "22025";
     BAD_CHARACTER = "22021";
+    WARNING = "01000";
     BAD_PARAMETER = "22023";
     BAD_TEXT = "22P02";
     BAD_BINARY = "22P03";
@@ -252,7 +253,14 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.state, SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK)
     }
+
+    /// Whether it says that locks are waited for in a circle.
+    pub(crate) fn is_deadlock(&self) -> bool {
+        self.0.state == SqlState::DEADLOCK || self.0.message == DEADLOCK_DETECTED
+    }
 }
+
+const DEADLOCK_DETECTED: &str = "deadlock detected";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -295,7 +303,7 @@ impl From<colibri_txn::Error> for Error {
             }
             // What drivers' retry loops look for, in place of PostgreSQL's 40P01.
             Txn::Deadlock => {
-                return Self::new(SqlState::SERIALIZATION_FAILURE, "deadlock detected")
+                return Self::new(SqlState::SERIALIZATION_FAILURE, DEADLOCK_DETECTED)
                     .hint("The transaction might succeed if retried.");
             }
             Txn::NotAvailable => return Self::new(SqlState::LOCK_NOT_AVAILABLE, "could not obtain lock on row"),

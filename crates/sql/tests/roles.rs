@@ -52,13 +52,13 @@ impl Cluster for InMemory {
         Ok(())
     }
 
-    fn drop_database(&self, name: &str, _: bool) -> Result<()> {
+    fn drop_database(&self, name: &str, _: bool, _: &AtomicBool) -> Result<()> {
         self.databases.lock().unwrap().retain(|database| database.name != name);
         self.changed();
         Ok(())
     }
 
-    fn rename_database(&self, from: &str, to: &str) -> Result<()> {
+    fn rename_database(&self, from: &str, to: &str, _: &AtomicBool) -> Result<()> {
         self.change_database(from, &mut |database| {
             database.name = to.into();
             Ok(())

@@ -254,8 +254,13 @@ impl Statement {
         )
     }
 
+    /// Whether it may wait for others without saying so: for sessions that are to end.
+    pub(crate) fn may_block(&self) -> bool {
+        matches!(self, Self::CreateDatabase { .. } | Self::DropDatabase { .. } | Self::RenameDatabase { .. })
+    }
+
     /// Whether it may not run in a transaction block, since it cannot be taken back.
-    fn runs_alone(&self) -> bool {
+    pub(crate) fn runs_alone(&self) -> bool {
         match self {
             Self::CreateDatabase { .. } | Self::DropDatabase { .. } => true,
             Self::Upkeep { alone, .. } => *alone,

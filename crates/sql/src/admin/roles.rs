@@ -268,7 +268,7 @@ impl Session {
         if name == self.engine().name() {
             return Err(Error::new(SqlState("55006"), "cannot drop the currently open database"));
         }
-        cluster.drop_database(name, force)
+        cluster.drop_database(name, force, &self.cancel_flag())
     }
 
     pub(super) fn rename_database(&mut self, name: &str, to: &str) -> Result<()> {
@@ -277,7 +277,7 @@ impl Session {
         if name == self.engine().name() {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "current database cannot be renamed"));
         }
-        cluster.rename_database(name, to)
+        cluster.rename_database(name, to, &self.cancel_flag())
     }
 
     pub(super) fn alter_database(&mut self, name: &str, limit: Option<i32>, allow: Option<bool>) -> Result<()> {

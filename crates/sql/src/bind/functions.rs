@@ -19,9 +19,11 @@ use crate::resolve;
 use crate::types::{Category, ColumnType, Type};
 use crate::value::Datum;
 
+type SessionFunctionEntry = (&'static str, &'static [Type], usize, Type, bool);
+
 /// Functions that only the session can compute: name, arguments at least and at most, result, and whether calling it
 /// changes anything.
-const SESSION_FUNCTIONS: &[(&str, &[Type], usize, Type, bool)] = &[
+const SESSION_FUNCTIONS: &[SessionFunctionEntry] = &[
     ("nextval", &[Type::Text], 1, Type::Int8, true),
     ("currval", &[Type::Text], 1, Type::Int8, false),
     ("lastval", &[], 0, Type::Int8, false),
@@ -32,7 +34,37 @@ const SESSION_FUNCTIONS: &[(&str, &[Type], usize, Type, bool)] = &[
     ("txid_current", &[], 0, Type::Int8, false),
     ("pg_current_xact_id", &[], 0, Type::Int8, false),
     ("pg_database_size", &[Type::Text], 1, Type::Int8, false),
+    ("pg_advisory_lock", BY_ONE, 1, Type::Void, true),
+    ("pg_advisory_lock", BY_TWO, 2, Type::Void, true),
+    ("pg_advisory_lock_shared", BY_ONE, 1, Type::Void, true),
+    ("pg_advisory_lock_shared", BY_TWO, 2, Type::Void, true),
+    ("pg_advisory_xact_lock", BY_ONE, 1, Type::Void, true),
+    ("pg_advisory_xact_lock", BY_TWO, 2, Type::Void, true),
+    ("pg_advisory_xact_lock_shared", BY_ONE, 1, Type::Void, true),
+    ("pg_advisory_xact_lock_shared", BY_TWO, 2, Type::Void, true),
+    ("pg_try_advisory_lock", BY_ONE, 1, Type::Bool, true),
+    ("pg_try_advisory_lock", BY_TWO, 2, Type::Bool, true),
+    ("pg_try_advisory_lock_shared", BY_ONE, 1, Type::Bool, true),
+    ("pg_try_advisory_lock_shared", BY_TWO, 2, Type::Bool, true),
+    ("pg_try_advisory_xact_lock", BY_ONE, 1, Type::Bool, true),
+    ("pg_try_advisory_xact_lock", BY_TWO, 2, Type::Bool, true),
+    ("pg_try_advisory_xact_lock_shared", BY_ONE, 1, Type::Bool, true),
+    ("pg_try_advisory_xact_lock_shared", BY_TWO, 2, Type::Bool, true),
+    ("pg_advisory_unlock", BY_ONE, 1, Type::Bool, true),
+    ("pg_advisory_unlock", BY_TWO, 2, Type::Bool, true),
+    ("pg_advisory_unlock_shared", BY_ONE, 1, Type::Bool, true),
+    ("pg_advisory_unlock_shared", BY_TWO, 2, Type::Bool, true),
+    ("pg_advisory_unlock_all", &[], 0, Type::Void, true),
 ];
+
+/// What advisory locks are named by.
+const BY_ONE: &[Type] = &[Type::Int8];
+const BY_TWO: &[Type] = &[Type::Int4, Type::Int4];
+
+/// Whether one of them can be called with so many arguments.
+fn takes(&(_, types, args_min, ..): &SessionFunctionEntry, args: usize) -> bool {
+    (args_min..=types.len()).contains(&args)
+}
 
 /// Names that are written without parentheses, or may be.
 fn session_value(name: &str) -> Option<&'static str> {
@@ -130,7 +162,10 @@ impl Binder<'_> {
             let spans = args.exprs.iter().map(|expr| expr.span());
             return self.rows_in_list(&name, bounds.into_iter().zip(spans).collect(), span);
         }
-        if let Some(found) = SESSION_FUNCTIONS.iter().find(|found| found.0 == name) {
+        let mut named = SESSION_FUNCTIONS.iter().filter(|found| found.0 == name);
+        if let Some(first) = named.next() {
+            let fits = |found: &&_| takes(found, bounds.len());
+            let found = std::iter::once(first).chain(named).find(fits).unwrap_or(first);
             return self.session_function(found, bounds, span);
         }
         self.call(&name, bounds, span)
@@ -430,14 +465,9 @@ impl Binder<'_> {
         Ok((list, result))
     }
 
-    fn session_function(
-        &mut self,
-        found: &(&'static str, &'static [Type], usize, Type, bool),
-        args: Vec<Bound>,
-        span: Span,
-    ) -> Result<Bound> {
-        let &(name, types, args_min, result, changes) = found;
-        if !(args_min..=types.len()).contains(&args.len()) {
+    fn session_function(&mut self, found: &SessionFunctionEntry, args: Vec<Bound>, span: Span) -> Result<Bound> {
+        let &(name, types, _, result, changes) = found;
+        if !takes(found, args.len()) {
             return Err(self.place(span, no_such_function(name)));
         }
         self.has_side_effects |= changes;

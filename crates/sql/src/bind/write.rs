@@ -140,6 +140,21 @@ impl Binder<'_> {
         Ok(bound)
     }
 
+    /// A condition on the rows of a COPY FROM.
+    pub(crate) fn copy_condition(&mut self, text: &str, table: &Table) -> Result<Expr> {
+        const PLACE: &str = "COPY FROM WHERE condition";
+        let parsed = crate::statement::parse_expr(text)?;
+        self.frame().scopes.push(Scope { no_calls: "COPY FROM WHERE conditions", ..Scope::default() });
+        self.scope_for_table(table, &table.name.clone(), false);
+        let bound = self.condition(&parsed, "WHERE");
+        self.frame().scopes.pop();
+        let bound = bound.map_err(Error::without_position)?;
+        if rewrite::any(&bound, &|expr| matches!(expr, Expr::Subquery(_))) {
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("cannot use subquery in {PLACE}")));
+        }
+        Ok(bound)
+    }
+
     /// An expression over a table's rows.
     pub(crate) fn table_expr(&mut self, expr: &ast::Expr, table: &Table) -> Result<Bound> {
         self.frame().scopes.push(Scope { no_calls: "transform expressions", ..Scope::default() });

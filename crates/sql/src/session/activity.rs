@@ -37,11 +37,23 @@ pub(crate) struct Presence {
     pid: i32,
     /// The transaction at work, 0 if there is none.
     owner: AtomicU64,
+    /// What it holds advisory locks as, 0 if it never has.
+    locker: AtomicU64,
 }
 
 impl Presence {
     pub(super) fn works_as(&self, owner: Option<OwnerId>) {
         self.owner.store(owner.map_or(0, |owner| owner.0), Ordering::Relaxed);
+    }
+
+    /// The transaction that it said last that it works as.
+    pub(super) fn transaction(&self) -> Option<OwnerId> {
+        let owner = self.owner.load(Ordering::Relaxed);
+        (owner != 0).then_some(OwnerId(owner))
+    }
+
+    pub(super) fn locks_as(&self, owner: Option<OwnerId>) {
+        self.locker.store(owner.map_or(0, |owner| owner.0), Ordering::Relaxed);
     }
 }
 
@@ -232,7 +244,7 @@ impl Activity {
 
     /// Makes a session known; it is forgotten when what it holds goes away.
     pub(super) fn enter(&self, pid: i32) -> Arc<Presence> {
-        let presence = Arc::new(Presence { pid, owner: AtomicU64::new(0) });
+        let presence = Arc::new(Presence { pid, owner: AtomicU64::new(0), locker: AtomicU64::new(0) });
         let mut sessions = self.sessions.lock();
         // As many are looked at as there are, once they have doubled: a constant for each.
         if sessions.len() == sessions.capacity() {
@@ -246,7 +258,8 @@ impl Activity {
     pub(crate) fn session_of(&self, owner: OwnerId) -> Option<i32> {
         let sessions = self.sessions.lock();
         sessions.iter().filter_map(Weak::upgrade).find_map(|presence| {
-            (presence.owner.load(Ordering::Relaxed) == owner.0 && owner.0 != 0).then_some(presence.pid)
+            let numbers = [&presence.owner, &presence.locker].map(|number| number.load(Ordering::Relaxed));
+            (numbers.contains(&owner.0) && owner.0 != 0).then_some(presence.pid)
         })
     }
 

@@ -1,5 +1,6 @@
 //! Transaction blocks: what a session keeps from BEGIN to the end, and how its transaction begins, commits and is taken back.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use colibri_txn::{Begin, Commit, CommitTicket, CommitTurn, Isolation, Savepoint, SpaceId};
@@ -7,6 +8,7 @@ use compact_str::CompactString;
 use smallvec::SmallVec;
 
 use super::activity::Counter;
+use super::advisory;
 use super::{Session, Settings, TransactionState};
 use crate::catalog::Catalog;
 use crate::cluster::RoleId;
@@ -51,6 +53,8 @@ pub(super) struct NamedSavepoint {
     pub(super) settings: Settings,
     /// Cursors that were declared before it.
     pub(super) cursor_serial: u64,
+    /// Advisory locks that were held before it.
+    pub(super) advisory: HashMap<advisory::Key, advisory::Counts>,
 }
 
 impl Session {
@@ -77,6 +81,7 @@ impl Session {
         };
         if !begin.read_only {
             self.own.presence.works_as(Some(txn.id()));
+            self.own.advisory.works_as(txn.id());
         }
         self.txn = Some(txn);
         Ok(())
@@ -118,6 +123,7 @@ impl Session {
                 Ok(CommitStep::Waits(turn))
             }
             Ok(Commit::Ended(ticket)) => {
+                self.own.advisory.end_transaction();
                 self.seen = self.seen.max(ticket.seen());
                 if self.block.catalog_changed {
                     self.own.engine.keep_catalog(&self.own.catalog);
@@ -130,6 +136,7 @@ impl Session {
                 Ok(CommitStep::Ended(Some(ticket)))
             }
             Err(error) => {
+                self.own.advisory.end_transaction();
                 self.forget_catalog();
                 Err(error.into())
             }
@@ -149,6 +156,7 @@ impl Session {
     /// Takes the transaction back. What it saw may have been told: the ticket says when that is durable.
     pub(super) fn abort_txn(&mut self) -> Option<CommitTicket> {
         self.committing = None;
+        self.own.advisory.end_transaction();
         let txn = self.txn.take()?;
         self.own.engine.activity().roll_back();
         let ticket = txn.ticket_of_reads();

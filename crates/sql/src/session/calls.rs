@@ -7,6 +7,7 @@ use colibri_txn::Transaction;
 use compact_str::CompactString;
 
 use super::activity::Presence;
+use super::advisory::{self, Advisory};
 use super::engine::Engine;
 use super::settings::{Around, Settings};
 use crate::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
@@ -45,6 +46,7 @@ pub(super) struct Own {
     pub(super) settings_changed: bool,
     /// Sequences that go back to their start if the transaction commits.
     pub(super) restarted: HashMap<ObjectId, Restarted>,
+    pub(super) advisory: Advisory,
 }
 
 /// A sequence that a transaction has set back: nobody else uses the values that it gives until the transaction commits.
@@ -201,6 +203,11 @@ impl SessionCalls for Own {
                     Some(sequence) => Datum::text(&format!("{}.{}", sequence.schema, sequence.name)),
                     None => Datum::Null,
                 }
+            }
+            name if advisory::is_advisory(name) => {
+                let called = self.advisory.call(&self.engine, self.presence.transaction(), name, args);
+                self.presence.locks_as(self.advisory.owner());
+                called?
             }
             other => return Err(Error::internal(format_args!("no session function is called {other}"))),
         })

@@ -88,7 +88,12 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
         Statement::Set(_) => "SET",
         Statement::Reset(_) => "RESET",
         Statement::Deallocate { .. } => "DEALLOCATE",
-        Statement::Discard { .. } => "DISCARD ALL",
+        Statement::Discard { object_type } => match object_type {
+            ast::DiscardObject::ALL => "DISCARD ALL",
+            ast::DiscardObject::PLANS => "DISCARD PLANS",
+            ast::DiscardObject::SEQUENCES => "DISCARD SEQUENCES",
+            ast::DiscardObject::TEMP => "DISCARD TEMP",
+        },
         Statement::Explain { .. } => "EXPLAIN",
         Statement::ShowVariable { .. } => "SHOW",
         Statement::Prepare { .. } => "PREPARE",
@@ -96,6 +101,9 @@ pub(super) fn tag(statement: &Statement) -> &'static str {
         other => ddl::tag(other),
     }
 }
+
+/// Prepared statements that execute each other, at most.
+const EXECUTE_DEPTH_MAX: u32 = 16;
 
 fn done(tag: &str) -> Completion {
     Completion { tag: tag.into(), ticket: None }
@@ -123,13 +131,14 @@ fn text_column(name: &str) -> ResultColumn {
 
 impl Session {
     pub(super) fn control(&mut self, statement: &Statement) -> Result<Completion> {
+        self.check_chain(statement)?;
         match statement {
             Statement::StartTransaction { modes, .. } => self.begin(modes).map(|()| done(tag(statement))),
-            Statement::Commit { .. } => Ok(self.end_without_commit()),
+            Statement::Commit { chain, .. } => Ok(self.end_without_commit(*chain)),
             Statement::Rollback { chain, savepoint: None } => {
                 let (isolation, read_only) = (self.block.isolation, self.block.read_only);
                 let was_open = self.state != TransactionState::Idle;
-                if !was_open {
+                if !was_open || self.block.implicit {
                     self.warn_of_no_block();
                 }
                 let ticket = self.abort_txn();
@@ -156,12 +165,13 @@ impl Session {
                     catalog_changed: self.block.catalog_changed,
                     settings: self.own.settings.clone(),
                     cursor_serial: self.cursor_serial,
+                    advisory: self.own.advisory.transaction_counts(),
                 };
                 self.block.savepoints.push(savepoint);
                 Ok(done("SAVEPOINT"))
             }
             Statement::ReleaseSavepoint { name } => {
-                if self.state != TransactionState::Open {
+                if self.state != TransactionState::Open || self.block.implicit {
                     return Err(only_in_block("RELEASE SAVEPOINT"));
                 }
                 let at = self.find_savepoint(&fold(name))?;
@@ -182,16 +192,33 @@ impl Session {
                 Ok(done("RESET"))
             }
             Statement::Deallocate { name, .. } => {
-                let name = fold(name);
-                if name == "all" {
+                if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
                     self.named.clear();
-                } else if self.named.remove(&name).is_none() {
+                    return Ok(done("DEALLOCATE ALL"));
+                }
+                let name = fold(name);
+                if self.named.remove(&name).is_none() {
                     let message = format!("prepared statement \"{name}\" does not exist");
                     return Err(Error::new(SqlState::NO_SUCH_PREPARED, message));
                 }
                 Ok(done("DEALLOCATE"))
             }
-            Statement::Discard { .. } => {
+            Statement::Discard { object_type } => {
+                self.discard(object_type)?;
+                Ok(done(tag(statement)))
+            }
+            _ => Err(Error::internal("not a statement about transactions")),
+        }
+    }
+
+    /// Throws away what the session has gathered.
+    fn discard(&mut self, what: &ast::DiscardObject) -> Result<()> {
+        match what {
+            ast::DiscardObject::PLANS => self.discard_plans(),
+            ast::DiscardObject::SEQUENCES => self.discard_sequences(),
+            // There are no temporary tables.
+            ast::DiscardObject::TEMP => {}
+            ast::DiscardObject::ALL => {
                 if self.state != TransactionState::Idle {
                     let message = "DISCARD ALL cannot run inside a transaction block";
                     return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
@@ -202,9 +229,22 @@ impl Session {
                 self.discard_plans();
                 self.become_session(None)?;
                 self.settings_set();
-                Ok(done("DISCARD ALL"))
+                self.own.advisory.unlock_all();
+                self.end_advisory_statement();
             }
-            _ => Err(Error::internal("not a statement about transactions")),
+        }
+        Ok(())
+    }
+
+    /// Refuses AND CHAIN where there is no block that another could follow.
+    fn check_chain(&self, statement: &Statement) -> Result<()> {
+        let is_in_block = self.state != TransactionState::Idle && !self.block.implicit;
+        match statement {
+            Statement::Commit { chain: true, .. } if !is_in_block => Err(only_in_block("COMMIT AND CHAIN")),
+            Statement::Rollback { chain: true, savepoint: None } if !is_in_block => {
+                Err(only_in_block("ROLLBACK AND CHAIN"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -220,6 +260,12 @@ impl Session {
         self.notice(Severity::Warning, SqlState::NO_ACTIVE_TRANSACTION, message);
     }
 
+    /// Outside a block some statements do nothing that lasts, and PostgreSQL says so.
+    fn warn_of_use(&mut self, what: &str) {
+        let message = format!("{what} can only be used in transaction blocks");
+        self.notice(Severity::Warning, SqlState::NO_ACTIVE_TRANSACTION, message);
+    }
+
     fn begin(&mut self, modes: &[ast::TransactionMode]) -> Result<()> {
         if self.state != TransactionState::Idle {
             if std::mem::take(&mut self.block.implicit) {
@@ -227,7 +273,7 @@ impl Session {
             }
             let message = "there is already a transaction in progress";
             self.notice(Severity::Warning, SqlState::ACTIVE_TRANSACTION, message);
-            return Ok(());
+            return self.modes(modes);
         }
         let read_only = self.own.settings.hot().is_read_only;
         self.open_block(self.default_isolation(), read_only);
@@ -272,13 +318,15 @@ impl Session {
     }
 
     /// What a COMMIT ends, if there is something to commit.
-    pub(super) fn ends_open_block(&self, statement: &Statement) -> Option<Ends> {
-        match statement {
-            Statement::Commit { chain, .. } if self.state == TransactionState::Open => {
-                Some(Ends::Block { chain: *chain })
-            }
-            _ => None,
+    pub(super) fn ends_open_block(&mut self, statement: &Statement) -> Option<Ends> {
+        let Statement::Commit { chain, .. } = statement else { return None };
+        if self.state != TransactionState::Open || *chain && self.block.implicit {
+            return None;
         }
+        if self.block.implicit {
+            self.warn_of_no_block();
+        }
+        Some(Ends::Block { chain: *chain })
     }
 
     /// Commits the block at hand, or goes on with that.
@@ -299,13 +347,17 @@ impl Session {
     }
 
     /// A COMMIT without a block, or of one that has failed.
-    fn end_without_commit(&mut self) -> Completion {
+    fn end_without_commit(&mut self, chain: bool) -> Completion {
         if self.state == TransactionState::Idle {
             self.warn_of_no_block();
             return done("COMMIT");
         }
+        let (isolation, read_only) = (self.block.isolation, self.block.read_only);
         let ticket = self.abort_txn();
         self.end_block(false);
+        if chain {
+            self.open_block(isolation, read_only);
+        }
         Completion { tag: "ROLLBACK".into(), ticket }
     }
 
@@ -318,7 +370,7 @@ impl Session {
     }
 
     fn rollback_to(&mut self, name: &str) -> Result<()> {
-        if self.state == TransactionState::Idle {
+        if self.state == TransactionState::Idle || self.block.implicit {
             return Err(only_in_block("ROLLBACK TO SAVEPOINT"));
         }
         let at = self.find_savepoint(name)?;
@@ -326,10 +378,12 @@ impl Session {
         let savepoint = &self.block.savepoints[at];
         let settings = savepoint.settings.clone();
         let serial = savepoint.cursor_serial;
+        let advisory = savepoint.advisory.clone();
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
         txn.rollback_to(to)?;
         self.drop_cursors_after(serial);
+        self.own.advisory.set_transaction_counts(&advisory);
         self.own.catalog = catalog;
         self.block.catalog_changed = changed;
         self.own.settings = settings;
@@ -375,8 +429,11 @@ impl Session {
                 Ok(())
             }
             ast::Set::SetTransaction { modes, session: false, .. } => {
-                // Outside a block PostgreSQL warns, and nothing happens.
-                if self.state == TransactionState::Open { self.modes(modes) } else { Ok(()) }
+                if self.state == TransactionState::Open {
+                    return self.modes(modes);
+                }
+                self.warn_of_use("SET TRANSACTION");
+                Ok(())
             }
             other => Err(Error::unsupported(format_args!("{other}"))),
         }
@@ -409,6 +466,7 @@ impl Session {
 
     fn set_value(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
         if local && self.state == TransactionState::Idle {
+            self.warn_of_use("SET LOCAL");
             return Ok(());
         }
         if name.eq_ignore_ascii_case("transaction_isolation") || name.eq_ignore_ascii_case("transaction_read_only") {
@@ -449,7 +507,11 @@ impl Session {
                     name => vec![text_column(name)],
                 }
             }
-            Statement::Execute { name: Some(name), .. } => self.named_statement(name)?.columns.clone(),
+            // One that is not there may be when it is run.
+            Statement::Execute { name: Some(name), .. } => match self.named_statement(name) {
+                Ok(prepared) => prepared.columns.clone(),
+                Err(_) => Vec::new(),
+            },
             _ => Vec::new(),
         })
     }
@@ -558,7 +620,16 @@ impl Session {
                 execution.retire(fragment);
                 Ok((rows, prepared.completed(affected)))
             }
-            super::plans::Command::Utility(statement) => self.utility(&statement.clone(), &params),
+            super::plans::Command::Utility(statement) => {
+                // An EXECUTE that was prepared under the name that it executes has no end.
+                if self.execute_depth >= EXECUTE_DEPTH_MAX {
+                    return Err(crate::statement::too_deep());
+                }
+                self.execute_depth += 1;
+                let done = self.utility(&statement.clone(), &params);
+                self.execute_depth -= 1;
+                done
+            }
             _ => Err(Error::unsupported("a prepared statement about transactions")),
         }
     }

@@ -14,14 +14,16 @@ use sqlparser::ast;
 
 use super::block::in_failed_block;
 use super::drive::wait_now;
+use super::serve::in_text;
 use super::{Completion, Progress, Rows, Running, Session, TransactionState};
-use crate::bind::{Binder, fold, name_parts};
-use crate::catalog::{self, Table, catalog_space, table_key};
+use crate::bind::Binder;
+use crate::catalog::{self, Relation, Table, catalog_space, table_key};
 use crate::cluster::Privileges;
-use crate::copy::{CopyColumn, CopyFormat, CopyIn, CopyOptions, CopyOut, Header};
+use crate::copy::{self, CopyColumn, CopyFormat, CopyIn, CopyOut, CopyRequest, Source};
 use crate::env;
 use crate::error::{Error, Pause, Result, SqlState};
 use crate::expr::Expr;
+use crate::functions::quote_identifier;
 use crate::plan::TableRules;
 
 /// A COPY that has begun.
@@ -100,43 +102,37 @@ impl Session {
         begun
     }
 
-    /// Whether a text is one COPY statement.
+    /// Whether a text is one COPY statement, or means to be.
     #[must_use]
     pub fn is_copy(text: &str) -> bool {
-        matches!(crate::statement::parse(text).as_deref(), Ok([ast::Statement::Copy { .. }]))
+        !matches!(copy::parse_statement(text), Ok(None))
+    }
+
+    /// Reads a COPY for its mistakes alone.
+    ///
+    /// # Errors
+    /// 42601 and others if it has some; 25P02 in a block that has failed.
+    pub fn check_copy(&self, text: &str) -> Result<()> {
+        copy::parse_statement(text)?;
+        self.check_not_failed()
     }
 
     fn begin_copy(&mut self, text: &str) -> Result<Copy> {
-        let mut statements = crate::statement::parse(text)?;
-        let (Some(ast::Statement::Copy { source, to, target, options, legacy_options, values: _ }), true) =
-            (statements.pop(), statements.is_empty())
-        else {
+        let Some(request) = copy::parse_statement(text)? else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "a COPY statement was expected"));
         };
-        if !to {
-            self.settle_cursors_now()?;
-        }
         if self.state == TransactionState::Failed {
             return Err(in_failed_block());
         }
-        let wrong_end = match &target {
-            ast::CopyTarget::Stdin => to,
-            ast::CopyTarget::Stdout => !to,
-            _ => {
-                return Err(Error::unsupported("COPY with a file or a program of the server")
-                    .hint("Use COPY FROM STDIN or COPY TO STDOUT; in colibri sql, \\copy."));
-            }
-        };
-        if wrong_end {
-            let message = if to { "COPY TO needs STDOUT" } else { "COPY FROM needs STDIN" };
-            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        if request.is_to {
+            return self.begin_copy_to(text, &request);
         }
-        let wanted = Wanted::read(&options, &legacy_options)?;
-        if to { self.begin_copy_to(&source, wanted) } else { self.begin_copy_from(&source, wanted) }
+        self.settle_cursors_now()?;
+        self.begin_copy_from(text, &request)
     }
 
-    fn begin_copy_from(&mut self, source: &ast::CopySource, wanted: Wanted) -> Result<Copy> {
-        let ast::CopySource::Table { table_name, columns } = source else {
+    fn begin_copy_from(&mut self, text: &str, request: &CopyRequest) -> Result<Copy> {
+        let Source::Table { name, columns } = &request.source else {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "COPY FROM takes a table"));
         };
         let implicit = self.state == TransactionState::Idle;
@@ -152,15 +148,21 @@ impl Session {
         }
         self.block.used = true;
         self.ensure_txn(begin, env::clock_us())?;
-        let bound = self.with_binder("", |binder| bind_copy_from(binder, table_name, columns))?;
-        let (table, rules, places, defaults, used) = bound;
-        let options = wanted.options(&|name| {
+        if let Some(Relation::View(view)) = self.own.catalog.find(name, &self.own.search_path) {
+            let message = format!("cannot copy to view \"{}\"", view.name);
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
+                .hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger."));
+        }
+        let condition = request.condition.clone().map(|bytes| &text[bytes]);
+        let bound = self.with_binder("", |binder| bind_copy_from(binder, name, columns, condition))?;
+        let BoundCopy { table, rules, places, defaults, condition, used } = bound;
+        let count = places.len();
+        let options = request.options(count, &|name| {
             let place = table.column(name).ok_or_else(|| no_such_column(name, &table.name))?;
-            places.iter().position(|&copied| copied == place).ok_or_else(|| not_copied(name))
+            Ok(places.iter().position(|&copied| copied == place))
         })?;
         let binary = options.format == CopyFormat::Binary;
-        let count = places.len();
-        let copy = CopyIn::new(&table, &rules, places, defaults, options);
+        let copy = CopyIn::new(&table, &rules, places, defaults, condition, options);
         self.depend_on(&used, table.id)?;
         Ok(Copy::From(CopyFrom { copy, implicit, is_over: false, columns: count, binary }))
     }
@@ -325,28 +327,49 @@ impl Session {
         }
     }
 
-    fn begin_copy_to(&mut self, source: &ast::CopySource, wanted: Wanted) -> Result<Copy> {
-        let (query, table) = match source {
-            ast::CopySource::Query(query) => (query.to_string(), None),
-            ast::CopySource::Table { table_name, columns } => {
-                let list = if columns.is_empty() {
-                    "*".to_owned()
-                } else {
-                    columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    fn begin_copy_to(&mut self, text: &str, request: &CopyRequest) -> Result<Copy> {
+        let (query, table) = match &request.source {
+            Source::Query(bytes) => (text[bytes.clone()].to_owned(), None),
+            Source::Table { name, columns } => {
+                let written = |parts: &[CompactString], between: &str| {
+                    parts.iter().map(|part| quote_identifier(part)).collect::<Vec<_>>().join(between)
                 };
-                (format!("SELECT {list} FROM {table_name}"), Some(table_name))
+                let list = if columns.is_empty() { "*".to_owned() } else { written(columns, ", ") };
+                (format!("SELECT {list} FROM {}", written(name, ".")), Some((name, columns)))
             }
         };
-        // Positions would be those of a text that nobody has written.
-        let prepared = self.prepare(&query, &[]).map_err(|error| match table {
-            Some(_) => error.without_position(),
-            None => error,
+        let prepared = self.prepare(&query, &[]);
+        if let Some((name, columns)) = table {
+            self.check_copied(name, columns)?;
+        }
+        let prepared = prepared.map_err(|error| match (&request.source, table) {
+            (Source::Query(bytes), _) => in_text(error, text, &text[bytes.clone()]),
+            // Positions would be those of a text that nobody has written.
+            _ => error.without_position(),
         })?;
         let Some(columns) = prepared.columns() else {
             return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "COPY query must have a RETURNING clause"));
         };
-        let options = wanted
-            .options(&|name| columns.iter().position(|column| column.name == name).ok_or_else(|| not_copied(name)))?;
+        let options = request.options(columns.len(), &|name| {
+            let place = columns.iter().position(|column| column.name == name);
+            let is_known = match table {
+                Some((table, _)) => {
+                    self.own.catalog.find(table, &self.own.search_path).is_some_and(|found| match found {
+                        Relation::Table(table) => table.column(name).is_some(),
+                        _ => false,
+                    })
+                }
+                None => false,
+            };
+            match place {
+                None if !is_known => {
+                    let of = table.and_then(|(parts, _)| parts.last()).map(|table| format!(" of relation \"{table}\""));
+                    let message = format!("column \"{name}\"{} does not exist", of.unwrap_or_default());
+                    Err(Error::new(SqlState::NO_SUCH_COLUMN, message))
+                }
+                place => Ok(place),
+            }
+        })?;
         let described: Vec<CopyColumn> =
             columns.iter().map(|column| CopyColumn { name: column.name.to_string(), ty: column.ty }).collect();
         let (count, binary) = (described.len(), options.format == CopyFormat::Binary);
@@ -360,6 +383,29 @@ impl Session {
             columns: count,
             binary,
         }))
+    }
+
+    /// Refuses to copy what is no table, and a column twice.
+    fn check_copied(&self, name: &[CompactString], columns: &[CompactString]) -> Result<()> {
+        let refuse = |kind: &str, name: &str| {
+            Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot copy from {kind} \"{name}\""))
+                .hint("Try the COPY (SELECT ...) TO variant."))
+        };
+        match self.own.catalog.find(name, &self.own.search_path) {
+            Some(Relation::View(view)) => return refuse("view", &view.name),
+            Some(Relation::Sequence(sequence)) => {
+                let message = format!("cannot copy from sequence \"{}\"", sequence.name);
+                return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+            }
+            _ => {}
+        }
+        for (at, column) in columns.iter().enumerate() {
+            if columns[..at].contains(column) {
+                let message = format!("column \"{column}\" specified more than once");
+                return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
+            }
+        }
+        Ok(())
     }
 
     /// Goes on with a COPY TO: appends to `out`, and says what the step came to. `Rows` means that there are bytes.
@@ -483,20 +529,29 @@ fn no_such_column(name: &str, table: &str) -> Error {
     Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" of relation \"{table}\" does not exist"))
 }
 
-fn not_copied(name: &str) -> Error {
-    Error::new(SqlState::BAD_COLUMN_REFERENCE, format!("column \"{name}\" is not copied"))
+/// What COPY FROM needs to know of its table.
+struct BoundCopy {
+    table: Arc<Table>,
+    rules: Arc<TableRules>,
+    places: Vec<usize>,
+    defaults: Vec<(usize, Expr)>,
+    condition: Option<Expr>,
+    used: Vec<u32>,
 }
 
-type BoundCopy = (Arc<Table>, Arc<TableRules>, Vec<usize>, Vec<(usize, Expr)>, Vec<u32>);
-
-fn bind_copy_from(binder: &mut Binder<'_>, name: &ast::ObjectName, columns: &[ast::Ident]) -> Result<BoundCopy> {
-    _ = name_parts(name)?;
-    let table = binder.table(name).map_err(Error::without_position)?;
+fn bind_copy_from(
+    binder: &mut Binder<'_>,
+    name: &[CompactString],
+    columns: &[CompactString],
+    condition: Option<&str>,
+) -> Result<BoundCopy> {
+    let parts = name.iter().map(|part| ast::ObjectNamePart::Identifier(ast::Ident::with_quote('"', part.as_str())));
+    let name = ast::ObjectName(parts.collect());
+    let table = binder.table(&name).map_err(Error::without_position)?;
     binder.need(table.id, &table.schema, Privileges::INSERT);
     let mut places: Vec<usize> = Vec::new();
-    for ident in columns {
-        let name = fold(ident);
-        let place = table.column(&name).ok_or_else(|| no_such_column(&name, &table.name))?;
+    for name in columns {
+        let place = table.column(name).ok_or_else(|| no_such_column(name, &table.name))?;
         if places.contains(&place) {
             let message = format!("column \"{name}\" specified more than once");
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
@@ -512,137 +567,7 @@ fn bind_copy_from(binder: &mut Binder<'_>, name: &ast::ObjectName, columns: &[as
             defaults.push((place, binder.column_default(&table, place)?));
         }
     }
+    let condition = condition.map(|text| binder.copy_condition(text, &table)).transpose()?;
     let rules = binder.rules(&table)?;
-    Ok((table, rules, places, defaults, binder.used.clone()))
-}
-
-/// The options as they were written, before the columns are known.
-#[derive(Default)]
-struct Wanted {
-    format: Option<CopyFormat>,
-    delimiter: Option<char>,
-    null: Option<String>,
-    header: bool,
-    quote: Option<char>,
-    escape: Option<char>,
-    force_quote: Vec<ast::Ident>,
-    force_not_null: Vec<ast::Ident>,
-    force_null: Vec<ast::Ident>,
-}
-
-impl Wanted {
-    fn read(options: &[ast::CopyOption], legacy: &[ast::CopyLegacyOption]) -> Result<Self> {
-        let mut wanted = Self::default();
-        for option in options {
-            match option {
-                ast::CopyOption::Format(name) => wanted.format = Some(format_named(&fold(name))?),
-                ast::CopyOption::Delimiter(delimiter) => wanted.delimiter = Some(*delimiter),
-                ast::CopyOption::Null(null) => wanted.null = Some(null.clone()),
-                ast::CopyOption::Header(header) => wanted.header = *header,
-                ast::CopyOption::Quote(quote) => wanted.quote = Some(*quote),
-                ast::CopyOption::Escape(escape) => wanted.escape = Some(*escape),
-                ast::CopyOption::ForceQuote(columns) => wanted.force_quote.clone_from(columns),
-                ast::CopyOption::ForceNotNull(columns) => wanted.force_not_null.clone_from(columns),
-                ast::CopyOption::ForceNull(columns) => wanted.force_null.clone_from(columns),
-                // All there is, all of it visible to nobody before the commit.
-                ast::CopyOption::Freeze(_) => {}
-                ast::CopyOption::Encoding(name) => {
-                    if !["utf8", "utf-8", "unicode"].contains(&name.to_ascii_lowercase().as_str()) {
-                        return Err(Error::unsupported(format_args!("COPY in the encoding {name}")));
-                    }
-                }
-            }
-        }
-        for option in legacy {
-            match option {
-                ast::CopyLegacyOption::Binary => wanted.format = Some(CopyFormat::Binary),
-                ast::CopyLegacyOption::Delimiter(delimiter) => wanted.delimiter = Some(*delimiter),
-                ast::CopyLegacyOption::Null(null) => wanted.null = Some(null.clone()),
-                ast::CopyLegacyOption::Header => wanted.header = true,
-                ast::CopyLegacyOption::Csv(options) => {
-                    wanted.format = Some(CopyFormat::Csv);
-                    for option in options {
-                        match option {
-                            ast::CopyLegacyCsvOption::Header => wanted.header = true,
-                            ast::CopyLegacyCsvOption::Quote(quote) => wanted.quote = Some(*quote),
-                            ast::CopyLegacyCsvOption::Escape(escape) => wanted.escape = Some(*escape),
-                            ast::CopyLegacyCsvOption::ForceQuote(columns) => wanted.force_quote.clone_from(columns),
-                            ast::CopyLegacyCsvOption::ForceNotNull(columns) => {
-                                wanted.force_not_null.clone_from(columns);
-                            }
-                        }
-                    }
-                }
-                other => return Err(Error::unsupported(format_args!("the option {other} of COPY"))),
-            }
-        }
-        Ok(wanted)
-    }
-
-    fn options(self, place: &dyn Fn(&str) -> Result<usize>) -> Result<CopyOptions> {
-        let format = self.format.unwrap_or(CopyFormat::Text);
-        let mut options = CopyOptions::new(format);
-        let only_csv = |given: bool, what: &str| match given && format != CopyFormat::Csv {
-            true => Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("COPY {what} available only in CSV mode"))),
-            false => Ok(()),
-        };
-        only_csv(self.quote.is_some(), "quote")?;
-        only_csv(self.escape.is_some(), "escape")?;
-        only_csv(!self.force_quote.is_empty(), "force quote")?;
-        only_csv(!self.force_not_null.is_empty(), "force not null")?;
-        only_csv(!self.force_null.is_empty(), "force null")?;
-        if format == CopyFormat::Binary {
-            let refuse = |given: bool, what: &str| match given {
-                true => Err(Error::new(SqlState::SYNTAX_ERROR, format!("cannot specify {what} in BINARY mode"))),
-                false => Ok(()),
-            };
-            refuse(self.delimiter.is_some(), "DELIMITER")?;
-            refuse(self.null.is_some(), "NULL")?;
-        }
-        let byte = |character: Option<char>, otherwise: u8, what: &str| match character.map(u8::try_from) {
-            None => Ok(otherwise),
-            Some(Ok(byte)) if byte.is_ascii() => Ok(byte),
-            Some(_) => {
-                let message = format!("COPY {what} must be a single one-byte character");
-                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
-            }
-        };
-        options.delimiter = byte(self.delimiter, options.delimiter, "delimiter")?;
-        options.quote = byte(self.quote, options.quote, "quote")?;
-        // The character that escapes is the one that quotes, unless it is given.
-        options.escape = byte(self.escape, options.quote, "escape")?;
-        if let Some(null) = self.null {
-            options.null = null;
-        }
-        if self.header {
-            options.header = Header::Line;
-        }
-        let places = |columns: &[ast::Ident]| -> Result<Vec<bool>> {
-            let mut flags = Vec::new();
-            for column in columns {
-                let place = place(&fold(column))?;
-                if flags.len() <= place {
-                    flags.resize(place + 1, false);
-                }
-                flags[place] = true;
-            }
-            Ok(flags)
-        };
-        options.force_quote = places(&self.force_quote)?;
-        options.force_not_null = places(&self.force_not_null)?;
-        options.force_null = places(&self.force_null)?;
-        options.check()?;
-        Ok(options)
-    }
-}
-
-fn format_named(name: &str) -> Result<CopyFormat> {
-    Ok(match name {
-        "text" => CopyFormat::Text,
-        "csv" => CopyFormat::Csv,
-        "binary" => CopyFormat::Binary,
-        other => {
-            return Err(Error::new(SqlState::BAD_PARAMETER, format!("COPY format \"{other}\" not recognized")));
-        }
-    })
+    Ok(BoundCopy { table, rules, places, defaults, condition, used: binder.used.clone() })
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use colibri_txn::LockWait;
 use compact_str::CompactString;
 
+use super::serve::in_text;
 use super::{BUDGET_ROWS, Lifting, Prepared, Progress, ResultColumn, Rows, Session, Settings};
 use crate::error::{Error, Result, SqlState};
 use crate::value::Datum;
@@ -85,7 +86,7 @@ impl Session {
     }
 
     /// Runs all statements of a text, one after the other, each in a transaction of its own unless the text says
-    /// otherwise.
+    /// otherwise. None of them runs if one cannot be read.
     ///
     /// # Errors
     /// The first that fails; those before it stay.
@@ -94,9 +95,10 @@ impl Session {
             return Ok(vec![self.execute(&prepared, values)?]);
         }
         let mut answers = Vec::new();
-        for part in crate::statement::split(text)? {
-            let prepared = self.prepare(part, &[])?;
-            answers.push(self.execute(&prepared, Vec::new())?);
+        for part in Self::split(text)? {
+            let prepared = self.prepare(part, &[]).map_err(|error| in_text(error, text, part))?;
+            let answer = self.execute(&prepared, Vec::new()).map_err(|error| in_text(error, text, part))?;
+            answers.push(answer);
         }
         Ok(answers)
     }

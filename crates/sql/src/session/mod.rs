@@ -12,6 +12,7 @@
 //! | `identity`, `settings` | who the session is and what it may do; what can be set |
 //! | `named_cursor`, `cursor`, `copy` | DECLARE and FETCH; rows piece by piece for the library; COPY |
 //! | `drive`, `serve` | a thread that waits; what the server needs besides |
+//! | `advisory` | locks by numbers that applications make up |
 //! | `engine`, `activity`, `calls`, `rows` | what sessions share; what they tell of themselves; functions of the session; rows that are given |
 //!
 //! How a statement that has to wait goes on: its operators have broken off with an error that names a lock; the
@@ -23,6 +24,7 @@
 //! changed something, or saw what is not durable, only together with a ticket that says when they may be told.
 
 pub(crate) mod activity;
+pub(crate) mod advisory;
 mod block;
 mod calls;
 mod control;
@@ -118,6 +120,8 @@ pub struct Session {
     cursors: HashMap<CompactString, Box<OpenCursor>>,
     /// Cursors that were declared so far.
     cursor_serial: u64,
+    /// EXECUTEs at work within each other.
+    execute_depth: u32,
 }
 
 impl Session {
@@ -147,6 +151,7 @@ impl Session {
             last: None,
             settings_changed: false,
             restarted: HashMap::new(),
+            advisory: advisory::Advisory::default(),
             engine: Arc::clone(engine),
         };
         let mut session = Self {
@@ -169,6 +174,7 @@ impl Session {
             repeats: false,
             cursors: HashMap::new(),
             cursor_serial: 0,
+            execute_depth: 0,
         };
         session.settings_set();
         session

@@ -9,6 +9,9 @@
 //! A cursor is a statement at work that nobody steps on with but FETCH: it runs as far as its rows are asked for. What it
 //! has given is forgotten unless it was declared with SCROLL.
 //!
+//! The portals of the protocol that are to give their rows piece by piece, or that a statement could ask for by name, are
+//! cursors too: see [`portal`].
+//!
 //! Invariants
 //! - A cursor sees neither what its transaction writes after DECLARE nor, in READ COMMITTED, a later snapshot: before a
 //!   statement that would let it, it is run to its end ([`Session::settle_cursors`]). So one that is not at its end has
@@ -16,6 +19,7 @@
 //! - Cursors end with their block, and those that a savepoint is older than with ROLLBACK TO it.
 
 mod parse;
+mod portal;
 #[cfg(test)]
 mod tests;
 
@@ -62,6 +66,8 @@ pub(super) struct OpenCursor {
     prepared: Arc<Prepared>,
     /// Until it is at its end.
     running: Option<Running>,
+    /// The command tag, once it is at its end.
+    tag: CompactString,
     /// Rows that were not given yet; with `scroll`, all that there were.
     rows: Rows,
     /// How many rows came in front of `rows`.
@@ -83,6 +89,8 @@ pub(super) struct Fetch {
     moves: bool,
     given: u64,
     is_done: bool,
+    /// The protocol asked for the rows, and the tag is the one of the portal's own statement.
+    by_protocol: bool,
 }
 
 // ---- preparing ----
@@ -97,6 +105,10 @@ impl CursorStatement {
             Self::Close { .. } => "CLOSE CURSOR",
         }
     }
+}
+
+fn duplicate_cursor(name: &str) -> Error {
+    Error::new(DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists"))
 }
 
 fn no_such_cursor(name: &str) -> Error {
@@ -121,8 +133,8 @@ impl Session {
                 CursorStatement::Declare { name, scroll, binary, query }
             }
             Parsed::Fetch { name, goal, moves } => {
-                let cursor = self.cursors.get(&name).ok_or_else(|| no_such_cursor(&name))?;
-                if !moves {
+                // One that is not there may be when it is run.
+                if let Some(cursor) = self.cursors.get(&name).filter(|_| !moves) {
                     prepared.columns.clone_from(&cursor.prepared.columns);
                     prepared.is_binary = cursor.binary;
                 }
@@ -142,6 +154,9 @@ impl Session {
 
     /// Closes a cursor, if there is one of that name.
     pub fn drop_cursor(&mut self, name: &str) {
+        if self.cursors.is_empty() {
+            return;
+        }
         self.cursors.remove(name);
         self.list_cursors();
     }
@@ -177,42 +192,24 @@ impl Session {
                     return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
                 }
                 if self.cursors.contains_key(name) {
-                    return Err(Error::new(DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
+                    return Err(duplicate_cursor(name));
                 }
                 // The statement has them still, to be run again with.
                 let inner = self.at_start(query, running.params.clone());
-                self.cursor_serial += 1;
-                let cursor = OpenCursor {
-                    prepared: Arc::clone(query),
-                    running: Some(inner),
-                    rows: Rows::default(),
-                    before: 0,
-                    at: 0,
-                    scroll: *scroll,
-                    binary: *binary,
-                    has_failed: false,
-                    serial: self.cursor_serial,
-                    kept_bytes: 0,
-                };
-                self.cursors.insert(name.clone(), Box::new(cursor));
-                self.env.cursors.push(CursorInfo {
-                    name: name.clone(),
-                    statement: prepared.text().to_owned(),
-                    is_binary: *binary,
-                    is_scrollable: *scroll,
-                    declared_us: self.env.statement_us,
-                });
+                let mut cursor = OpenCursor::new(query, Some(inner));
+                (cursor.scroll, cursor.binary) = (*scroll, *binary);
+                self.add_cursor(name.clone(), cursor, prepared.text());
             }
             CursorStatement::Fetch { name, goal, moves } => {
                 let cursor = self.cursors.get(name).ok_or_else(|| no_such_cursor(name))?;
+                cursor.expect_rows(name)?;
                 let types = |columns: &[ResultColumn]| columns.iter().map(|column| column.ty).collect::<Vec<_>>();
                 if !moves && types(&cursor.prepared.columns) != types(&prepared.columns) {
                     let message = "cached plan must not change result type";
                     return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
                 }
                 let goal = cursor.reachable(*goal)?;
-                running.stage =
-                    Stage::Fetch(Fetch { name: name.clone(), goal, moves: *moves, given: 0, is_done: false });
+                running.stage = Stage::Fetch(Fetch::new(name.clone(), goal, *moves));
                 return Ok(None);
             }
             CursorStatement::Close { name: None } => self.forget_cursors(),
@@ -279,8 +276,9 @@ impl Session {
         }
         match progress {
             Progress::Rows => Ok(None),
-            Progress::Done(_) => {
+            Progress::Done(completion) => {
                 cursor.running = None;
+                cursor.tag = completion.tag;
                 Ok(None)
             }
             waits => Ok(Some(waits)),
@@ -307,7 +305,8 @@ impl Session {
 
     /// Runs cursors on towards their ends, a batch of one of them at a time. `None` when all are there.
     pub(super) fn settle_cursors(&mut self, budget_rows: i64) -> Result<Option<Progress>> {
-        let is_open = |cursor: &OpenCursor| cursor.running.is_some() && !cursor.has_failed;
+        // What writes is a portal's, and does so when it is executed.
+        let is_open = |cursor: &OpenCursor| cursor.running.is_some() && !cursor.has_failed && !cursor.prepared.writes;
         let open = self.cursors.iter().find(|(_, cursor)| is_open(cursor)).map(|(name, _)| name.clone());
         let Some((name, mut cursor)) = open.and_then(|name| self.cursors.remove_entry(&name)) else { return Ok(None) };
         let known = cursor.rows.len();
@@ -339,12 +338,60 @@ impl Session {
 }
 
 impl Fetch {
-    pub(super) fn tag(&self) -> CompactString {
-        format_compact!("{} {}", if self.moves { "MOVE" } else { "FETCH" }, self.given)
+    fn new(name: CompactString, goal: Goal, moves: bool) -> Self {
+        Self { name, goal, moves, given: 0, is_done: false, by_protocol: false }
+    }
+}
+
+impl Session {
+    /// The command tag of a FETCH that is done.
+    pub(super) fn tag_of(&self, fetch: &Fetch) -> CompactString {
+        match self.cursors.get(&fetch.name) {
+            Some(cursor) if fetch.by_protocol => cursor.portal_tag(fetch.given),
+            _ => format_compact!("{} {}", if fetch.moves { "MOVE" } else { "FETCH" }, fetch.given),
+        }
+    }
+
+    fn add_cursor(&mut self, name: CompactString, mut cursor: OpenCursor, statement: &str) {
+        self.cursor_serial += 1;
+        cursor.serial = self.cursor_serial;
+        self.env.cursors.push(CursorInfo {
+            name: name.clone(),
+            statement: statement.to_owned(),
+            is_binary: cursor.binary,
+            is_scrollable: cursor.scroll,
+            declared_us: self.env.statement_us,
+        });
+        self.cursors.insert(name, Box::new(cursor));
     }
 }
 
 impl OpenCursor {
+    fn new(prepared: &Arc<Prepared>, running: Option<Running>) -> Self {
+        Self {
+            prepared: Arc::clone(prepared),
+            running,
+            tag: CompactString::default(),
+            rows: Rows::default(),
+            before: 0,
+            at: 0,
+            scroll: false,
+            binary: false,
+            has_failed: false,
+            serial: 0,
+            kept_bytes: 0,
+        }
+    }
+
+    /// Refuses a portal of a statement that gives no rows.
+    fn expect_rows(&self, name: &str) -> Result<()> {
+        if self.prepared.columns().is_some() {
+            return Ok(());
+        }
+        let message = format!("cursor \"{name}\" is of a statement that gives no rows");
+        Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message))
+    }
+
     /// The goal, counted from where the cursor is now.
     fn reachable(&self, goal: Goal) -> Result<Goal> {
         let goal = match goal {

@@ -41,6 +41,8 @@ const SAMPLE_KEYS: usize = 8;
 /// Below this many rows a table's size does not matter.
 const ROWS_SMALL: f64 = 200.0;
 
+const VIEW_OF_CURSORS: &[u8] = b"pg_cursors";
+
 /// What statements are prepared in.
 const READ_ONLY: Begin = Begin { isolation: Isolation::Serializable, read_only: true, newest: false };
 
@@ -81,6 +83,8 @@ pub struct Recipe {
     pub(super) is_binary: bool,
     /// It locks rows.
     pub(super) locks: bool,
+    /// Its text has the name of the view that lists cursors.
+    pub(super) names_cursors: bool,
     /// It changes rows by nothing but adding to them, here.
     pub(super) adds_to: Option<SpaceId>,
     pub(super) version: u64,
@@ -286,6 +290,7 @@ impl Prepared {
     }
 
     /// The command tag for so many rows.
+    #[must_use]
     pub(super) fn completed(&self, rows: u64) -> CompactString {
         match &self.command {
             Command::Plan { kind: Kind::Insert, .. } => numbered("INSERT 0 ", rows),
@@ -479,8 +484,7 @@ impl Session {
         let is_deep = scanned.is_deep();
         let mut statements = scanned.parse()?;
         if statements.len() > 1 {
-            let message = "cannot insert multiple commands into a prepared statement";
-            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            return Err(several_statements());
         }
         match statements.pop() {
             None => Ok(self.bare(text, Command::Empty)),
@@ -503,6 +507,10 @@ impl Session {
             writes: false,
             is_binary: false,
             locks: false,
+            names_cursors: text
+                .as_bytes()
+                .windows(VIEW_OF_CURSORS.len())
+                .any(|part| part.eq_ignore_ascii_case(VIEW_OF_CURSORS)),
             adds_to: None,
             // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },
@@ -674,6 +682,10 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment
         }
         other => Err(Error::unsupported(format_args!("the statement {}", first_words(&other.to_string())))),
     }
+}
+
+pub(super) fn several_statements() -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, "cannot insert multiple commands into a prepared statement")
 }
 
 fn first_words(text: &str) -> String {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::named_cursor;
 use super::plans::Command;
 use super::step::Stage;
 use super::{DefaultBy, Prepared, Running, Session, TransactionState};
@@ -49,11 +50,22 @@ impl Session {
         self.prepare_lifted(text)
     }
 
-    /// The statements of a text, which end with semicolons.
+    /// The statements of a text, which end with semicolons. If there are several, each of them is one that can be read: so
+    /// that nothing of a text runs that has a mistake further down.
     ///
     /// # Errors
-    /// 42601 if a literal or a comment does not end.
+    /// 42601 if a literal or a comment does not end, or one of several statements is none.
     pub fn split(text: &str) -> Result<Vec<&str>> {
+        let parts = Self::split_unread(text)?;
+        if parts.len() > 1 {
+            for part in &parts {
+                read(part).map_err(|error| in_text(error, text, part))?;
+            }
+        }
+        Ok(parts)
+    }
+
+    fn split_unread(text: &str) -> Result<Vec<&str>> {
         // One semicolon at the end, or none, is one statement, whatever is in it.
         let trimmed = text.trim_ascii();
         match memchr::memchr(b';', trimmed.as_bytes()) {
@@ -89,6 +101,8 @@ impl Session {
             return Ok(None);
         }
         let commit = self.prepare("COMMIT", &[])?;
+        // The block is to end: a COMMIT of the client's own would be warned of.
+        self.block.implicit = false;
         Ok(Some(self.at_start(&commit, Vec::new())))
     }
 
@@ -174,6 +188,40 @@ impl Session {
     }
 }
 
+/// Reads a statement for its mistakes alone.
+fn read(text: &str) -> Result<()> {
+    if crate::admin::parse(text)?.is_some() {
+        return Ok(());
+    }
+    if let Some(request) = crate::copy::parse_statement(text)? {
+        return match request.source {
+            crate::copy::Source::Query(bytes) => {
+                read(&text[bytes.clone()]).map_err(|error| in_text(error, text, &text[bytes]))
+            }
+            crate::copy::Source::Table { .. } => Ok(()),
+        };
+    }
+    let query = match named_cursor::parse(text)? {
+        Some(named_cursor::Parsed::Declare { query, .. }) => &text[query..],
+        Some(_) => return Ok(()),
+        None => text,
+    };
+    match crate::statement::scan(query).map_err(|error| in_text(error, text, query))? {
+        scanned if scanned.is_deep() => crate::statement::on_deep_stack(|| scanned.parse().map(drop)),
+        scanned => scanned.parse().map(drop),
+    }
+    .map_err(|error| in_text(error, text, query))
+}
+
+/// An error of a part of a text, with its position in all of it.
+pub(super) fn in_text(error: Error, text: &str, part: &str) -> Error {
+    let before = part.as_ptr().addr() - text.as_ptr().addr();
+    match error.report().position {
+        Some(position) if before > 0 => error.moved_to(position + text[..before].chars().count() as u32),
+        _ => error,
+    }
+}
+
 impl Prepared {
     /// Whether a step of it may take any time, whatever budget it is given: changes of the catalogue, and what runs another
     /// statement to its end. A thread that others need should not run it.
@@ -190,6 +238,7 @@ impl Prepared {
                     | Statement::Comment { .. }
                     | Statement::Explain { analyze: false, .. }
             ),
+            Command::Admin(statement) => statement.may_block(),
             _ => false,
         }
     }

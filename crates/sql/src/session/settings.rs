@@ -206,6 +206,11 @@ fn parse_bool(text: &str) -> Option<bool> {
 }
 
 /// How dates are written and read: in one style only.
+fn is_utf8(encoding: &str) -> bool {
+    let letters = encoding.bytes().filter(u8::is_ascii_alphanumeric).map(|byte| byte.to_ascii_lowercase());
+    letters.eq(*b"utf8")
+}
+
 fn date_style(value: &str) -> Result<String> {
     for part in value.split(',') {
         match part.trim().to_ascii_lowercase().as_str() {
@@ -284,6 +289,8 @@ fn usual(name: &str, value: &str) -> Result<String> {
         Kind::OneOf(_) if known.name == "bytea_output" && value.eq_ignore_ascii_case("escape") => {
             return Err(Error::unsupported("bytea_output escape"));
         }
+        // A driver puts the name into quotes; PostgreSQL looks at nothing but its letters and digits.
+        Kind::OneOf(_) if known.name == "client_encoding" && is_utf8(value) => "UTF8".to_owned(),
         Kind::OneOf(choices) => choices
             .iter()
             .find(|choice| choice.eq_ignore_ascii_case(value))

@@ -20,7 +20,7 @@ use compact_str::CompactString;
 use super::block::{Block, CommitStep, in_failed_block};
 use super::named_cursor::{self, Fetch};
 use super::plans::Command;
-use super::{Prepared, Rows, Session, TransactionState, control};
+use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
 use crate::catalog::{Catalog, catalog_space, table_key};
 use crate::env;
 use crate::error::{Error, Pause, Result, SqlState};
@@ -127,7 +127,13 @@ impl Session {
             }
             let ends = match crate::statement::scan(text)? {
                 scanned if scanned.is_deep() => false,
-                scanned => scanned.parse()?.iter().all(control::ends_block),
+                scanned => {
+                    let statements = scanned.parse()?;
+                    if statements.len() > 1 {
+                        return Err(super::plans::several_statements());
+                    }
+                    statements.iter().all(control::ends_block)
+                }
             };
             if !ends {
                 return Err(in_failed_block());
@@ -162,15 +168,7 @@ impl Session {
     /// # Errors
     /// As [`Session::start`].
     pub fn start_at(&mut self, prepared: &Arc<Prepared>, params: Vec<Datum>, came_us: i64) -> Result<Running> {
-        self.cancel.store(false, Ordering::Relaxed);
-        if let Some(cluster) = &self.own.cluster
-            && cluster.version() != self.own.cluster_version
-        {
-            self.renew_authority(self.own.authority.role);
-        }
-        if self.state == TransactionState::Failed && !prepared.ends_block() {
-            return Err(in_failed_block());
-        }
+        self.begins_at(prepared, came_us)?;
         if params.is_empty() && !prepared.params.is_empty() {
             return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
         }
@@ -182,8 +180,36 @@ impl Session {
             );
             return Err(Error::new(SqlState("08P01"), message));
         }
-        self.env.statement_us = came_us;
         Ok(self.at_start(prepared, params))
+    }
+
+    /// A statement that came at a time is about to begin.
+    pub(super) fn begins_at(&mut self, prepared: &Prepared, came_us: i64) -> Result<()> {
+        self.cancel.store(false, Ordering::Relaxed);
+        if let Some(cluster) = &self.own.cluster
+            && cluster.version() != self.own.cluster_version
+        {
+            self.renew_authority(self.own.authority.role);
+        }
+        self.check_failed(prepared)?;
+        self.env.statement_us = came_us;
+        Ok(())
+    }
+
+    /// Refuses in a block that has failed whatever does not end it.
+    ///
+    /// # Errors
+    /// 25P02.
+    pub fn check_failed(&self, prepared: &Prepared) -> Result<()> {
+        if prepared.ends_block() { Ok(()) } else { self.check_not_failed() }
+    }
+
+    /// Refuses in a block that has failed.
+    ///
+    /// # Errors
+    /// 25P02.
+    pub fn check_not_failed(&self) -> Result<()> {
+        if self.state == TransactionState::Failed { Err(in_failed_block()) } else { Ok(()) }
     }
 
     /// No rows, perhaps with memory for a few: see [`Session::keep_rows`].
@@ -223,6 +249,7 @@ impl Session {
         match self.advance(running, out, budget_rows) {
             Ok(progress) => Ok(progress),
             Err(error) if self.runs_again_after(running, &error) => {
+                self.own.advisory.take_statement_back();
                 self.abort_txn();
                 self.end_block(false);
                 running.kept.clear();
@@ -249,6 +276,7 @@ impl Session {
             && self.state == TransactionState::Idle
             && repeats
             && (running.keeps || running.rows == 0)
+            && !self.deadlock_stays(error)
             && !self.cancel.load(Ordering::Relaxed)
     }
 
@@ -259,6 +287,30 @@ impl Session {
             self.end_block(false);
         } else if self.state != TransactionState::Idle {
             self.state = TransactionState::Failed;
+        }
+        self.end_advisory_statement();
+    }
+
+    /// Whether a circle of those who wait would be the same again: what the session holds in it does not end with the
+    /// transaction.
+    #[must_use]
+    pub fn deadlock_stays(&self, error: &Error) -> bool {
+        error.is_deadlock() && self.own.advisory.outlives_transactions()
+    }
+
+    /// A number that is another one when something has changed that no transaction takes back: nothing that it happened in
+    /// may run again unseen.
+    #[must_use]
+    pub fn lasting_changes(&self) -> u64 {
+        self.own.advisory.changes()
+    }
+
+    pub(super) fn end_advisory_statement(&mut self) {
+        if !self.own.advisory.has_changed() {
+            return;
+        }
+        for mode in self.own.advisory.end_statement() {
+            self.notice(Severity::Warning, SqlState::WARNING, advisory::unowned_message(mode));
         }
     }
 
@@ -309,6 +361,7 @@ impl Session {
                         CommitStep::Ended(ticket) => {
                             let tag = std::mem::take(tag);
                             running.stage = Stage::Giving(Some(Completion { tag, ticket }));
+                            self.end_advisory_statement();
                         }
                     }
                 }
@@ -323,7 +376,10 @@ impl Session {
                 }
                 Stage::Fetch(fetch) => match self.fetch_on(fetch, out, budget_rows)? {
                     Some(progress) => return Ok(progress),
-                    None => running.stage = Stage::Giving(Some(Completion { tag: fetch.tag(), ticket: None })),
+                    None => {
+                        let tag = self.tag_of(fetch);
+                        running.stage = Stage::Giving(Some(Completion { tag, ticket: None }));
+                    }
                 },
                 Stage::Over => return Err(Error::internal("the statement is over")),
             }
@@ -383,6 +439,7 @@ impl Session {
     }
 
     fn take_back(&mut self, running: &Running, savepoint: Savepoint) -> Result<()> {
+        self.own.advisory.take_statement_back();
         if let Some((catalog, changed)) = &running.catalog_before {
             self.own.catalog = Arc::clone(catalog);
             self.block.catalog_changed = *changed;

@@ -7,6 +7,7 @@ use crate::catalog::CATALOG_SPACE;
 use crate::cluster::SessionInfo;
 use crate::env::{Env, Surroundings};
 use crate::error::Result;
+use crate::session::advisory;
 use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
@@ -101,22 +102,30 @@ fn locks(env: &Env, rows: &mut Rows) -> Result<()> {
     let Some(engine) = &names.engine else { return Ok(()) };
     let database = database_number(names, engine.name());
     for lock in engine.store().locks() {
+        let advisory =
+            [(advisory::BY_ONE, 1), (advisory::BY_TWO, 2)].into_iter().find(|(space, _)| *space == lock.space);
         let in_catalog = lock.space == CATALOG_SPACE;
         let relation = if in_catalog { None } else { relation_of_space(names, lock.space.0) };
         let LockName(name) = lock.name;
+        let number = lock.name.number(lock.space);
+        let (kind, class, object, part) = match advisory {
+            Some((_, part)) => ("advisory", oid((number >> 32) as u32), oid(number as u32), int(part)),
+            // A row is locked by a hash of its key.
+            None if in_catalog => ("object", oid(relations::PG_CLASS), oid((name ^ (name >> 32)) as u32), NULL),
+            None => ("tuple", NULL, oid((name ^ (name >> 32)) as u32), NULL),
+        };
         let transaction = format!("{}", lock.owner.0);
         rows.push([
-            text(if in_catalog { "object" } else { "tuple" }),
+            text(kind),
             database.clone(),
             relation.map_or(NULL, oid),
             NULL,
             NULL,
             NULL,
             NULL,
-            if in_catalog { oid(relations::PG_CLASS) } else { NULL },
-            // A row is locked by a hash of its key.
-            oid((name ^ (name >> 32)) as u32),
-            NULL,
+            class,
+            object,
+            part,
             text(&transaction),
             engine.session_of(lock.owner).map_or(NULL, int),
             text(match lock.mode {

@@ -1,0 +1,114 @@
+//! Portals of the protocol as cursors: FETCH, MOVE, CLOSE and `pg_cursors` know them by their names, ROLLBACK TO ends those that
+//! are younger than its savepoint, and what they see is as of when they were bound.
+//!
+//! Only what has a plan can be such a portal. The unnamed portal has the empty name, which no statement can say.
+
+use std::sync::Arc;
+
+use compact_str::CompactString;
+
+use super::{CursorStatement, Fetch, Goal, OpenCursor, duplicate_cursor, no_such_cursor};
+use crate::error::{Error, Result, SqlState};
+use crate::session::plans::Command;
+use crate::session::step::Stage;
+use crate::session::{Prepared, Running, Session};
+use crate::value::Datum;
+
+impl Session {
+    /// Whether there is a cursor, or a portal, of that name.
+    #[must_use]
+    pub fn has_cursor(&self, name: &str) -> bool {
+        self.cursors.contains_key(name)
+    }
+
+    /// The statement of a cursor, or of a portal, of the block at hand.
+    #[must_use]
+    pub fn cursor_statement_of(&self, name: &str) -> Option<&Arc<Prepared>> {
+        self.cursors.get(name).map(|cursor| &cursor.prepared)
+    }
+
+    /// Makes a statement that is bound a portal of the block at hand. Nothing of it runs yet. `None` for the parameters: it
+    /// has run, and given all of its rows.
+    ///
+    /// # Errors
+    /// 42P03 if there is one of that name.
+    pub fn open_portal(&mut self, name: &str, prepared: &Arc<Prepared>, params: Option<Vec<Datum>>) -> Result<()> {
+        if self.has_cursor(name) {
+            return Err(duplicate_cursor(name));
+        }
+        let running = params.map(|params| self.at_start(prepared, params));
+        let mut cursor = OpenCursor::new(prepared, running);
+        cursor.tag = prepared.completed(0);
+        self.add_cursor(CompactString::new(name), cursor, prepared.text());
+        Ok(())
+    }
+
+    /// Begins to run a portal, or goes on with it, for so many of its rows at most.
+    ///
+    /// # Errors
+    /// 34000 if there is none of that name; 55000 if it cannot be run once more; 25P02 in a block that has failed.
+    pub fn start_portal(&mut self, name: &str, rows_max: usize, came_us: i64) -> Result<Running> {
+        let cursor = self.cursors.get(name).ok_or_else(|| no_such_cursor(name))?;
+        let is_over = cursor.running.is_none() && cursor.prepared.columns().is_none();
+        let prepared = Arc::clone(&cursor.prepared);
+        self.begins_at(&prepared, came_us)?;
+        if is_over {
+            return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, format!("portal \"{name}\" cannot be run")));
+        }
+        let rows_max = if prepared.columns().is_some() { rows_max } else { usize::MAX };
+        let goal = Goal::Forward(if rows_max == usize::MAX { u64::MAX } else { rows_max as u64 });
+        let mut running = self.at_start(&prepared, Vec::new());
+        let mut fetch = Fetch::new(CompactString::new(name), goal, false);
+        fetch.by_protocol = true;
+        running.stage = Stage::Fetch(fetch);
+        Ok(running)
+    }
+}
+
+impl OpenCursor {
+    /// The command tag of an Execute that has given so many rows, the last there were.
+    pub(super) fn portal_tag(&self, given: u64) -> CompactString {
+        match self.prepared.columns() {
+            Some(_) => self.prepared.completed(given),
+            None => self.tag.clone(),
+        }
+    }
+}
+
+impl Prepared {
+    /// Whether it can be a portal that the session knows: see [`Session::open_portal`].
+    #[must_use]
+    pub fn can_be_cursor(&self) -> bool {
+        matches!(self.command, Command::Plan { .. })
+    }
+
+    /// Whether what it gives follows from another statement by name, a cursor's or a prepared one: which that is, is known
+    /// when it is bound.
+    #[must_use]
+    pub fn is_bound_late(&self) -> bool {
+        match &self.command {
+            Command::Cursor(CursorStatement::Fetch { .. }) => true,
+            Command::Utility(statement) => matches!(&**statement, sqlparser::ast::Statement::Execute { .. }),
+            _ => false,
+        }
+    }
+
+    /// Whether it may not run in a transaction block: it is a transaction by itself, whatever comes behind it.
+    #[must_use]
+    pub fn runs_alone(&self) -> bool {
+        use sqlparser::ast::{DiscardObject, Statement};
+        match &self.command {
+            Command::Admin(statement) => statement.runs_alone(),
+            Command::Control(statement) => {
+                matches!(&**statement, Statement::Discard { object_type: DiscardObject::ALL })
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it may show which portals there are, of which its own is one.
+    #[must_use]
+    pub fn may_list_cursors(&self) -> bool {
+        self.names_cursors
+    }
+}
