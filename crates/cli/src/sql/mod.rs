@@ -25,6 +25,7 @@ use std::io::{self, BufReader, Cursor, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use colibri::sql::engine::Session;
 use colibri::{Durability, Options, sql};
 
 use crate::database::{ensure_for_sql, open};
@@ -32,7 +33,7 @@ use crate::failure::{Failure, Result};
 use crate::version;
 use format::Format;
 use input::{Editor, Reader};
-use shell::{Ran, Shell, Stop};
+use shell::{Place, Ran, Shell, Stop};
 
 /// Run SQL: a shell, or the statements of -c, of a script, of standard input
 ///
@@ -146,7 +147,10 @@ fn variable(text: &str) -> std::result::Result<bool, String> {
 fn run_texts(shell: &mut Shell, texts: &[String]) -> Ran {
     let mut last = Ok(());
     for text in texts {
-        last = shell.run(&mut Reader::new(None, Cursor::new(text.as_bytes())));
+        last = match understood(text) {
+            Ok(()) => shell.run(&mut Reader::new(None, Cursor::new(text.as_bytes()))),
+            Err(error) => shell.failed(&error, text, &Place { name: None, line: 1 }, false),
+        };
         match &last {
             Err(Stop::Failed) if !shell.on_error_stop && !shell.is_interrupted() => {}
             Err(_) => break,
@@ -154,6 +158,20 @@ fn run_texts(shell: &mut Shell, texts: &[String]) -> Ran {
         }
     }
     last
+}
+
+/// Reads all statements of a text for mistakes before any of them runs. Commands of the shell are its own to read.
+fn understood(text: &str) -> sql::Result<()> {
+    let (mut rest, mut scanner) = (text, scan::Scanner::default());
+    loop {
+        match scanner.find(rest) {
+            // What follows may be data.
+            scan::Found::Semicolon(end) if Session::is_copy(&rest[..end]) => return Ok(()),
+            scan::Found::Semicolon(end) => (rest, scanner) = (&rest[end + 1..], scan::Scanner::default()),
+            scan::Found::Backslash(_) => return Ok(()),
+            scan::Found::End => return Session::split(text).map(drop),
+        }
+    }
 }
 
 fn open_script(path: &Path) -> Result<BufReader<File>> {

@@ -90,10 +90,11 @@ impl Slot {
     }
 
     /// Closes the database so that nobody opens it again under this name. If somebody is connected they have so long to go.
+    /// To be called by a thread that may wait.
     ///
     /// # Errors
-    /// 55006 if they have not; of the disk.
-    pub(crate) fn close_for_good(&self, name: &str, patience: Duration) -> Result<Closed<'_>> {
+    /// 55006 if they have not; 57014 if `cancel` was set meanwhile; of the disk.
+    pub(crate) fn close_for_good(&self, name: &str, patience: Duration, cancel: &AtomicBool) -> Result<Closed<'_>> {
         let until = Instant::now() + patience;
         loop {
             let mut opened = self.opened.lock();
@@ -111,7 +112,9 @@ impl Slot {
                 return Err(Error::new(IN_USE, format!("database \"{name}\" is being accessed by other users"))
                     .detail(format!("There {plural} using the database.")));
             }
-            // A statement of the kind that may take its time runs on a thread of its own.
+            if cancel.load(Ordering::Relaxed) {
+                return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -21,7 +21,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use colibri_sql::cluster::{Cluster, DatabaseInfo, RoleId, Roles, SessionInfo};
@@ -39,6 +39,9 @@ use crate::registry::Registry;
 
 const DUPLICATE_DATABASE: SqlState = SqlState("42P04");
 const IN_USE: SqlState = SqlState("55006");
+/// How long sessions of a database that is to go may take to end. A client that has just closed its connection, or was
+/// told that its session ends, needs less; PostgreSQL waits as long.
+const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(100) } else { Duration::from_secs(5) };
 /// Where a database goes that is being dropped.
 const DROPPED: &str = ".dropped-";
 const NAME_BYTES_MAX: usize = 63;
@@ -351,7 +354,7 @@ impl Cluster for Directory {
         })
     }
 
-    fn drop_database(&self, name: &str, force: bool) -> Result<()> {
+    fn drop_database(&self, name: &str, force: bool, cancel: &AtomicBool) -> Result<()> {
         if self.databases.read().place(name).is_none() {
             return Err(no_such_database(name));
         }
@@ -359,7 +362,7 @@ impl Cluster for Directory {
             self.registry.stop(crate::registry::Stop::Now, |member| member.database == name);
         }
         let slot = self.slot(name);
-        let closed = slot.close_for_good(name, if force { Duration::from_secs(5) } else { Duration::ZERO })?;
+        let closed = slot.close_for_good(name, PATIENCE, cancel)?;
         let oid = self.change(|databases| {
             let place = databases.place(name).ok_or_else(|| no_such_database(name))?;
             Ok(databases.all.remove(place).info.oid)
@@ -374,13 +377,13 @@ impl Cluster for Directory {
         Ok(())
     }
 
-    fn rename_database(&self, from: &str, to: &str) -> Result<()> {
+    fn rename_database(&self, from: &str, to: &str, cancel: &AtomicBool) -> Result<()> {
         check_name(to)?;
         if self.databases.read().place(from).is_none() {
             return Err(no_such_database(from));
         }
         let slot = self.slot(from);
-        let closed = slot.close_for_good(from, Duration::ZERO)?;
+        let closed = slot.close_for_good(from, PATIENCE, cancel)?;
         let renamed = self.change(|databases| {
             let place = databases.place(from).ok_or_else(|| no_such_database(from))?;
             if databases.place(to).is_some() {
@@ -503,6 +506,8 @@ mod tests {
         DirectoryLock::for_sql(&path).unwrap();
     }
 
+    const NO: AtomicBool = AtomicBool::new(false);
+
     #[test]
     fn databases_are_made_renamed_and_dropped() {
         let dir = tempfile::tempdir().unwrap();
@@ -514,19 +519,19 @@ mod tests {
         }
         let (lease, mut user) = session(&directory, "a").unwrap();
         user.run("CREATE TABLE t (x int); INSERT INTO t VALUES (7)").unwrap();
-        assert_eq!(directory.rename_database("a", "b").unwrap_err().state(), IN_USE);
-        assert_eq!(directory.drop_database("a", false).unwrap_err().state(), IN_USE);
+        assert_eq!(directory.rename_database("a", "b", &NO).unwrap_err().state(), IN_USE);
+        assert_eq!(directory.drop_database("a", false, &NO).unwrap_err().state(), IN_USE);
         drop(user);
         drop(lease);
-        assert_eq!(directory.rename_database("a", "postgres").unwrap_err().state(), DUPLICATE_DATABASE);
+        assert_eq!(directory.rename_database("a", "postgres", &NO).unwrap_err().state(), DUPLICATE_DATABASE);
         session(&directory, "a").expect("a name that could not be changed is still there");
-        directory.rename_database("a", "b").unwrap();
+        directory.rename_database("a", "b", &NO).unwrap();
         assert_eq!(session(&directory, "a").err().unwrap().state(), SqlState::NO_SUCH_DATABASE);
         let (lease, mut user) = session(&directory, "b").unwrap();
         assert_eq!(user.run("SELECT x FROM t").unwrap()[0].rows.len(), 1);
         drop(user);
         drop(lease);
-        directory.drop_database("b", false).unwrap();
+        directory.drop_database("b", false, &NO).unwrap();
         assert_eq!(names(&directory), ["postgres"]);
         assert!(!dir.path().join("databases/b").exists());
         directory.create_database("b", BOOTSTRAP_ROLE).unwrap();

@@ -45,28 +45,44 @@ impl Formats {
         }
     }
 
-    /// Checks that there is one for each of `count` values.
-    pub(crate) fn check(&self, count: usize, what: &str) -> Result<(), Error> {
+    /// Checks that there is one for each of `count` values; `complain` is told how many of them there are, and `count`.
+    pub(crate) fn check(&self, count: usize, complain: impl FnOnce(usize, usize) -> String) -> Result<(), Error> {
         match self {
-            Self::Each(formats) if formats.len() != count => {
-                Err(violation(format!("bind message has {} {what} formats but {count} {what}s", formats.len())))
-            }
+            Self::Each(formats) if formats.len() != count => Err(violation(complain(formats.len(), count))),
             _ => Ok(()),
         }
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        Ok(match reader.count()? {
-            0 => Self::All(Format::Text),
-            1 => Self::All(format_of(reader.i16()?)?),
-            count => {
-                let codes = reader.bytes(2 * count)?;
-                let mut formats = SmallVec::with_capacity(count);
-                for code in codes.as_chunks().0 {
-                    formats.push(format_of(i16::from_be_bytes(*code))?);
-                }
-                Self::Each(formats)
-            }
+        Codes::read(reader)?.formats()
+    }
+}
+
+/// Format codes as they came: whether they are some is asked when the statement is known, and what else is wrong.
+#[derive(Debug)]
+pub(crate) struct Codes(SmallVec<[i16; 16]>);
+
+impl Codes {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let count = reader.count()?;
+        let codes = reader.bytes(2 * count)?.as_chunks().0;
+        Ok(Self(codes.iter().map(|code| i16::from_be_bytes(*code)).collect()))
+    }
+
+    /// How many there are, if that has to be as many as there are values.
+    pub(crate) fn count(&self) -> Option<usize> {
+        (self.0.len() > 1).then_some(self.0.len())
+    }
+
+    /// What they say.
+    ///
+    /// # Errors
+    /// 22023 if one of them is none.
+    pub(crate) fn formats(&self) -> Result<Formats, Error> {
+        Ok(match self.0[..] {
+            [] => Formats::All(Format::Text),
+            [code] => Formats::All(format_of(code)?),
+            ref codes => Formats::Each(codes.iter().map(|&code| format_of(code)).collect::<Result<_, _>>()?),
         })
     }
 }
@@ -108,7 +124,7 @@ pub(crate) enum Message<'a> {
 pub(crate) struct Bind<'a> {
     pub(crate) portal: &'a str,
     pub(crate) statement: &'a str,
-    pub(crate) formats: Formats,
+    pub(crate) formats: Codes,
     pub(crate) count: usize,
     values: Reader<'a>,
 }
@@ -176,7 +192,7 @@ pub(crate) fn parse(kind: u8, body: &[u8]) -> Result<Message<'_>, Error> {
         }
         b'B' => {
             let (portal, statement) = (reader.string()?, reader.string()?);
-            let formats = Formats::read(&mut reader)?;
+            let formats = Codes::read(&mut reader)?;
             let count = reader.count()?;
             return Ok(Message::Bind(Bind { portal, statement, formats, count, values: reader }));
         }
@@ -236,13 +252,13 @@ mod tests {
         let body = b"p\0s\0\0\x01\0\x01\0\x03\0\0\0\x02ab\xff\xff\xff\xff\0\0\0\0\0\x02\0\0\0\x01";
         let Message::Bind(mut bind) = parse(b'B', body).unwrap() else { panic!("not a bind") };
         assert_eq!((bind.portal, bind.statement, bind.count), ("p", "s", 3));
-        assert_eq!(bind.formats, Formats::All(Format::Binary));
+        assert_eq!(bind.formats.formats().unwrap(), Formats::All(Format::Binary));
         assert_eq!(bind.value().unwrap(), Some(&b"ab"[..]));
         assert_eq!(bind.value().unwrap(), None);
         assert_eq!(bind.value().unwrap(), Some(&b""[..]));
         let results = bind.results().unwrap();
         assert_eq!((results.of(0), results.of(1)), (Format::Text, Format::Binary));
-        assert!(results.check(2, "result column").is_ok() && results.check(3, "result column").is_err());
+        assert!(results.check(2, |_, _| String::new()).is_ok() && results.check(3, |_, _| String::new()).is_err());
     }
 
     #[test]

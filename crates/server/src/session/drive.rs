@@ -231,6 +231,7 @@ impl Client {
         }
         turn.adapt();
         if budget::is_over() {
+            self.tell_held_back().await?;
             let now = Instant::now();
             turn.worked += now - turn.resumed;
             if self.limits.batch_after.is_some_and(|limit| turn.worked >= limit) && self.pool != Pool::Batch {
@@ -277,6 +278,7 @@ impl Client {
 
     /// Waits for a lock.
     pub(super) async fn wait_for(&mut self, wait: LockWait, turn: &mut Turn) -> Result<(), Failure> {
+        self.tell_held_back().await?;
         let lock_limit = self.limits.lock.map(|limit| Instant::now() + limit);
         let mut lock_timer = pin!(lock_limit.map(sleep_until));
         let mut statement_timer = pin!(turn.deadline.map(sleep_until));

@@ -3,8 +3,12 @@
 //! Between two Syncs statements are one transaction. Most often there is one only, and it commits by itself, which lets
 //! the session run it again if it conflicts: so before an Execute outside a block the server looks which message is next.
 //!
-//! Invariants: portals end with the transaction that they were made in; one that is suspended has changed nothing that
-//! is not done, so to drop it is to end it.
+//! A portal that runs to its end at once is nobody else's business and stays here. One that others could notice goes to
+//! the session, among its cursors ([`Stage::InSession`]): when rows are asked for in pieces, and in front of any other
+//! statement of its transaction, which may FETCH from it, or must not change what it sees.
+//!
+//! Invariants: portals end with the transaction that they were made in; what is suspended here has done all that it does,
+//! or only reads, so to drop it is to end it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +18,7 @@ use colibri_sql::wire::{self, Format};
 use colibri_sql::{CompactString, Datum, Error, Prepared, Rows, Running, Session, SqlState, TransactionState, Type};
 
 use super::drive::Turn;
+use super::named::within_name;
 use super::simple::may_be_copy;
 use super::{Client, End, Failure, OUT_BYTES};
 use crate::protocol::frontend::{Bind, Formats, Target};
@@ -65,6 +70,11 @@ enum Stage {
     Bound(Vec<Datum>),
     /// Some rows were given.
     Suspended(Box<Suspended>),
+    /// The session has it.
+    InSession,
+    /// All rows were given, with this command tag.
+    Exhausted(CompactString),
+    /// It gives no rows, and has run.
     Over,
 }
 
@@ -78,6 +88,36 @@ struct Suspended {
     turn: Turn,
 }
 
+impl Portal {
+    /// One that the session had may have ended with a savepoint, or by CLOSE, and another may have its name.
+    fn is_there(&self, name: &str, session: &Session) -> bool {
+        match (&self.stage, &self.statement) {
+            (Stage::InSession, Statement::Sql(prepared)) => {
+                session.cursor_statement_of(name).is_some_and(|other| Arc::ptr_eq(other, prepared))
+            }
+            _ => true,
+        }
+    }
+}
+
+impl Statement {
+    /// In a block that has failed, refuses what does not end it.
+    fn check_failed(&self, session: &Session) -> Result<(), Error> {
+        match self {
+            Self::Sql(prepared) => session.check_failed(prepared),
+            Self::Copy(_) => session.check_not_failed(),
+        }
+    }
+
+    /// In a block that has failed, refuses to describe what gives rows: their types may have been made in it.
+    fn check_described(&self, session: &Session) -> Result<(), Error> {
+        match self {
+            Self::Sql(prepared) if prepared.columns().is_some() => session.check_not_failed(),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Portals {
     /// Ends all portals; statements stay.
     pub(super) fn clear(&mut self) {
@@ -87,14 +127,68 @@ impl Portals {
         }
     }
 
-    fn portal(&self, name: &str) -> Result<&Portal, Error> {
-        let portal = if name.is_empty() { self.unnamed.as_ref() } else { self.named.get(name) };
-        portal.map(|portal| &**portal).ok_or_else(|| no_such_portal(name))
+    /// A statement has failed. What the session has ends with the transaction, or not, if a savepoint is younger.
+    pub(super) fn fail(&mut self) {
+        let is_in_session = |portal: &Portal| matches!(portal.stage, Stage::InSession);
+        self.unnamed.take_if(|portal| !is_in_session(portal));
+        self.named.retain(|_, portal| is_in_session(portal));
     }
 
-    fn take(&mut self, name: &str) -> Result<Box<Portal>, Error> {
+    /// Whether there is a portal that has not run yet.
+    fn has_bound(&self) -> bool {
+        let is_bound = |portal: &Portal| matches!(portal.stage, Stage::Bound(_));
+        self.unnamed.as_deref().is_some_and(is_bound) || self.named.values().any(|portal| is_bound(portal))
+    }
+
+    /// Makes a portal that has not run yet the session's.
+    fn hand_over(&mut self, name: &str, session: &mut Session) -> Result<(), Error> {
+        let portal =
+            if name.is_empty() { self.unnamed.as_deref_mut() } else { self.named.get_mut(name).map(|it| &mut **it) };
+        let Some(Portal { statement: Statement::Sql(prepared), stage, .. }) = portal else { return Ok(()) };
+        if !prepared.can_be_cursor() {
+            return Ok(());
+        }
+        match std::mem::replace(stage, Stage::InSession) {
+            Stage::Bound(params) => session.open_portal(name, prepared, Some(params)),
+            other => {
+                *stage = other;
+                Ok(())
+            }
+        }
+    }
+
+    fn hand_over_all(&mut self, session: &mut Session) -> Result<(), Error> {
+        let is_bound = |portal: &Portal| matches!(portal.stage, Stage::Bound(_));
+        let mut names: Vec<CompactString> =
+            self.named.iter().filter(|(_, portal)| is_bound(portal)).map(|(name, _)| name.clone()).collect();
+        if self.unnamed.as_deref().is_some_and(is_bound) {
+            names.push(CompactString::default());
+        }
+        names.iter().try_for_each(|name| self.hand_over(name, session))
+    }
+
+    /// A portal that is there still.
+    fn portal(&self, name: &str, session: &Session) -> Option<&Portal> {
+        let portal =
+            if name.is_empty() { self.unnamed.as_deref() } else { self.named.get(name).map(|portal| &**portal) };
+        portal.filter(|portal| portal.is_there(name, session))
+    }
+
+    /// As [`Portals::portal`]; a cursor that SQL has declared is a portal as well.
+    fn take(&mut self, name: &str, session: &Session) -> Result<Box<Portal>, Error> {
         let portal = if name.is_empty() { self.unnamed.take() } else { self.named.remove(name) };
-        portal.ok_or_else(|| no_such_portal(name))
+        match portal {
+            Some(portal) if portal.is_there(name, session) => Ok(portal),
+            _ => match session.cursor_statement_of(name) {
+                Some(prepared) => Ok(Box::new(Portal {
+                    statement: Statement::Sql(Arc::clone(prepared)),
+                    formats: Formats::All(Format::Text),
+                    bytes: 0,
+                    stage: Stage::InSession,
+                })),
+                None => Err(no_such_portal(name)),
+            },
+        }
     }
 
     fn put_back(&mut self, name: &str, portal: Box<Portal>) {
@@ -138,17 +232,24 @@ impl Portals {
                 .clone()
                 .ok_or_else(|| Error::new(SqlState::NO_SUCH_PREPARED, "unnamed prepared statement does not exist"));
         }
+        let (given, name) = (name, within_name(name));
         if let Some(prepared) = session.named(name) {
             return Ok(Statement::Sql(Arc::clone(prepared)));
         }
         match self.copies.get(name) {
             Some(text) => Ok(Statement::Copy(Arc::clone(text))),
             None => {
-                let message = format!("prepared statement \"{name}\" does not exist");
+                let message = format!("prepared statement \"{given}\" does not exist");
                 Err(Error::new(SqlState::NO_SUCH_PREPARED, message))
             }
         }
     }
+}
+
+/// A command tag with another number of rows, if it has one.
+fn with_count(tag: &str, rows: usize) -> CompactString {
+    let verb = tag.trim_end_matches(|last: char| last.is_ascii_digit());
+    if verb.len() == tag.len() { tag.into() } else { format!("{verb}{rows}").into() }
 }
 
 fn no_such_portal(name: &str) -> Error {
@@ -167,7 +268,13 @@ fn type_of(oid: u32) -> Result<Option<Type>, Error> {
 
 impl Client {
     pub(super) fn parse(&mut self, name: &str, text: &str, types: &[u32]) -> Result<(), Error> {
+        let name = within_name(name);
+        if name.is_empty() {
+            // Whatever becomes of this one.
+            self.portals.unnamed_statement = None;
+        }
         let statement = if may_be_copy(text) && Session::is_copy(text) {
+            self.session().check_copy(text)?;
             Statement::Copy(text.into())
         } else {
             let types = types.iter().map(|&oid| type_of(oid)).collect::<Result<Vec<_>, _>>()?;
@@ -175,7 +282,9 @@ impl Client {
         };
         match statement {
             statement if name.is_empty() => self.portals.unnamed_statement = Some(statement),
+            _ if self.portals.copies.contains_key(name) => return Err(duplicate_statement(name)),
             Statement::Sql(prepared) => self.session().keep_named(name, prepared)?,
+            Statement::Copy(_) if self.session().named(name).is_some() => return Err(duplicate_statement(name)),
             Statement::Copy(_) if self.portals.copies.len() >= NAMES_MAX => return Err(too_many_names()),
             Statement::Copy(text) => _ = self.portals.copies.insert(name.into(), text),
         }
@@ -185,13 +294,24 @@ impl Client {
 
     pub(super) fn bind(&mut self, mut bind: Bind<'_>) -> Result<(), Error> {
         let Self { session, portals, .. } = self;
-        let session = session.as_ref().expect("it is away only while its task waits for it");
-        let statement = portals.statement(bind.statement, session)?;
+        let session = session.as_mut().expect("it is away only while its task waits for it");
+        let mut statement = portals.statement(bind.statement, session)?;
+        if let Statement::Sql(prepared) = &statement
+            && prepared.is_bound_late()
+            && session.state() != TransactionState::Failed
+        {
+            statement = Statement::Sql(session.prepare(prepared.text(), &[])?);
+        }
         let types = match &statement {
             Statement::Sql(prepared) => prepared.params(),
             Statement::Copy(_) => &[],
         };
-        bind.formats.check(bind.count, "parameter")?;
+        if let Some(formats) = bind.formats.count().filter(|&formats| formats != bind.count) {
+            return Err(violation(format!(
+                "bind message has {formats} parameter formats but {} parameters",
+                bind.count
+            )));
+        }
         if bind.count != types.len() {
             return Err(violation(format!(
                 "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
@@ -200,6 +320,15 @@ impl Client {
                 types.len()
             )));
         }
+        statement.check_failed(session)?;
+        let name = within_name(bind.portal);
+        if !name.is_empty() && (portals.portal(name, session).is_some() || session.has_cursor(name)) {
+            return Err(Error::new(DUPLICATE_PORTAL, format!("cursor \"{name}\" already exists")));
+        }
+        if portals.named.len() >= NAMES_MAX {
+            return Err(too_many_names());
+        }
+        let param_formats = if types.is_empty() { Formats::All(Format::Text) } else { bind.formats.formats()? };
         let mut params = Vec::with_capacity(types.len());
         let mut param_bytes = 0;
         for (index, &ty) in types.iter().enumerate() {
@@ -207,25 +336,27 @@ impl Client {
                 None => Datum::Null,
                 Some(bytes) => {
                     param_bytes += bytes.len();
-                    wire::read(ty, bind.formats.of(index), bytes, session.env())?
+                    wire::read(ty, param_formats.of(index), bytes, session.env())?
                 }
             });
         }
-        let name = bind.portal;
         let formats = bind.results()?;
         if let Statement::Sql(prepared) = &statement {
-            formats.check(prepared.columns().map_or(0, <[_]>::len), "result column").or_else(|error| {
+            formats
+                .check(prepared.columns().map_or(0, <[_]>::len), |formats, count| {
+                    format!("bind message has {formats} result formats but query has {count} columns")
+                })
                 // Formats for columns of a statement that gives none do no harm.
-                if prepared.columns().is_none() { Ok(()) } else { Err(error) }
-            })?;
+                .or_else(|error| if prepared.columns().is_none() { Ok(()) } else { Err(error) })?;
         }
-        if !name.is_empty() && portals.named.contains_key(name) {
-            return Err(Error::new(DUPLICATE_PORTAL, format!("cursor \"{name}\" already exists")));
-        }
-        if portals.named.len() >= NAMES_MAX {
-            return Err(too_many_names());
+        if name.is_empty() {
+            // The one before may have been suspended.
+            session.drop_cursor(name);
         }
         portals.put(name, Portal { statement, formats, bytes: param_bytes, stage: Stage::Bound(params) });
+        if !name.is_empty() && session.state() != TransactionState::Idle && !session.is_in_implicit_block() {
+            portals.hand_over(name, session)?;
+        }
         backend::bind_complete(&mut self.link.out);
         Ok(())
     }
@@ -238,6 +369,7 @@ impl Client {
         let (statement, formats) = match target {
             Target::Statement(name) => {
                 let statement = portals.statement(name, session)?;
+                statement.check_described(session)?;
                 let params = match &statement {
                     Statement::Sql(prepared) => prepared.params(),
                     Statement::Copy(_) => &[],
@@ -245,17 +377,16 @@ impl Client {
                 backend::parameter_description(out, params.iter().map(|ty| ty.oid()));
                 (statement, &text)
             }
-            Target::Portal(name) if !portals.named.contains_key(name) && session.cursor_columns(name).is_some() => {
+            Target::Portal(name) => match portals.portal(within_name(name), session) {
+                Some(portal) => (portal.statement.clone(), &portal.formats),
                 // A cursor that SQL has declared.
-                let columns = session.cursor_columns(name).unwrap_or_default();
-                backend::row_description(out, columns, &text);
-                return Ok(());
-            }
-            Target::Portal(name) => {
-                let portal = portals.portal(name)?;
-                (portal.statement.clone(), &portal.formats)
-            }
+                None => match session.cursor_statement_of(within_name(name)) {
+                    Some(prepared) => (Statement::Sql(Arc::clone(prepared)), &text),
+                    None => return Err(no_such_portal(name)),
+                },
+            },
         };
+        statement.check_described(session)?;
         match &statement {
             Statement::Sql(prepared) if prepared.columns().is_some() => {
                 backend::row_description(out, prepared.columns().unwrap_or_default(), formats);
@@ -269,22 +400,60 @@ impl Client {
         match target {
             Target::Statement("") => self.portals.unnamed_statement = None,
             Target::Statement(name) => {
+                let name = within_name(name);
                 self.portals.copies.remove(name);
                 self.session().forget_named(name);
             }
-            Target::Portal("") => self.portals.unnamed = None,
+            Target::Portal("") => self.drop_unnamed(),
             Target::Portal(name) => {
-                if self.portals.named.remove(name).is_none() {
-                    self.session().drop_cursor(name);
-                }
+                let name = within_name(name);
+                self.portals.named.remove(name);
+                self.session().drop_cursor(name);
             }
         }
         backend::close_complete(&mut self.link.out);
     }
 
+    /// Ends the unnamed portal.
+    pub(super) fn drop_unnamed(&mut self) {
+        if self.portals.unnamed.take().is_some_and(|portal| matches!(portal.stage, Stage::InSession)) {
+            self.session().drop_cursor("");
+        }
+    }
+
+    /// Hands over to the session whatever is bound: another statement is about to run.
+    fn hand_over_portals(&mut self) -> Result<(), Error> {
+        let Self { session, portals, .. } = self;
+        let session = session.as_mut().expect("it is away only while its task waits for it");
+        portals.hand_over_all(session)
+    }
+
+    /// The text of a message Query is about to run: it may ask for portals that are bound, and ends the unnamed statement.
+    pub(super) fn before_query(&mut self) -> Result<(), Error> {
+        self.unit = None;
+        self.drop_unnamed();
+        self.portals.unnamed_statement = None;
+        if !self.portals.named.is_empty() {
+            // They were bound in a transaction, which the text goes on with.
+            self.session().begin_implicit_block();
+            self.hand_over_portals()?;
+        }
+        Ok(())
+    }
+
+    /// Whatever has ended with its transaction is forgotten.
+    pub(super) fn after_transaction(&mut self) {
+        if self.session().state() == TransactionState::Idle {
+            self.unit = None;
+            self.portals.clear();
+        }
+    }
+
     /// Runs what is bound, and gives so many rows of it.
     pub(super) async fn execute(&mut self, name: &str, rows_max: usize) -> Result<(), Failure> {
-        let mut portal = self.portals.take(name)?;
+        let session = self.session.as_ref().expect("it is away only while its task waits for it");
+        let mut portal = self.portals.take(within_name(name), session).map_err(|_| no_such_portal(name))?;
+        let name = within_name(name);
         let query = match &portal.statement {
             Statement::Sql(prepared) => Query::Prepared(Arc::clone(prepared)),
             Statement::Copy(text) => Query::Text(shown(text).to_owned()),
@@ -295,13 +464,26 @@ impl Client {
             executed => executed,
         };
         self.ends(began, portal.statement.text());
+        if executed.is_err() && matches!(portal.stage, Stage::InSession) {
+            // It may be older than a savepoint that the block goes back to.
+            self.portals.put_back(name, portal);
+            return executed;
+        }
         executed?;
         if self.session().state() == TransactionState::Idle {
-            self.unit = None;
-            self.portals.clear();
-        } else {
-            self.portals.put_back(name, portal);
+            self.after_transaction();
+            return Ok(());
         }
+        if let (Stage::Exhausted(_), Statement::Sql(prepared), false) =
+            (&portal.stage, &portal.statement, name.is_empty())
+            && prepared.can_be_cursor()
+        {
+            // It may be asked for by its name, and has no more rows.
+            let prepared = Arc::clone(prepared);
+            portal.stage = Stage::InSession;
+            self.session().open_portal(name, &prepared, None)?;
+        }
+        self.portals.put_back(name, portal);
         Ok(())
     }
 
@@ -312,12 +494,8 @@ impl Client {
         rows_max: usize,
         began: Instant,
     ) -> Result<(), Failure> {
-        let Portal { statement, formats, bytes, stage } = portal;
-        let (mut work, prepared) = match (std::mem::replace(stage, Stage::Over), &*statement) {
-            (Stage::Suspended(work), Statement::Sql(prepared)) => (work, prepared),
-            (Stage::Suspended(_), Statement::Copy(_)) => {
-                return Err(Error::internal("a COPY was suspended").into());
-            }
+        portal.statement.check_failed(self.session())?;
+        let (stage, prepared) = match (std::mem::replace(&mut portal.stage, Stage::Over), &portal.statement) {
             (Stage::Bound(_), Statement::Copy(text)) => {
                 self.cannot_repeat();
                 let tag = self.copy(text.to_string(), began).await?;
@@ -325,41 +503,134 @@ impl Client {
                 backend::command_complete(&mut self.link.out, &tag);
                 return Ok(());
             }
-            (Stage::Bound(params), Statement::Sql(prepared)) => {
+            (Stage::Over, _) | (_, Statement::Copy(_)) => {
+                let message = format!("portal \"{name}\" cannot be run");
+                return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message).into());
+            }
+            (stage, Statement::Sql(prepared)) => (stage, Arc::clone(prepared)),
+        };
+        let Portal { formats, bytes, stage: after, .. } = portal;
+        match stage {
+            Stage::InSession => {
+                *after = Stage::InSession;
+                self.hand_over_portals()?;
+                self.execute_in_session(name, &prepared, formats, rows_max, began).await
+            }
+            Stage::Exhausted(tag) => {
+                self.complete(&prepared, Some(&with_count(&tag, 0)));
+                *after = Stage::Exhausted(tag);
+                Ok(())
+            }
+            Stage::Suspended(work) => {
+                *after = self.go_on(work, &prepared, formats, rows_max).await?;
+                Ok(())
+            }
+            Stage::Bound(params) => {
+                // What gives no rows has no pieces either, whatever is asked for.
+                let rows_max = if prepared.columns().is_some() { rows_max } else { usize::MAX };
+                let is_listed = prepared.may_list_cursors();
+                let is_alone = rows_max == usize::MAX && !is_listed && !self.portals.has_bound();
                 if self.session().state() == TransactionState::Idle
-                    && !(rows_max == usize::MAX && self.next_kind().await? == b'S')
+                    && !prepared.runs_alone()
+                    && !(is_alone && self.next_kind().await? == b'S')
                 {
                     self.unit = Some(self.unit());
                     self.session().begin_implicit_block();
                 }
-                self.note_run(prepared, *bytes, formats);
-                let began_us = self.times.began_us;
-                let running = self.session().start_at(prepared, params, began_us)?;
-                self.heed_cancel();
-                let turn = self.turn(began);
-                let rows = self.session().spare_rows();
-                let work = Suspended { running: Some(running), rows, next: 0, tag: None, turn };
-                (self.portals.suspended(work), prepared)
+                if !is_alone {
+                    self.hand_over_portals()?;
+                }
+                if prepared.can_be_cursor() && (rows_max != usize::MAX || is_listed) {
+                    *after = Stage::InSession;
+                    self.session().open_portal(name, &prepared, Some(params))?;
+                    return self.execute_in_session(name, &prepared, formats, rows_max, began).await;
+                }
+                let is_empty = prepared.is_empty();
+                let work = self.begin(&prepared, params, *bytes, formats, began)?;
+                *after = self.go_on(work, &prepared, formats, rows_max).await?;
+                if is_empty {
+                    // Nothing can be done as often as one likes.
+                    *after = Stage::Bound(Vec::new());
+                }
+                Ok(())
             }
-            (Stage::Over, _) => {
-                let message = format!("portal \"{name}\" cannot be run");
-                return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message).into());
-            }
-        };
+            Stage::Over => Err(Error::internal("a portal that is over was run").into()),
+        }
+    }
+
+    /// Begins to run what is bound.
+    fn begin(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        params: Vec<Datum>,
+        bytes: usize,
+        formats: &Formats,
+        began: Instant,
+    ) -> Result<Box<Suspended>, Failure> {
+        self.note_run(prepared, bytes, formats);
+        let began_us = self.times.began_us;
+        let running = self.session().start_at(prepared, params, began_us)?;
+        self.heed_cancel();
+        let turn = self.turn(began);
+        let rows = self.session().spare_rows();
+        Ok(self.portals.suspended(Suspended { running: Some(running), rows, next: 0, tag: None, turn }))
+    }
+
+    /// Gives rows of a statement that runs here; what has become of its portal.
+    async fn go_on(
+        &mut self,
+        mut work: Box<Suspended>,
+        prepared: &Arc<Prepared>,
+        formats: &Formats,
+        rows_max: usize,
+    ) -> Result<Stage, Failure> {
         let given = self.give(&mut work, prepared, formats, rows_max).await;
-        if !matches!(given, Ok(false)) {
+        if !matches!(given, Ok((false, _))) {
             self.note_params(work.running.as_mut());
         }
-        if given? {
-            self.complete(prepared, work.tag.as_deref());
-            let rows = self.portals.done(work);
-            self.session().keep_rows(rows);
-            self.note_done();
-        } else {
+        let (is_done, given) = given?;
+        if !is_done {
             // What has been given so far has to go on as it began.
             self.cannot_repeat();
             backend::portal_suspended(&mut self.link.out);
-            *stage = Stage::Suspended(work);
+            return Ok(Stage::Suspended(work));
+        }
+        let tag = work.tag.take().unwrap_or_default();
+        let has_rows = prepared.columns().is_some();
+        if has_rows && rows_max != usize::MAX {
+            self.complete(prepared, Some(&with_count(&tag, given)));
+        } else {
+            self.complete(prepared, Some(&tag));
+        }
+        let rows = self.portals.done(work);
+        self.session().keep_rows(rows);
+        self.note_done();
+        Ok(if has_rows { Stage::Exhausted(tag) } else { Stage::Over })
+    }
+
+    /// Gives rows of a portal that the session has.
+    async fn execute_in_session(
+        &mut self,
+        name: &str,
+        prepared: &Arc<Prepared>,
+        formats: &Formats,
+        rows_max: usize,
+        began: Instant,
+    ) -> Result<(), Failure> {
+        // What was given has to go on as it began.
+        self.cannot_repeat();
+        let began_us = self.times.began_us;
+        let running = self.session().start_portal(name, rows_max, began_us)?;
+        self.heed_cancel();
+        let turn = self.turn(began);
+        let rows = self.session().spare_rows();
+        let mut work = Suspended { running: Some(running), rows, next: 0, tag: None, turn };
+        let (is_done, _) = self.give(&mut work, prepared, formats, rows_max).await?;
+        if is_done {
+            self.complete(prepared, work.tag.as_deref());
+        } else {
+            self.tell_notices();
+            backend::portal_suspended(&mut self.link.out);
         }
         Ok(())
     }
@@ -379,19 +650,19 @@ impl Client {
         }
     }
 
-    /// Gives up to so many rows; whether those were the last.
+    /// Gives up to so many rows; whether those were the last, and how many there were.
     async fn give(
         &mut self,
         work: &mut Suspended,
         prepared: &Prepared,
         formats: &Formats,
         rows_max: usize,
-    ) -> Result<bool, Failure> {
+    ) -> Result<(bool, usize), Failure> {
         let mut given = 0;
         loop {
             while work.next < work.rows.len() {
                 if given == rows_max {
-                    return Ok(false);
+                    return Ok((false, given));
                 }
                 self.send_row(work.rows.row(work.next), prepared, formats);
                 work.next += 1;
@@ -400,12 +671,12 @@ impl Client {
                     self.flush().await?;
                 }
             }
-            if work.tag.is_some() {
-                return Ok(true);
-            }
             if given == rows_max {
                 // PostgreSQL suspends here as well, though there may be no more.
-                return Ok(false);
+                return Ok((false, given));
+            }
+            if work.tag.is_some() {
+                return Ok((true, given));
             }
             work.rows.clear();
             work.next = 0;
@@ -420,7 +691,7 @@ impl Client {
             Err(Failure::Error(error)) => {
                 self.session().fail_block();
                 self.tell(&error);
-                self.portals.clear();
+                self.portals.fail();
                 self.unit = None;
                 self.is_skipping = true;
                 Ok(())
@@ -445,11 +716,13 @@ impl Client {
             },
         }
         self.unit = None;
-        if self.session().state() == TransactionState::Idle {
-            self.portals.clear();
-        }
+        self.after_transaction();
         self.ready().await
     }
+}
+
+fn duplicate_statement(name: &str) -> Error {
+    Error::new(SqlState::DUPLICATE_PREPARED, format!("prepared statement \"{name}\" already exists"))
 }
 
 fn too_many_names() -> Error {

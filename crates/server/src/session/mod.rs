@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `simple` | queries as text, of one statement or several |
 //! | `extended` | prepared statements, portals, Sync |
+//! | `named` | names that come by the protocol |
 //! | `copy` | COPY from and to the client |
 //! | `drive` | running a statement: steps, waiting, limits, pools |
 //! | `repeat` | running a transaction again that conflicts, unseen |
@@ -20,10 +21,13 @@
 //! - A client that waits for its next message costs its task, its session and little else; a client that does not read
 //!   stops its statement at [`OUT_BYTES`].
 //! - After an error of an extended message all others up to the next Sync are left out.
+//! - An error and a notice leave as soon as nothing more of what the client has sent is at hand, whether it asks for that
+//!   (Flush) or not: many clients send a Sync only when they have read an error.
 
 mod copy;
 mod drive;
 mod extended;
+mod named;
 mod repeat;
 mod simple;
 
@@ -112,6 +116,8 @@ pub(crate) struct Client {
     sent: u64,
     /// What came by the extended protocol since the last Sync and may be run again.
     unit: Option<Unit>,
+    /// A text of several statements is at work, which may be run again.
+    is_text_at_work: bool,
     scratch: String,
     times: Times,
     limits: Limits,
@@ -169,6 +175,7 @@ impl Client {
             owed: None,
             sent: 0,
             unit: None,
+            is_text_at_work: false,
             scratch: String::new(),
             times: Times::default(),
             limits: Limits::default(),
@@ -316,6 +323,7 @@ impl Client {
     fn tell(&mut self, error: &Error) {
         self.tell_notices();
         backend::error(&mut self.link.out, "ERROR", error);
+        self.is_flush_due = true;
         self.shared.counts.error(error.state());
     }
 
@@ -324,6 +332,7 @@ impl Client {
         for notice in self.session().take_notices() {
             if from.is_none_or(|from| notice.severity >= from) {
                 backend::notice(&mut self.link.out, &notice);
+                self.is_flush_due = true;
             }
         }
     }
@@ -491,7 +500,12 @@ impl Client {
         loop {
             match self.link.inbox.unread().first() {
                 Some(&kind) => return Ok(kind),
-                None => self.more(None, false).await?,
+                None => {
+                    if self.is_flush_due {
+                        self.flush().await?;
+                    }
+                    self.more(None, false).await?;
+                }
             }
         }
     }

@@ -17,7 +17,7 @@ use colibri_runtime::budget;
 use colibri_sql::{Datum, Error, Prepared, Running, TransactionState};
 
 use super::drive::Turn;
-use super::{Client, Failure};
+use super::{Client, End, Failure};
 use crate::protocol::frontend::Formats;
 
 /// A transaction that fails so often is one that others do not let through: its client is told.
@@ -34,6 +34,8 @@ pub(super) struct Unit {
     tries: u32,
     /// It began between two transactions, and has done nothing that cannot be repeated.
     is_repeatable: bool,
+    /// [`colibri_sql::Session::lasting_changes`] when it began.
+    lasting_changes: u64,
     /// Its statements so far, if they came by the extended protocol.
     runs: Vec<Run>,
     kept_bytes: usize,
@@ -66,6 +68,7 @@ impl Client {
             sent: self.sent,
             tries: 0,
             is_repeatable: self.session().state() == TransactionState::Idle,
+            lasting_changes: self.session().lasting_changes(),
             runs: Vec::new(),
             kept_bytes: 0,
         }
@@ -79,6 +82,10 @@ impl Client {
         turn: &mut Turn,
     ) -> Result<bool, Failure> {
         let is_unseen = unit.is_repeatable && unit.sent == self.sent;
+        let session = self.session();
+        if session.deadlock_stays(error) || session.lasting_changes() != unit.lasting_changes {
+            return Ok(false);
+        }
         if !error.is_retryable() || !is_unseen || unit.tries >= TRIES_MAX {
             return Ok(false);
         }
@@ -91,6 +98,21 @@ impl Client {
         self.rest(turn).await?;
         self.heed_cancel();
         Ok(true)
+    }
+
+    /// Sends what is held back so that several answers leave in one write: a wait of any length begins. What would show a part
+    /// of a unit that may be run again stays.
+    pub(super) async fn tell_held_back(&mut self) -> Result<(), End> {
+        let out_from = self.unit.as_ref().filter(|unit| unit.is_repeatable).map(|unit| unit.out_from);
+        if !self.is_flush_due || self.is_text_at_work || out_from.is_some_and(|from| self.link.out.len() > from) {
+            return Ok(());
+        }
+        self.flush().await?;
+        let sent = self.sent;
+        if let Some(unit) = &mut self.unit {
+            (unit.out_from, unit.sent) = (0, sent);
+        }
+        Ok(())
     }
 
     /// Notes a statement of the unit at hand that is about to run, if there is a unit.

@@ -15,13 +15,17 @@ use crate::registry::{Query, shown};
 impl Client {
     /// Carries out a message Query.
     pub(super) async fn query(&mut self, text: String) -> Result<(), End> {
-        // Whatever the extended protocol has left.
-        self.portals.clear();
-        self.unit = None;
         let began = self.begins(Query::Text(shown(&text).to_owned()));
-        let done = match self.run_text(&text, began).await {
+        let ran = match self.before_query() {
+            Ok(()) => self.run_text(&text, began).await,
+            Err(error) => Err(error.into()),
+        };
+        let done = match ran {
             Err(Failure::Error(error)) => {
+                // A text that cannot be read has not come to any of its statements.
+                self.session().fail_block();
                 self.tell(&error);
+                self.portals.fail();
                 // The block that the text itself was is taken back.
                 match self.end_implicit_block().await {
                     Ok(()) => Ok(()),
@@ -34,6 +38,7 @@ impl Client {
         };
         self.ends(began, &text);
         done?;
+        self.after_transaction();
         self.ready().await
     }
 
@@ -43,9 +48,17 @@ impl Client {
         }
         let parts = Session::split(text)?;
         if parts.is_empty() {
+            self.end_implicit_block().await?;
             backend::empty_query(&mut self.link.out);
             return Ok(());
         }
+        self.is_text_at_work = true;
+        let ran = self.run_parts(text, &parts, began).await;
+        self.is_text_at_work = false;
+        ran
+    }
+
+    async fn run_parts(&mut self, text: &str, parts: &[&str], began: Instant) -> Result<(), Failure> {
         let mut turn = self.turn(began);
         let (mut unit, mut first) = (self.unit(), 0);
         let mut at = 0;
