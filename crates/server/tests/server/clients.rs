@@ -48,6 +48,26 @@ fn psycopg_works() {
 }
 
 #[test]
+fn psycopg2_works() {
+    passes("psycopg2");
+}
+
+#[test]
+fn asyncpg_works() {
+    passes("asyncpg");
+}
+
+#[test]
+fn postgres_js_works() {
+    passes("postgres-js");
+}
+
+#[test]
+fn pgcli_works() {
+    passes("pgcli");
+}
+
+#[test]
 fn node_postgres_works() {
     passes("node-postgres");
 }

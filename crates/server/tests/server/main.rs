@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `support` | starting servers; a client that says what it is told, byte by byte |
 //! | `statements` | simple and extended queries, portals, COPY |
+//! | `pipelines` | what leaves the server when; portals, texts of several statements, databases that are dropped, advisory locks |
 //! | `limits` | timeouts, cancellations, numbers of connections, slow readers, priorities |
 //! | `login` | roles, passwords, TLS |
 //! | `databases` | several databases, start and end of the server |
@@ -13,7 +14,7 @@
 //! | `repeat` | transactions that conflict and run again unseen |
 //! | `activation` | sockets that somebody else has opened; ending for want of clients |
 //! | `web` | metrics and the dashboard |
-//! | `clients` | psql, pgbench, psycopg, node-postgres, pgx, lib/pq, pgjdbc |
+//! | `clients` | psql, pgbench, psycopg, psycopg2, asyncpg, pgcli, node-postgres, postgres.js, pgx, lib/pq, pgjdbc |
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -24,6 +25,7 @@ mod databases;
 mod hostile;
 mod limits;
 mod login;
+mod pipelines;
 mod quiet;
 mod repeat;
 mod statements;

@@ -62,6 +62,18 @@ with psycopg.connect() as conn:
         assert [cursor.fetchone()[0] for cursor in cursors] == list(range(1, 51))
     conn.commit()
 
+    # A pipeline that fails in its middle, and what comes behind it.
+    for _ in range(3):
+        try:
+            with conn.pipeline():
+                for divisor in (1, 0, 2):
+                    conn.execute("SELECT 1 / %s::int", (divisor,))
+            raise AssertionError("no error")
+        except psycopg.errors.DivisionByZero:
+            conn.rollback()
+        assert conn.execute("SELECT 3").fetchone() == (3,)
+        conn.rollback()
+
     with conn.cursor() as cursor:
         with cursor.copy("COPY t (n, s) FROM STDIN") as copy:
             for n in range(1000, 2000):

@@ -1,0 +1,1 @@
+exec "$1/bin/python" "$(dirname "$0")/test.py"

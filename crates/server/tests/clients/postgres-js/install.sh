@@ -1,0 +1,7 @@
+# Installs postgres.js into the directory given.
+set -e
+test -e "$1/installed-3.4" && exit 0
+command -v npm || { echo "there is no npm" >&2; exit 1; }
+mkdir -p "$1"
+npm install --silent --no-audit --no-fund --prefix "$1" postgres@3.4
+touch "$1/installed-3.4"
