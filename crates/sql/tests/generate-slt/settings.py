@@ -135,7 +135,7 @@ def main():
     try:
         host, port = server.start()
         if a.record:
-            write_file(os.path.join(pg.SLT, "random_settings.slt"), 0, 400, pg.Conn(host, port, pg.DB))
+            write_file(os.path.join(pg.SLT, "random_settings.slt"), 0, 365, pg.Conn(host, port, pg.DB))
             return
         while time.time() < end:
             path = os.path.join(keep, f"settings_{seed}.slt")
