@@ -461,7 +461,7 @@ impl Catalog {
 #[must_use]
 pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
     let mut parts = Vec::new();
-    let mut rest = letters::trim(text);
+    let mut rest = letters::trim_name(text);
     loop {
         let mut part = CompactString::default();
         if let Some(quoted) = rest.strip_prefix('"') {
@@ -480,7 +480,7 @@ pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
             }
         } else {
             let end = rest.find('.').unwrap_or(rest.len());
-            part.push_str(&letters::trim(&rest[..end]).to_ascii_lowercase());
+            part.push_str(&letters::trim_name(&rest[..end]).to_ascii_lowercase());
             rest = &rest[end..];
         }
         if part.is_empty() {

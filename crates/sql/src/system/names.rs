@@ -109,7 +109,7 @@ impl Surroundings {
 
     /// The number that a name means, `None` if nothing has it.
     pub(crate) fn find_number(&self, ty: Type, text: &str) -> Option<ObjectId> {
-        let trimmed = letters::trim(text);
+        let trimmed = letters::trim_name(text);
         if trimmed == "-" {
             return Some(0);
         }
@@ -134,7 +134,7 @@ impl Surroundings {
         if let Some(number) = self.find_number(ty, text) {
             return Ok(Datum::Int(number.into()));
         }
-        let text = letters::trim(text);
+        let text = letters::trim_name(text);
         Err(match ty {
             Type::RegClass => match parse_name(text) {
                 Some(parts) => {
