@@ -251,7 +251,7 @@ impl Postgres {
         loop {
             let mut line = String::new();
             assert!(self.output.read_line(&mut line).unwrap() > 0, "PostgreSQL has gone");
-            match line.trim_end() {
+            match line.trim_end_matches(['\r', '\n']) {
                 "done" => return lines,
                 line => lines.push(line.to_owned()),
             }

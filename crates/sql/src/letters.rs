@@ -47,6 +47,13 @@ pub(crate) fn trim_end(text: &str) -> &str {
     text.trim_end_matches(is_blank_char)
 }
 
+/// A text without the blanks of SQL's own grammar around it, in which the vertical tab is none: names are read so.
+#[inline]
+#[must_use]
+pub(crate) fn trim_name(text: &str) -> &str {
+    text.trim_matches(|c| is_blank_char(c) && c != '\x0b')
+}
+
 /// A character in lower case, if that is one character.
 #[must_use]
 pub(crate) fn lower(c: char) -> char {

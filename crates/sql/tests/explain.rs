@@ -21,7 +21,7 @@ fn usual_statements_have_their_plans() {
     let golden = std::fs::read_to_string(path).unwrap();
     let db = TestDatabase::new(SETUP);
     let mut found = Vec::new();
-    for block in golden.trim_end().split("\n\n") {
+    for block in golden.trim_end_matches('\n').split("\n\n") {
         let query = block.lines().next().unwrap();
         let plan = db.now(&format!("EXPLAIN (COSTS OFF) {query}")).join("\n    ");
         found.push(format!("{query}\n    {plan}"));

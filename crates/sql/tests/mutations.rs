@@ -37,11 +37,11 @@ fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
         let end = match first {
             '\'' => rest[1..].find('\'').map(|end| end + 2),
             c if is_word(c) => rest.find(|c: char| !is_word(c)),
-            c if c.is_whitespace() => rest.find(|c: char| !c.is_whitespace()),
+            c if c.is_ascii_whitespace() => rest.find(|c: char| !c.is_ascii_whitespace()),
             c => Some(c.len_utf8()),
         };
         let (token, left) = rest.split_at(end.unwrap_or(rest.len()));
