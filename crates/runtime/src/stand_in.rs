@@ -61,13 +61,14 @@ struct State {
 
 impl StandIns {
     /// Gives a role to a thread that waits for one, or to a new one. If there is none to be had, the role comes back.
-    pub(crate) fn hand_over(&self, shared: &Arc<Shared>, role: OwnLanes) -> Result<(), OwnLanes> {
+    #[must_use]
+    pub(crate) fn hand_over(&self, shared: &Arc<Shared>, role: OwnLanes) -> Option<OwnLanes> {
         let mut state = self.state.lock();
         state.roles.push_back(role);
         if state.roles.len() <= state.idle {
             drop(state);
             self.is_news.notify_one();
-            return Ok(());
+            return None;
         }
         let for_thread = Arc::clone(shared);
         let thread = std::thread::Builder::new().name("colibri-stand-in".to_owned());
@@ -75,9 +76,9 @@ impl StandIns {
         match thread.spawn(move || serve(&for_thread)) {
             Ok(_) => {
                 state.threads += 1;
-                Ok(())
+                None
             }
-            Err(_) => Err(state.roles.pop_back().expect("it was put there, and the lock was held")),
+            Err(_) => state.roles.pop_back(),
         }
     }
 

@@ -273,7 +273,7 @@ impl Local {
             shared.settle_timers();
         }
         let role = self.own.replace(OwnLanes::none());
-        if let Err(role) = shared.stand_ins.hand_over(shared, role) {
+        if let Some(role) = shared.stand_ins.hand_over(shared, role) {
             self.own.replace(role);
             return false;
         }

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::BOOTSTRAP_ROLE;
 use crate::error::{Error, Result, SqlState};
+use crate::letters;
 
 /// Where the catalogue is.
 pub const CATALOG_SPACE: SpaceId = SpaceId(0);
@@ -495,9 +496,8 @@ pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
     if text.len() > NAME_TEXT_BYTES_MAX {
         return None;
     }
-    let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0c');
     let mut parts = Vec::new();
-    let mut rest = text.trim_start_matches(is_blank);
+    let mut rest = text.trim_start_matches(letters::is_name_blank);
     loop {
         let mut part = CompactString::default();
         if let Some(quoted) = rest.strip_prefix('"') {
@@ -515,7 +515,7 @@ pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
                 }
             }
         } else {
-            let end = rest.find(|c| c == '.' || is_blank(c)).unwrap_or(rest.len());
+            let end = rest.find(|c| c == '.' || letters::is_name_blank(c)).unwrap_or(rest.len());
             if end == 0 {
                 return None;
             }
@@ -526,9 +526,9 @@ pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
             part.pop();
         }
         parts.push(part);
-        rest = rest.trim_start_matches(is_blank);
+        rest = rest.trim_start_matches(letters::is_name_blank);
         match rest.strip_prefix('.') {
-            Some(more) => rest = more.trim_start_matches(is_blank),
+            Some(more) => rest = more.trim_start_matches(letters::is_name_blank),
             None => return rest.is_empty().then_some(parts),
         }
     }

@@ -47,11 +47,18 @@ pub(crate) fn trim_end(text: &str) -> &str {
     text.trim_end_matches(is_blank_char)
 }
 
-/// A text without the blanks of SQL's own grammar around it, in which the vertical tab is none: names are read so.
+/// Whether a character is a blank of SQL's own grammar, in which the vertical tab is none: names are read so.
+#[inline]
+#[must_use]
+pub(crate) fn is_name_blank(c: char) -> bool {
+    is_blank_char(c) && c != '\x0b'
+}
+
+/// A text without the blanks of SQL's own grammar around it.
 #[inline]
 #[must_use]
 pub(crate) fn trim_name(text: &str) -> &str {
-    text.trim_matches(|c| is_blank_char(c) && c != '\x0b')
+    text.trim_matches(is_name_blank)
 }
 
 /// A character in lower case, if that is one character.

@@ -542,7 +542,7 @@ mod tests {
         DirectoryLock::for_sql(&path).unwrap();
     }
 
-    const NO: AtomicBool = AtomicBool::new(false);
+    static NO: AtomicBool = AtomicBool::new(false);
 
     #[test]
     fn databases_are_made_renamed_and_dropped() {

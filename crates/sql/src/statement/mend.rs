@@ -581,7 +581,7 @@ impl Mender<'_> {
         while let Token::Word(name) = self.token(at).clone() {
             let mut next = at + 1;
             if let (Token::Period, Token::Word(part)) = (self.token(next).clone(), self.token(next + 1).clone()) {
-                let value = format!("{}.{}", name.value.to_lowercase(), part.value.to_lowercase());
+                let value = format!("{}.{}", name.value.to_ascii_lowercase(), part.value.to_ascii_lowercase());
                 let whole = Word { value, quote_style: Some('"'), keyword: Keyword::NoKeyword };
                 self.edit(at, Edit::Replace(Token::Word(whole)));
                 self.edit(next, Edit::Remove);

@@ -14,6 +14,7 @@ use crate::catalog::{NAME_TEXT_BYTES_MAX, ObjectId, Relation, Table, parse_name}
 use crate::env::Surroundings;
 use crate::error::{Error, Result, SqlState};
 pub(crate) use crate::functions::quote_identifier as quoted;
+use crate::letters;
 use crate::types::{ColumnType, Modifier, Type};
 use crate::value::Datum;
 
@@ -241,7 +242,7 @@ impl Surroundings {
     fn signature_meant(&self, text: &str) -> Result<Meaning> {
         let wrong = |message| Error::new(SqlState::BAD_TEXT, message);
         let (name, arguments) = split_signature(text).ok_or_else(|| wrong("expected a left parenthesis"))?;
-        let arguments = arguments.trim_end_matches(is_blank);
+        let arguments = arguments.trim_end_matches(letters::is_name_blank);
         let arguments = arguments.strip_suffix(')').ok_or_else(|| wrong("expected a right parenthesis"))?;
         let parts = parse_name(name).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
         let mut wanted = Vec::new();
@@ -256,7 +257,7 @@ impl Surroundings {
 
     fn argument_meant(&self, text: &str) -> Result<Meaning> {
         // These are no types that a column or a cast could have.
-        if let Some(number) = super::procedures::pseudo_type_named(text.trim_matches(is_blank)) {
+        if let Some(number) = super::procedures::pseudo_type_named(letters::trim_name(text)) {
             return Ok(Meaning::Number(number));
         }
         self.type_meant(text)
@@ -264,7 +265,7 @@ impl Surroundings {
 
     /// The type that a text names: in any way that SQL knows, or by the name that the catalogue has for it.
     fn type_meant(&self, text: &str) -> Result<Meaning> {
-        let text = text.trim_matches(is_blank);
+        let text = letters::trim_name(text);
         if let Some(row_type) = text.strip_suffix("[]")
             && type_named(text).is_none()
         {
@@ -389,11 +390,6 @@ fn no_such_type(text: &str) -> Error {
     Error::new(SqlState::NO_SUCH_OBJECT, format!("type \"{text}\" does not exist"))
 }
 
-/// A blank as names know it, whatever the locale.
-fn is_blank(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0c')
-}
-
 /// Name and arguments of `name(arguments)`, at the first parenthesis that is not within quotes.
 fn split_signature(text: &str) -> Option<(&str, &str)> {
     let mut quoted = false;
@@ -406,7 +402,7 @@ fn split_signature(text: &str) -> Option<(&str, &str)> {
 
 /// The arguments between commas that are neither within quotes nor within parentheses; `None` if one is empty.
 fn split_arguments(text: &str) -> Option<Vec<&str>> {
-    if text.trim_matches(is_blank).is_empty() {
+    if letters::trim_name(text).is_empty() {
         return Some(Vec::new());
     }
     let (mut quoted, mut depth) = (false, 0_i32);
@@ -415,7 +411,7 @@ fn split_arguments(text: &str) -> Option<Vec<&str>> {
         depth += if quoted { 0 } else { i32::from(matches!(c, '(' | '[')) - i32::from(matches!(c, ')' | ']')) };
         c == ',' && !quoted && depth == 0
     };
-    let all: Vec<&str> = text.split(is_comma).map(|argument| argument.trim_matches(is_blank)).collect();
+    let all: Vec<&str> = text.split(is_comma).map(letters::trim_name).collect();
     if all.iter().any(|argument| argument.is_empty()) { None } else { Some(all) }
 }
 
