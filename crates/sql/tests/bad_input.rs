@@ -336,7 +336,9 @@ fn a_thousand_queries_are_united() {
         assert_eq!(client.ok(&format!("SELECT 0{} ORDER BY 1", " UNION SELECT 1".repeat(1_000))), ["0", "1"]);
         let mixed = format!("SELECT 0{}", " UNION ALL SELECT 1 UNION SELECT 2".repeat(300));
         assert_eq!(client.ok(&format!("{mixed} ORDER BY 1")), ["0", "1", "2"]);
-        for link in [" EXCEPT SELECT 1", " INTERSECT SELECT 1", " UNION SELECT 1 UNION ALL SELECT 1"] {
+        let other = format!("SELECT 0{}", " UNION SELECT 1 UNION ALL SELECT 1".repeat(300));
+        assert_eq!(client.ok(&format!("{other} ORDER BY 1")), ["0", "1", "1"]);
+        for link in [" EXCEPT SELECT 1", " INTERSECT SELECT 1", " EXCEPT SELECT 1 UNION ALL SELECT 1"] {
             ends_well(&mut client, link, &format!("SELECT 0{}", link.repeat(90)));
             assert!(!ends_well(&mut client, link, &format!("SELECT 0{}", link.repeat(500))), "{link}");
         }

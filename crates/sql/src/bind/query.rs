@@ -25,6 +25,21 @@ const OUTPUT_MAX: usize = 1664;
 /// Set operations in a row that cannot be done side by side, at most.
 const STACKED_MAX: usize = 100;
 
+/// How many of a row of set operations, the outermost first, the planner puts one on top of the other. Below a UNION it does
+/// those side by side that leave out no more rows than that one does.
+fn stacked(row: impl Iterator<Item = (SetOperation, bool)>) -> usize {
+    let mut top: Option<(SetOperation, bool)> = None;
+    row.filter(|&(op, all)| {
+        let is_beside =
+            matches!(top, Some((SetOperation::Union, top_all)) if op == SetOperation::Union && (all || !top_all));
+        if !is_beside {
+            top = Some((op, all));
+        }
+        !is_beside
+    })
+    .count()
+}
+
 /// Whether an order is descending, and whether NULLs come first.
 pub(crate) fn sort_key_options(options: &ast::OrderByOptions) -> Result<(bool, bool)> {
     let descending = match &options.sort {
@@ -214,9 +229,7 @@ impl Binder<'_> {
             links.push((op, all, &**right));
             first = left;
         }
-        // What the planner puts one on top of the other.
-        let stacked = links.windows(2).filter(|pair| pair[0].0 != SetOperation::Union || (pair[0].1 && !pair[1].1));
-        if stacked.count() > STACKED_MAX {
+        if stacked(links.iter().map(|&(op, all, _)| (op, all))) > STACKED_MAX {
             return Err(crate::statement::too_deep());
         }
         let mut bound = self.deeper(|binder| binder.set_expr(first))?;

@@ -89,8 +89,7 @@ pub(super) fn with(with: &ast::With) -> Result<()> {
 fn table_alias(alias: &ast::TableAlias) -> Result<()> {
     let ast::TableAlias { explicit: _, name: _, columns, at } = alias;
     let typed = columns.iter().any(|ast::TableAliasColumnDef { name: _, data_type }| data_type.is_some());
-    foreign(&[(at.is_some(), "AT behind an alias")])?;
-    refuse(&[(typed, "a list of columns with types")])
+    foreign(&[(at.is_some(), "AT behind an alias"), (typed, "a list of columns with types")])
 }
 
 pub(super) fn select(select: &ast::Select) -> Result<()> {

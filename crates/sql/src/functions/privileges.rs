@@ -361,7 +361,10 @@ fn default_list(args: &[&Datum], env: &Env) -> Result<Datum> {
         "p" => ("", "sA"),
         "t" => ("", "C"),
         "F" | "S" => ("", "U"),
-        _ => return Err(Error::internal(format_args!("unrecognized objtype abbreviation: {kind}"))),
+        _ => {
+            let message = format!("unrecognized objtype abbreviation: {kind}");
+            return Err(Error::new(SqlState::INTERNAL, message));
+        }
     };
     let name = crate::cluster::quoted_role(&roles.name_of(owner));
     let everybody = Some(format!("={everybodys}/{name}")).filter(|_| !everybodys.is_empty());

@@ -192,7 +192,7 @@ impl Session {
 
 /// Reads a statement for its mistakes alone.
 fn read(text: &str) -> Result<()> {
-    if crate::admin::parse(text)?.is_some() {
+    if super::set::parse(text)?.is_some() || crate::admin::parse(text)?.is_some() {
         return Ok(());
     }
     if let Some(request) = crate::copy::parse_statement(text)? {

@@ -188,6 +188,9 @@ impl Surroundings {
     /// # Errors
     /// It is not of the form of a name; it is one of another database.
     pub(crate) fn look_up(&self, ty: Type, text: &str) -> Result<Meaning> {
+        if text.len() > NAME_TEXT_BYTES_MAX {
+            return Ok(Meaning::Nothing);
+        }
         match ty {
             Type::RegType => self.type_meant(text),
             Type::RegProcedure => self.signature_meant(text),
