@@ -79,6 +79,8 @@ const WATCH_ALONE_NS: u64 = 10_000;
 const PAUSE_BITS: u32 = 10;
 /// A thread that was called and has not come after so long may wait for a CPU behind this one.
 const UNHEARD_NS: u64 = 50_000;
+/// One that was moved to an idle CPU has come by then, as far as this thread sees; one behind another process has not.
+const COMES_WITHIN_NS: u64 = 1_000_000;
 /// Tasks from outside come before a thread's own so often: own ones that follow each other may have no end.
 const OUTSIDE_EVERY_NS: u64 = 100_000;
 
@@ -433,8 +435,8 @@ struct Worker {
     events_ns: u64,
     /// Since when somebody is called and has not come; 0 if nobody is.
     unheard_from_ns: u64,
-    /// Others were moved to other CPUs, and it is not known yet whether that was of use.
-    has_moved: bool,
+    /// When others were moved to other CPUs; 0 if it is known whether that was of use.
+    moved_ns: u64,
     move_pause: Pause,
     /// What a task took lately.
     apiece_ns: u64,
@@ -466,7 +468,7 @@ impl Worker {
             now_ns,
             events_ns: now_ns,
             unheard_from_ns: 0,
-            has_moved: false,
+            moved_ns: 0,
             move_pause: Pause::default(),
             apiece_ns: 0,
             cpu: CpuClock::new(),
@@ -714,23 +716,30 @@ impl Worker {
     }
 
     /// If a thread that was called does not come, it may have been woken behind this one while another CPU is idle: then it is
-    /// moved. If it does not come from there either, the other CPUs are busy, and moving is left out for a while.
+    /// moved. If it does not come from there at once either, the other CPUs are busy, and moving is left out for a while.
     fn look_after_called(&mut self) {
-        if !self.shared().idle.is_called() {
-            if std::mem::take(&mut self.has_moved) {
-                self.move_pause.end();
+        let is_called = self.shared().idle.is_called();
+        if self.moved_ns != 0 {
+            let is_soon = self.now_ns.saturating_sub(self.moved_ns) <= COMES_WITHIN_NS;
+            if is_called && is_soon {
+                return;
             }
+            match is_soon {
+                true => self.move_pause.end(),
+                false => self.move_pause.lengthen(),
+            }
+            (self.moved_ns, self.unheard_from_ns) = (0, 0);
+        }
+        if !is_called {
             self.unheard_from_ns = 0;
         } else if self.unheard_from_ns == 0 {
             self.unheard_from_ns = self.now_ns;
         } else if self.now_ns.saturating_sub(self.unheard_from_ns) >= UNHEARD_NS {
-            self.unheard_from_ns = self.now_ns;
-            if std::mem::take(&mut self.has_moved) {
-                self.move_pause.lengthen();
-            } else if !self.move_pause.skip() {
+            self.unheard_from_ns = 0;
+            if !self.move_pause.skip() {
                 let moved = self.shared().placement.move_others_away();
                 self.local.counts().moved.add(moved as u64);
-                self.has_moved = moved > 0;
+                self.moved_ns = if moved > 0 { self.now_ns } else { 0 };
             }
         }
     }
