@@ -101,6 +101,8 @@ fn after_a_long_step_the_budget_is_over_and_the_task_goes_on_as_any_other() {
             while Instant::now() < until {
                 budget::in_long_step();
             }
+            // The thread may have been without a CPU for all of that.
+            budget::in_long_step();
             was_over += usize::from(budget::is_over());
             // By turns in another pool, which takes effect where the task goes on.
             budget::move_to(if was_over % 2 == 0 { Pool::User } else { Pool::Batch }).await;
@@ -117,12 +119,23 @@ fn after_a_long_step_the_budget_is_over_and_the_task_goes_on_as_any_other() {
 }
 
 #[test]
-fn a_long_step_is_not_handed_over_while_another_thread_is_free() {
-    let runtime = runtime(2);
-    let long = LongSteps::spawn(&runtime, Pool::User, 1);
-    std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(runtime.counters().handed_over, 0);
-    long.end(&runtime);
+fn long_steps_are_not_handed_over_while_another_thread_is_free() {
+    const STEPS: u64 = 30;
+    let runtime = Builder::new().threads(2).ping(None).build().unwrap();
+    for _ in 0..STEPS {
+        let step = runtime.spawn(Pool::User, async {
+            let until = Instant::now() + Duration::from_millis(5);
+            while Instant::now() < until {
+                budget::in_long_step();
+            }
+        });
+        runtime.block_on(step).unwrap();
+        // So that the other thread has come to rest.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // On a busy machine the other thread may be on its way to sleep just when a slice is over.
+    let handed_over = runtime.counters().handed_over;
+    assert!(handed_over < STEPS / 2, "{handed_over}");
 }
 
 #[test]
