@@ -353,6 +353,15 @@ impl Local {
 /// In the middle of a long step of a task, which cannot yield: lets others run, on this thread's CPU or as the worker that this
 /// thread is.
 pub(crate) fn in_long_step() {
+    goes_on(Local::is_long_step_over);
+}
+
+/// Before a part of a task's step that takes long: as [`in_long_step`], but does not wait for the end of the slice.
+pub(crate) fn before_long_call() {
+    goes_on(|local| !local.shared.idle.is_anyone());
+}
+
+fn goes_on(hands_over: impl FnOnce(&Local) -> bool) {
     enum Then {
         Nothing,
         HandOver(Rc<Local>),
@@ -361,7 +370,7 @@ pub(crate) fn in_long_step() {
     }
     // What is next may replace the context, so it is done outside of it.
     let then = with_context(|context| match context {
-        Some(Context::Worker(local)) if local.running.get().is_some() => match local.is_long_step_over() {
+        Some(Context::Worker(local)) if local.running.get().is_some() => match hands_over(local) {
             true => Then::HandOver(Rc::clone(local)),
             false => Then::Nothing,
         },

@@ -187,5 +187,40 @@ fn outside_of_tasks_it_does_nothing() {
     let runtime = runtime(1);
     runtime.block_on(async { budget::in_long_step() });
     runtime.block_on(runtime.handle().spawn_blocking(budget::in_long_step)).unwrap();
+    budget::before_long_call();
+    runtime.block_on(async { budget::before_long_call() });
     assert_eq!(runtime.counters().handed_over, 0);
+}
+
+/// Bug: a call that says nothing along the way kept its thread from everything else for as long as it took. Consequence: a server
+/// of one thread answered nobody during a long commit. Fix: the step says before that the call begins.
+#[test]
+fn before_a_long_call_another_thread_takes_over_at_once_unless_one_is_free() {
+    for (threads, handed_over) in [(1, 1), (2, 0)] {
+        let runtime = runtime(threads);
+        // So that the other thread has come to rest.
+        std::thread::sleep(Duration::from_millis(20));
+        let (is_over, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let task = {
+            let (is_over, begun) = (Arc::clone(&is_over), Arc::clone(&begun));
+            runtime.spawn(Pool::User, async move {
+                budget::before_long_call();
+                begun.store(true, Ordering::Relaxed);
+                let from = Instant::now();
+                while !is_over.load(Ordering::Relaxed) {
+                    assert!(from.elapsed() < Duration::from_secs(30), "nobody has ended it");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            })
+        };
+        while !begun.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        let from = Instant::now();
+        runtime.block_on(runtime.spawn(Pool::User, async { sleep(Duration::from_millis(1)).await })).unwrap();
+        assert!(from.elapsed() < SOON, "{:?}", from.elapsed());
+        is_over.store(true, Ordering::Relaxed);
+        runtime.block_on(task).unwrap();
+        assert_eq!(runtime.counters().handed_over, handed_over, "{threads} threads");
+    }
 }

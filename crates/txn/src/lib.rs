@@ -40,6 +40,7 @@ mod columns;
 mod error;
 mod local;
 mod locks;
+mod long_work;
 mod merge;
 mod opened;
 mod queue;

@@ -13,6 +13,7 @@ use parking_lot::RwLock;
 
 use crate::error::Result;
 use crate::locks::{LockInfo, LockTable, SessionLocks};
+use crate::long_work::LongWork;
 use crate::queue::CommitQueue;
 use crate::recent::RecentWrites;
 use crate::store::{Begin, Capabilities, SpaceId, Store};
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) queue: CommitQueue,
     pub(crate) counts: Counts,
     pub(crate) write_bytes_max: Option<usize>,
+    pub(crate) long_work: Arc<LongWork>,
 }
 
 /// Counted where it happens.
@@ -83,7 +85,15 @@ impl LocalStore {
             queue: CommitQueue::default(),
             counts: Counts::default(),
             write_bytes_max,
+            long_work: Arc::default(),
         }))
+    }
+
+    /// Calls `hook` before work on thousands of changes that cannot be put aside: a commit, a check, a rollback. It is called
+    /// on the thread that does the work, which may be another than that of the session whose work it is, and while others
+    /// may wait: it must neither wait long nor use the store. Only the first hook of a store counts.
+    pub fn set_long_work_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.0.long_work.set(Box::new(hook));
     }
 
     /// The database.

@@ -424,6 +424,7 @@ impl CommitQueue {
     fn commit_in(&self, shared: &Shared, mut txn: WriteTxn, batch: &mut [Item]) {
         let alone = batch.len() == 1;
         let number = txn.txn();
+        shared.long_work.begins(batch.iter().map(|item| item.request.work.items()).sum());
         shared.recent.begin(number);
         let mut applied = Vec::with_capacity(batch.len());
         for (index, item) in batch.iter_mut().enumerate() {

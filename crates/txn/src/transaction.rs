@@ -22,6 +22,7 @@ use crate::columns::ColumnSet;
 use crate::error::{Error, Result};
 use crate::local::{Shared, count, snapshot, table_name};
 use crate::locks::{Locks, OwnerId, Taken};
+use crate::long_work::LongWork;
 use crate::merge::{self, Loaded, Stored, slice_of};
 use crate::opened::OpenSpaces;
 use crate::queue::{Commit, Request};
@@ -58,6 +59,20 @@ pub(crate) struct Work {
     pub(crate) reads: ReadSet,
     pub(crate) writes: WriteSet,
     pub(crate) locks: Locks,
+    long_work: Arc<LongWork>,
+}
+
+impl Work {
+    /// Changes and things read, to tell how long work on them takes.
+    pub(crate) fn items(&self) -> usize {
+        self.writes.mark() + self.reads.reads().len()
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.long_work.begins(self.items());
+    }
 }
 
 /// Spaces that a transaction leaves found to the next one; with more, none.
@@ -89,7 +104,7 @@ impl LocalTransaction {
     pub(crate) fn begin(shared: &Arc<Shared>, begun: Begin, seen: TxnId) -> Result<Self> {
         let locks = Locks::new(&shared.locks);
         let (open, reads, writes) = (OpenSpaces::default(), ReadSet::default(), WriteSet::default());
-        let work = Box::new(Work { open, reads, writes, locks });
+        let work = Box::new(Work { open, reads, writes, locks, long_work: Arc::clone(&shared.long_work) });
         Remains { shared: Arc::clone(shared), database: shared.database.clone(), work }.begin_after(begun, seen)
     }
 
@@ -128,6 +143,7 @@ impl LocalTransaction {
         if (reads.len() > READS_LEFT_TO_LEADER_MAX || reads.iter().any(is_range))
             && self.shared.database.newest_txn() != self.snapshot.txn()
         {
+            self.work.long_work.begins(reads.len());
             let newest = self.shared.database.read_newest_owned()?;
             self.check_reads(&newest)?;
             // The images of patched rows stay as they are: most are still what the commit would make again.
@@ -749,12 +765,14 @@ impl Transaction for LocalTransaction {
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.work.long_work.begins(self.work.writes.changes_since(savepoint.writes));
         self.work.writes.undo(savepoint.writes);
         self.renew_images()
     }
 
     fn restart(&mut self, savepoint: Savepoint) -> Result<()> {
         count(&self.shared.counts.restarts, 1);
+        self.work.long_work.begins(self.work.items());
         self.work.writes.undo(savepoint.writes);
         self.work.reads.cut(savepoint.reads);
         if self.shared.database.newest_txn() == self.snapshot.txn() {

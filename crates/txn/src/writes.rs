@@ -171,6 +171,11 @@ impl WriteSet {
         self.bytes
     }
 
+    /// How often something was changed since a mark.
+    pub(crate) fn changes_since(&self, mark: usize) -> usize {
+        self.undo.len().saturating_sub(mark)
+    }
+
     fn index(&mut self, id: SpaceId) -> usize {
         if let Some(index) = self.spaces.iter().position(|space| space.id == id) {
             return index;

@@ -648,3 +648,41 @@ fn two_stores_on_one_database_are_serializable_together() {
     assert!(matches!(t2.commit(), Err(Error::Conflict { .. })));
     let _ = open();
 }
+
+/// Bug: a commit or a rollback of many changes said nothing to the thread that carried it out. Consequence: a server of one thread
+/// answered nobody for its time. Fix: the store calls a hook before.
+#[test]
+fn a_hook_is_called_before_work_on_many_changes_and_not_on_few() {
+    let store = with_rows(Durability::NoSync, &[]);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    store.set_long_work_hook(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let changed = |many: u16| {
+        let mut txn = begin(&store, write());
+        let begun = txn.begin_statement().unwrap();
+        for row in 0..many {
+            txn.put(&rows(), &key(row), b"changed").unwrap();
+        }
+        (txn, begun)
+    };
+    let called = || calls.swap(0, Ordering::Relaxed);
+
+    changed(100).0.commit().unwrap().wait().unwrap();
+    drop(changed(100));
+    let (mut txn, begun) = changed(100);
+    txn.rollback_to(begun).unwrap();
+    drop(txn);
+    assert_eq!(called(), 0);
+
+    drop(changed(5_000));
+    assert_eq!(called(), 1, "a rollback");
+    let (mut txn, begun) = changed(5_000);
+    txn.rollback_to(begun).unwrap();
+    assert_eq!(called(), 1, "a rollback to a savepoint");
+    drop(txn);
+    assert_eq!(called(), 0, "of what was taken back");
+    changed(5_000).0.commit().unwrap().wait().unwrap();
+    assert_eq!(called(), 2, "a commit, and the end of what it gathered");
+}

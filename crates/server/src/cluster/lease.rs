@@ -164,6 +164,7 @@ impl Directory {
         let database = Database::open(&path, &self.options).map_err(colibri_txn::Error::Storage)?;
         let lock = DirectoryLock::for_sql(&path)?;
         let engine = Engine::open(database)?;
+        engine.set_long_work_hook(colibri_runtime::budget::before_long_call);
         opened.open = Some(Open { engine, _lock: lock });
         let lease = self.lease_open(&slot, &opened)?;
         lease.ok_or_else(|| Error::internal("a database that was opened is not open"))

@@ -333,8 +333,14 @@ impl Client {
     /// Does what takes no time, and gives what does.
     fn understand(&mut self, message: Message<'_>) -> Result<Next, Error> {
         match message {
-            Message::Query(text) => Ok(Next::Query(text.to_owned())),
-            Message::Parse { name, text, types } => self.parse(name, text, &types).map(|()| Next::Done),
+            Message::Query(text) => {
+                before_reading(text);
+                Ok(Next::Query(text.to_owned()))
+            }
+            Message::Parse { name, text, types } => {
+                before_reading(text);
+                self.parse(name, text, &types).map(|()| Next::Done)
+            }
             Message::Bind(bind) => self.bind(bind).map(|()| Next::Done),
             Message::Describe(target) => self.describe(target).map(|()| Next::Done),
             Message::Close(target) => {
@@ -597,6 +603,15 @@ fn admin_shutdown() -> Error {
 /// A message came that does not belong there.
 fn unexpected(kind: u8, when: &str) -> Error {
     violation(format!("unexpected message type 0x{kind:02X} {when}"))
+}
+
+/// Reading a long text is one call: somebody else serves the other sessions meanwhile.
+fn before_reading(text: &str) {
+    /// What is read in about 4 ms, in bytes.
+    const LONG_TEXT: usize = 16 << 10;
+    if text.len() >= LONG_TEXT {
+        budget::before_long_call();
+    }
 }
 
 #[cfg(test)]

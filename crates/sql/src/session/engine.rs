@@ -103,6 +103,12 @@ impl Engine {
         }))
     }
 
+    /// Calls `hook` before a commit or a rollback of thousands of changes, on the thread that carries it out. See
+    /// [`LocalStore::set_long_work_hook`].
+    pub fn set_long_work_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
+        self.store.set_long_work_hook(hook);
+    }
+
     /// The database's name, for clients that ask.
     #[must_use]
     pub fn name(&self) -> &str {
