@@ -45,6 +45,25 @@ pub const PUBLIC_ROLE: RoleId = 0;
 /// The first number that roles made by users get.
 const FIRST_USER_ROLE: RoleId = 16_384;
 
+/// What a database is made with.
+#[derive(Debug, Clone, Copy)]
+pub struct NewDatabase {
+    /// The role that owns it.
+    pub owner: RoleId,
+    /// How many sessions it may have at a time; -1 for as many as the server has.
+    pub connection_limit: i32,
+    /// Whether anybody may connect to it.
+    pub allow_connections: bool,
+}
+
+impl NewDatabase {
+    /// A database that everybody who has the right to may connect to.
+    #[must_use]
+    pub fn of(owner: RoleId) -> Self {
+        Self { owner, connection_limit: -1, allow_connections: true }
+    }
+}
+
 /// What a session asks of the server around it.
 ///
 /// Methods are called within statements, on the thread that runs them: they answer from memory, but for those that
@@ -53,11 +72,11 @@ pub trait Cluster: Send + Sync {
     /// All databases, in the order of their numbers.
     fn databases(&self) -> Vec<DatabaseInfo>;
 
-    /// Makes an empty database. It is durable on return.
+    /// Makes an empty database. It is durable on return, with all that `how` says.
     ///
     /// # Errors
     /// 42P04 if there is one of that name, 42602 if the name cannot be one; of the disk.
-    fn create_database(&self, name: &str, owner: RoleId) -> Result<()>;
+    fn create_database(&self, name: &str, how: NewDatabase) -> Result<()>;
 
     /// Drops a database; with `force` sessions connected to it are ended first. Sessions that are about to end are waited
     /// for, up to a few seconds, until `cancel` is set.

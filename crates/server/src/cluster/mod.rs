@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, RoleId, Roles, SessionInfo};
+use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, NewDatabase, Roles, SessionInfo};
 use colibri_sql::{CompactString, DirectoryLock, Error, Result, SqlState};
 use colibri_storage::Options;
 use parking_lot::{Mutex, RwLock};
@@ -246,7 +246,7 @@ impl Directory {
                 fs::remove_dir_all(entry.path()).map_err(io_error("cannot remove", &entry.path()))?;
             } else if databases.place(name).is_none() && check_name(name).is_ok() && entry.path().join("data").exists()
             {
-                databases.add(name, colibri_sql::cluster::BOOTSTRAP_ROLE);
+                databases.add(name, NewDatabase::of(colibri_sql::cluster::BOOTSTRAP_ROLE));
                 changed = true;
             }
         }
@@ -355,7 +355,7 @@ impl Cluster for Directory {
         infos
     }
 
-    fn create_database(&self, name: &str, owner: RoleId) -> Result<()> {
+    fn create_database(&self, name: &str, how: NewDatabase) -> Result<()> {
         check_name(name)?;
         let path = self.path_of(name);
         self.change(|databases| {
@@ -363,7 +363,7 @@ impl Cluster for Directory {
                 return Err(Error::new(DUPLICATE_DATABASE, format!("database \"{name}\" already exists")));
             }
             make_dir(&path).map_err(io_error("cannot make", &path))?;
-            databases.add(name, owner);
+            databases.add(name, how);
             Ok(())
         })
     }
@@ -548,10 +548,16 @@ mod tests {
     fn databases_are_made_renamed_and_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let directory = open(dir.path()).unwrap();
-        directory.create_database("a", BOOTSTRAP_ROLE).unwrap();
-        assert_eq!(directory.create_database("a", BOOTSTRAP_ROLE).unwrap_err().state(), DUPLICATE_DATABASE);
+        directory.create_database("a", NewDatabase::of(BOOTSTRAP_ROLE)).unwrap();
+        assert_eq!(
+            directory.create_database("a", NewDatabase::of(BOOTSTRAP_ROLE)).unwrap_err().state(),
+            DUPLICATE_DATABASE
+        );
         for wrong in ["", "../x", ".x", "a\nb", &"x".repeat(64)] {
-            assert_eq!(directory.create_database(wrong, BOOTSTRAP_ROLE).unwrap_err().state(), SqlState::BAD_NAME);
+            assert_eq!(
+                directory.create_database(wrong, NewDatabase::of(BOOTSTRAP_ROLE)).unwrap_err().state(),
+                SqlState::BAD_NAME
+            );
         }
         let (lease, mut user) = session(&directory, "a").unwrap();
         user.run("CREATE TABLE t (x int); INSERT INTO t VALUES (7)").unwrap();
@@ -570,7 +576,7 @@ mod tests {
         directory.drop_database("b", false, &NO).unwrap();
         assert_eq!(names(&directory), ["postgres"]);
         assert!(!dir.path().join("databases/b").exists());
-        directory.create_database("b", BOOTSTRAP_ROLE).unwrap();
+        directory.create_database("b", NewDatabase::of(BOOTSTRAP_ROLE)).unwrap();
         let (_lease, mut user) = session(&directory, "b").unwrap();
         assert!(user.run("SELECT x FROM t").is_err(), "a new database of an old name is empty");
     }
@@ -579,7 +585,7 @@ mod tests {
     fn a_rename_that_a_crash_interrupted_is_carried_out_at_the_next_start() {
         let dir = tempfile::tempdir().unwrap();
         let directory = open(dir.path()).unwrap();
-        directory.create_database("a", BOOTSTRAP_ROLE).unwrap();
+        directory.create_database("a", NewDatabase::of(BOOTSTRAP_ROLE)).unwrap();
         directory
             .change(|databases| {
                 let place = databases.place("a").unwrap();

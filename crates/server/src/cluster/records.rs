@@ -13,7 +13,7 @@
 
 use std::path::Path;
 
-use colibri_sql::cluster::{BOOTSTRAP_ROLE, DatabaseInfo, KeptSettings, Role, Roles};
+use colibri_sql::cluster::{BOOTSTRAP_ROLE, DatabaseInfo, KeptSettings, NewDatabase, Role, Roles};
 use colibri_sql::{CompactString, Error, Result, SqlState};
 use colibri_storage::{Database, Options, Snapshot, Table, TableKind};
 use serde::{Deserialize, Serialize};
@@ -56,18 +56,18 @@ pub(crate) struct Databases {
 impl Databases {
     fn new() -> Self {
         let mut first = Self { all: Vec::new(), next_oid: FIRST_DATABASE };
-        first.add(FIRST_NAME, BOOTSTRAP_ROLE);
+        first.add(FIRST_NAME, NewDatabase::of(BOOTSTRAP_ROLE));
         first.next_oid = FIRST_USER_DATABASE;
         first
     }
 
-    pub(crate) fn add(&mut self, name: &str, owner: u32) {
+    pub(crate) fn add(&mut self, name: &str, how: NewDatabase) {
         let info = DatabaseInfo {
             oid: self.next_oid,
             name: name.into(),
-            owner,
-            allow_connections: true,
-            connection_limit: -1,
+            owner: how.owner,
+            allow_connections: how.allow_connections,
+            connection_limit: how.connection_limit,
             acl: None,
             comment: None,
         };
@@ -228,7 +228,7 @@ mod tests {
         let (records, mut first) = Records::open(dir.path(), &["me", "postgres"]).unwrap();
         assert!(first.roles.named("me").is_some_and(|role| role.superuser && role.login));
         assert_eq!(first.databases.all[0].info.oid, FIRST_DATABASE);
-        first.databases.add("birds", BOOTSTRAP_ROLE);
+        first.databases.add("birds", NewDatabase::of(BOOTSTRAP_ROLE));
         first.roles.add(Role::new(0, "you")).unwrap();
         records.write_databases(&first.databases).unwrap();
         records.write_roles(&first.roles).unwrap();

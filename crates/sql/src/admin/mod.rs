@@ -57,6 +57,8 @@ pub(crate) enum Statement {
     CreateDatabase {
         name: CompactString,
         owner: Option<Actor>,
+        limit: Option<i32>,
+        allow: Option<bool>,
     },
     DropDatabase {
         name: CompactString,
@@ -305,7 +307,9 @@ impl Session {
             Statement::GrantRoles { roles, to, admin, revoke, by } => {
                 self.grant_roles(roles, to, *admin, *revoke, by.as_ref())
             }
-            Statement::CreateDatabase { name, owner } => self.create_database(name, owner.as_ref()),
+            Statement::CreateDatabase { name, owner, limit, allow } => {
+                self.create_database(name, owner.as_ref(), *limit, *allow)
+            }
             Statement::DropDatabase { name, if_exists, force } => self.drop_database(name, *if_exists, *force),
             Statement::RenameDatabase { name, to } => self.rename_database(name, to),
             Statement::AlterDatabase { name, limit, allow } => self.alter_database(name, *limit, *allow),
@@ -348,9 +352,20 @@ impl Session {
         }
     }
 
+    /// What a name means, if anything. 0A000 if it says that it is another database's.
+    pub(crate) fn relation_named(&self, name: &[CompactString]) -> Result<Option<&Relation>> {
+        let within = match name {
+            [database, rest @ ..] if rest.len() == 2 => {
+                crate::bind::expect_database(self.engine().name(), database, || name.join("."))?;
+                rest
+            }
+            all => all,
+        };
+        Ok(self.catalog().find(within, self.search_path()))
+    }
+
     fn expect_relation(&self, name: &[CompactString]) -> Result<Relation> {
-        let found = self.catalog().find(name, self.search_path());
-        found.cloned().ok_or_else(|| {
+        self.relation_named(name)?.cloned().ok_or_else(|| {
             Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", name.join(".")))
         })
     }

@@ -59,6 +59,53 @@ pub(crate) fn parse(text: &str) -> Result<Option<Statement>> {
     Ok(Some(statement))
 }
 
+/// The options that `CREATE DATABASE` has.
+const DATABASE_OPTIONS: [&str; 15] = [
+    "OWNER",
+    "TEMPLATE",
+    "ENCODING",
+    "LOCALE",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "CONNECTION",
+    "ALLOW_CONNECTIONS",
+    "IS_TEMPLATE",
+    "STRATEGY",
+    "TABLESPACE",
+    "LOCALE_PROVIDER",
+    "ICU_LOCALE",
+    "COLLATION_VERSION",
+    "OID",
+];
+
+/// Refuses what a database cannot be made with: one encoding, one locale and one place are all there are.
+fn expect_database_option(option: &str, value: &str) -> Result<()> {
+    let folded = value.to_ascii_lowercase();
+    let accepted: &[&str] = match option {
+        "TEMPLATE" => &["template0", "template1", "default"],
+        "ENCODING" => &["utf8", "utf-8", "unicode", "default"],
+        "LOCALE" | "LC_COLLATE" | "LC_CTYPE" => &["c", "posix", "c.utf-8", "c.utf8", "default"],
+        "STRATEGY" => &["wal_log", "file_copy"],
+        "TABLESPACE" => &["pg_default", "default"],
+        "LOCALE_PROVIDER" => &["libc"],
+        _ => &[],
+    };
+    if accepted.contains(&&*folded) {
+        return Ok(());
+    }
+    Err(match option {
+        "TEMPLATE" => Error::unsupported(format_args!("a database after the model of \"{value}\"")),
+        "ENCODING" => Error::unsupported(format_args!("the encoding {value}")),
+        "LOCALE" | "LC_COLLATE" | "LC_CTYPE" => Error::unsupported(format_args!("the locale {value}")),
+        "STRATEGY" => {
+            let message = format!("invalid create database strategy \"{value}\"");
+            Error::new(SqlState::BAD_PARAMETER, message).hint("Valid strategies are \"wal_log\", and \"file_copy\".")
+        }
+        "TABLESPACE" => Error::new(SqlState::NO_SUCH_OBJECT, format!("tablespace \"{value}\" does not exist")),
+        _ => Error::unsupported(format_args!("{option} {value} of a database")),
+    })
+}
+
 impl Reader {
     fn actor(&mut self) -> Result<Actor> {
         Ok(if self.eat(&["CURRENT_USER"]) || self.eat(&["CURRENT_ROLE"]) {
@@ -227,49 +274,65 @@ impl Reader {
 
     fn create_database(&mut self) -> Result<Statement> {
         let name = self.name()?;
-        let mut owner = None;
+        let (mut owner, mut limit, mut allow) = (None, None, None);
+        let mut seen = Vec::new();
         self.eat(&["WITH"]);
-        loop {
-            let option = self.eat_any(&[
-                "OWNER",
-                "TEMPLATE",
-                "ENCODING",
-                "LOCALE",
-                "LC_COLLATE",
-                "LC_CTYPE",
-                "CONNECTION",
-                "STRATEGY",
-                "TABLESPACE",
-            ]);
-            if option == Some(6) {
+        while let Some(option) = self.eat_any(&DATABASE_OPTIONS) {
+            let option = DATABASE_OPTIONS[option];
+            if seen.contains(&option) {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options"));
+            }
+            seen.push(option);
+            if option == "CONNECTION" {
                 self.expect(&["LIMIT"])?;
             }
             self.eat_token(&Token::Eq);
             match option {
-                None => return Ok(Statement::CreateDatabase { name, owner }),
-                Some(0) => owner = Some(self.actor()?),
-                Some(1) => {
-                    let template = self.name()?;
-                    if !["template0", "template1", "default"].contains(&template.as_str()) {
-                        return Err(Error::unsupported(format_args!("a database after the model of \"{template}\"")));
+                "OWNER" => owner = Some(self.actor()?),
+                "CONNECTION" => limit = Some(self.connection_limit()?),
+                "ALLOW_CONNECTIONS" => allow = Some(self.yes_or_no(option)?),
+                "IS_TEMPLATE" => {
+                    if self.yes_or_no(option)? {
+                        return Err(Error::unsupported("a database that is a template"));
                     }
                 }
-                Some(2) => {
-                    let encoding = self.string().or_else(|_| self.name().map(|name| name.to_string()))?;
-                    if !["utf8", "utf-8", "unicode", "default"].contains(&encoding.to_ascii_lowercase().as_str()) {
-                        return Err(Error::unsupported(format_args!("the encoding {encoding}")));
-                    }
+                "OID" => return Err(Error::unsupported("a database with a number of one's choice")),
+                _ => {
+                    let value = self.string().or_else(|_| self.name().map(|name| name.to_string()))?;
+                    expect_database_option(option, &value)?;
                 }
-                Some(3..=5) => {
-                    let locale = self.string().or_else(|_| self.name().map(|name| name.to_string()))?;
-                    if !["c", "posix", "c.utf-8", "c.utf8", "default"].contains(&locale.to_ascii_lowercase().as_str()) {
-                        return Err(Error::unsupported(format_args!("the locale {locale}")));
-                    }
-                }
-                Some(6) => _ = self.integer()?,
-                Some(_) => _ = self.name()?,
             }
         }
+        Ok(Statement::CreateDatabase { name, owner, limit, allow })
+    }
+
+    /// A number of sessions: -1 is any number of them.
+    fn connection_limit(&mut self) -> Result<i32> {
+        let limit = self.integer()?;
+        if limit < -1 {
+            let message = format!("invalid connection limit: {limit}");
+            return Err(Error::new(SqlState::BAD_PARAMETER, message));
+        }
+        Ok(limit)
+    }
+
+    fn yes_or_no(&mut self, option: &str) -> Result<bool> {
+        let text = match self.peek() {
+            Token::Number(digits, _) => digits.clone(),
+            _ => self.string().or_else(|_| self.name().map(|name| name.to_string()))?.to_ascii_lowercase(),
+        };
+        let value = match &*text {
+            "1" | "true" | "on" => true,
+            "0" | "false" | "off" => false,
+            _ => {
+                let message = format!("{} requires a Boolean value", option.to_ascii_lowercase());
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            }
+        };
+        if matches!(self.peek(), Token::Number(..)) {
+            self.at += 1;
+        }
+        Ok(value)
     }
 
     fn alter_database(&mut self) -> Result<Statement> {
@@ -293,13 +356,15 @@ impl Reader {
         loop {
             if self.eat(&["CONNECTION", "LIMIT"]) {
                 self.eat_token(&Token::Eq);
-                limit = Some(self.integer()?);
+                limit = Some(self.connection_limit()?);
             } else if self.eat(&["ALLOW_CONNECTIONS"]) {
                 self.eat_token(&Token::Eq);
-                allow = Some(match self.eat_any(&["TRUE", "FALSE"]) {
-                    Some(word) => word == 0,
-                    None => return Err(self.syntax()),
-                });
+                allow = Some(self.yes_or_no("ALLOW_CONNECTIONS")?);
+            } else if self.eat(&["IS_TEMPLATE"]) {
+                self.eat_token(&Token::Eq);
+                if self.yes_or_no("IS_TEMPLATE")? {
+                    return Err(Error::unsupported("a database that is a template"));
+                }
             } else {
                 return Ok(Statement::AlterDatabase { name, limit, allow });
             }

@@ -1,7 +1,7 @@
 //! Roles and databases: what belongs to the cluster.
 
 use super::{Actor, RoleOption, may_become};
-use crate::cluster::{Authority, DATABASE_OWNER_ROLE, DatabaseInfo, Role, Roles};
+use crate::cluster::{Authority, DATABASE_OWNER_ROLE, DatabaseInfo, NewDatabase, Role, Roles};
 use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, Severity};
 
@@ -320,7 +320,13 @@ impl Session {
 
     // ---- databases ----
 
-    pub(super) fn create_database(&mut self, name: &str, owner: Option<&Actor>) -> Result<()> {
+    pub(super) fn create_database(
+        &mut self,
+        name: &str,
+        owner: Option<&Actor>,
+        limit: Option<i32>,
+        allow: Option<bool>,
+    ) -> Result<()> {
         let cluster = self.server("CREATE DATABASE")?;
         let (authority, roles) = (self.authority(), cluster.roles());
         if !(authority.is_superuser() || roles.get(authority.role).is_some_and(|role| role.createdb)) {
@@ -330,7 +336,10 @@ impl Session {
         if !may_become(&authority, &roles, owner) {
             return Err(denied(&format!("must be member of role \"{}\"", roles.name_of(owner))));
         }
-        cluster.create_database(name, owner)
+        let mut how = NewDatabase::of(owner);
+        how.connection_limit = limit.unwrap_or(how.connection_limit);
+        how.allow_connections = allow.unwrap_or(how.allow_connections);
+        cluster.create_database(name, how)
     }
 
     pub(super) fn own_database(&self, name: &str) -> Result<DatabaseInfo> {

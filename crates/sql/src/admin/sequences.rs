@@ -21,7 +21,7 @@ impl Session {
         if_exists: bool,
     ) -> Result<Option<Arc<Sequence>>> {
         Catalog::lock(self.catalog_and_txn()?.1)?;
-        if if_exists && self.catalog().find(name, self.search_path()).is_none() {
+        if if_exists && self.relation_named(name)?.is_none() {
             return Ok(None);
         }
         match self.expect_relation(name)? {

@@ -103,7 +103,10 @@ impl Binder<'_> {
             }
             E::CompoundIdentifier(parts) => match &parts[..] {
                 [table, column] => self.column(Some((None, fold(table))), column),
-                [schema, table, column] | [_, schema, table, column] => {
+                [schema, table, column] => self.column(Some((Some(fold(schema)), fold(table))), column),
+                [database, schema, table, column] => {
+                    let whole = || parts.iter().map(|part| fold(part)).collect::<Vec<_>>().join(".");
+                    self.at(span, super::expect_database(&self.env.database, &fold(database), whole))?;
                     self.column(Some((Some(fold(schema)), fold(table))), column)
                 }
                 _ => Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "improper qualified name"))),

@@ -6,7 +6,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 
 use super::logical::{Column, From, Join, Query, Relation, Source};
-use super::{Binder, With, fold, name_span, no_such_relation, qualified, whole};
+use super::{Binder, With, fold, in_database, name_span, no_such_relation, qualified, whole};
 use crate::catalog::{Relation as Object, Table, View};
 use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
@@ -129,7 +129,7 @@ impl Binder<'_> {
         alias: Option<&ast::TableAlias>,
         relations: &mut Vec<Relation>,
     ) -> Result<From> {
-        let (schema, relation) = qualified(name)?;
+        let (schema, relation) = in_database(&self.env.database, name)?;
         let visible_as = alias.map_or(relation.clone(), |alias| fold(&alias.name));
         if schema.is_none()
             && let Some(with) = self.with.iter().rev().find(|with| with.name == relation)
@@ -192,7 +192,7 @@ impl Binder<'_> {
 
     /// The system's table of a name: those of `pg_catalog` are found first, wherever names are looked up.
     pub(crate) fn system_table(&self, name: &ast::ObjectName) -> Result<Option<&'static SystemTable>> {
-        let (schema, relation) = qualified(name)?;
+        let (schema, relation) = in_database(&self.env.database, name)?;
         Ok(match schema {
             Some(schema) => system::table(&schema, &relation),
             None => system::table("pg_catalog", &relation)

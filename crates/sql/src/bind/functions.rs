@@ -132,7 +132,9 @@ impl Binder<'_> {
     /// A call as the parser gives it.
     pub(super) fn function(&mut self, function: &ast::Function, span: Span) -> Result<Bound> {
         self.at(span, whole::function(function))?;
-        let name = match name_parts(&function.name)?[..] {
+        let parts = name_parts(&function.name)?;
+        self.at(span, self.expect_here(&function.name, 3))?;
+        let name = match parts[parts.len().saturating_sub(2)..] {
             [name] => fold(name),
             [schema, name] if crate::system::is_system_schema(&fold(schema)) => fold(name),
             [schema, _] if self.catalog.schema(&fold(schema)).is_none() => {

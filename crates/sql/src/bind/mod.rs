@@ -331,16 +331,38 @@ pub(crate) fn name_parts(name: &ast::ObjectName) -> Result<Vec<&ast::Ident>> {
         .collect()
 }
 
-/// Schema, if given, and name.
+/// Schema, if given, and name. Of three parts the first is a database: see [`in_database`].
 pub(crate) fn qualified(name: &ast::ObjectName) -> Result<(Option<CompactString>, CompactString)> {
     match *name_parts(name)? {
         [name] => Ok((None, fold(name))),
-        // A database's name in front may only be this one's; clients that send it mean that.
         [schema, name] | [_, schema, name] => Ok((Some(fold(schema)), fold(name))),
         _ => {
             Err(Error::new(SqlState::SYNTAX_ERROR, format!("improper qualified name (too many dotted names): {name}")))
         }
     }
+}
+
+/// Schema, if given, and name, of something in this database. 0A000 if the name says that it is another's.
+pub(crate) fn in_database(database: &str, name: &ast::ObjectName) -> Result<(Option<CompactString>, CompactString)> {
+    if let [first, _, _] = *name_parts(name)? {
+        expect_database(database, &fold(first), || name_parts_text(name))?;
+    }
+    qualified(name)
+}
+
+/// 0A000 if a name is of another database than the one at hand.
+pub(crate) fn expect_database(database: &str, named: &str, whole: impl FnOnce() -> String) -> Result<()> {
+    if named == database {
+        return Ok(());
+    }
+    let message = format!("cross-database references are not implemented: \"{}\"", whole());
+    Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message))
+}
+
+/// A name as messages show it: its parts folded, with dots between them.
+fn name_parts_text(name: &ast::ObjectName) -> String {
+    let parts = name_parts(name).unwrap_or_default();
+    parts.iter().map(|part| fold(part)).collect::<Vec<_>>().join(".")
 }
 
 /// The place of a span in a text, in characters from 1; 0 if the span is empty.
@@ -404,6 +426,16 @@ impl<'a> Binder<'a> {
         }
     }
 
+    /// 0A000 if a name of `parts` parts or more begins with another database's than the one at hand.
+    fn expect_here(&self, name: &ast::ObjectName, parts: usize) -> Result<()> {
+        match *name_parts(name)? {
+            [first, ..] if name.0.len() >= parts => {
+                expect_database(&self.env.database, &fold(first), || name_parts_text(name))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn deeper<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH_MAX {
             return Err(crate::statement::too_deep());
@@ -419,7 +451,7 @@ impl<'a> Binder<'a> {
         for part in name_parts(name)? {
             check_name(self.text, part)?;
         }
-        let (schema, relation) = qualified(name)?;
+        let (schema, relation) = in_database(&self.env.database, name)?;
         match schema {
             Some(schema) => Ok(self.catalog.relation(&schema, &relation)),
             None => Ok(self.search_path.iter().find_map(|schema| self.catalog.relation(schema, &relation))),

@@ -147,7 +147,7 @@ impl Session {
                 Error::new(SqlState::NO_SUCH_COLUMN, message)
             })?);
         }
-        let (schema, target_name) = bind::qualified(&key.foreign_table)?;
+        let (schema, target_name) = bind::in_database(self.engine().name(), &key.foreign_table)?;
         let is_self = target_name == draft.table.name
             && schema.as_ref().is_none_or(|schema| *schema == draft.table.schema)
             && self.catalog().table(draft.table.id).is_none();

@@ -25,7 +25,7 @@ use colibri_txn::{IfLocked, LockMode, Transaction};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ObjectType, Statement};
 
-use crate::bind::{name_span, qualified};
+use crate::bind::{in_database, name_span};
 use crate::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
 use crate::error::{Error, Result, SqlState};
 use crate::record;
@@ -148,7 +148,7 @@ impl Session {
 
     /// The schema that a new object goes to, and its name, which must be free.
     fn new_name(&self, name: &ast::ObjectName) -> Result<(CompactString, CompactString)> {
-        let (schema, name) = qualified(name)?;
+        let (schema, name) = in_database(self.engine().name(), name)?;
         let schema = match schema {
             Some(schema) => {
                 if self.catalog().schema(&schema).is_none() {
@@ -199,7 +199,7 @@ impl Session {
     }
 
     fn find_relation(&self, name: &ast::ObjectName) -> Result<Option<Relation>> {
-        let (schema, relation) = qualified(name)?;
+        let (schema, relation) = in_database(self.engine().name(), name)?;
         let path = self.search_path();
         let found = match &schema {
             Some(schema) => self.catalog().relation(schema, &relation),

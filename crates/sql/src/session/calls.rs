@@ -139,10 +139,7 @@ impl Own {
         let parts = parse_name(text).ok_or_else(|| Error::new(SqlState::BAD_NAME, "invalid name syntax"))?;
         let parts = match &parts[..] {
             [database, rest @ ..] if rest.len() == 2 => {
-                if database.as_str() != self.engine.name() {
-                    let message = format!("cross-database references are not implemented: \"{}\"", parts.join("."));
-                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
-                }
+                crate::bind::expect_database(self.engine.name(), database, || parts.join("."))?;
                 rest
             }
             all => all,

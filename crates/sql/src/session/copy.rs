@@ -150,7 +150,7 @@ impl Session {
         }
         self.block.used = true;
         self.ensure_txn(begin, env::clock_us())?;
-        if let Some(Relation::View(view)) = self.own.catalog.find(name, &self.own.search_path) {
+        if let Some(Relation::View(view)) = self.relation_named(name)? {
             let message = format!("cannot copy to view \"{}\"", view.name);
             return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
                 .hint("To enable copying to a view, provide an INSTEAD OF INSERT trigger."));
@@ -355,12 +355,10 @@ impl Session {
         let options = request.options(columns.len(), &|name| {
             let place = columns.iter().position(|column| column.name == name);
             let is_known = match table {
-                Some((table, _)) => {
-                    self.own.catalog.find(table, &self.own.search_path).is_some_and(|found| match found {
-                        Relation::Table(table) => table.column(name).is_some(),
-                        _ => false,
-                    })
-                }
+                Some((table, _)) => self.relation_named(table)?.is_some_and(|found| match found {
+                    Relation::Table(table) => table.column(name).is_some(),
+                    _ => false,
+                }),
                 None => false,
             };
             match place {
@@ -393,7 +391,7 @@ impl Session {
             Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("cannot copy from {kind} \"{name}\""))
                 .hint("Try the COPY (SELECT ...) TO variant."))
         };
-        match self.own.catalog.find(name, &self.own.search_path) {
+        match self.relation_named(name)? {
             Some(Relation::View(view)) => return refuse("view", &view.name),
             Some(Relation::Sequence(sequence)) => {
                 let message = format!("cannot copy from sequence \"{}\"", sequence.name);

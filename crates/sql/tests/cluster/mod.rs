@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use colibri_sql::cluster::{Cluster, DatabaseInfo, KeptSettings, RoleId, Roles, SessionInfo, SessionState};
+use colibri_sql::cluster::{
+    Cluster, DatabaseInfo, KeptSettings, NewDatabase, RoleId, Roles, SessionInfo, SessionState,
+};
 use colibri_sql::{Error, Result, SqlState};
 
 pub(crate) struct InMemory {
@@ -51,13 +53,18 @@ impl Cluster for InMemory {
         self.databases.lock().unwrap().clone()
     }
 
-    fn create_database(&self, name: &str, owner: RoleId) -> Result<()> {
+    fn create_database(&self, name: &str, how: NewDatabase) -> Result<()> {
         let mut databases = self.databases.lock().unwrap();
         if databases.iter().any(|database| database.name == name) {
             return Err(Error::new(SqlState("42P04"), format!("database \"{name}\" already exists")));
         }
         let oid = 100 + databases.len() as u32;
-        databases.push(database(oid, name, owner));
+        let made = DatabaseInfo {
+            connection_limit: how.connection_limit,
+            allow_connections: how.allow_connections,
+            ..database(oid, name, how.owner)
+        };
+        databases.push(made);
         self.changed();
         Ok(())
     }

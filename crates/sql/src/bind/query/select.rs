@@ -11,7 +11,7 @@ use super::names::name_of;
 use super::{OUTPUT_MAX, at_ordinal, ordinal, plain, sort_key_options, too_many_columns};
 use crate::bind::expr::{Bound, as_tuple, known};
 use crate::bind::logical::{Body, Column, Distinct, Extra, Group, Query, Relation, Select, Source};
-use crate::bind::{AGGREGATES, Binder, EXTRAS, Scope, fold, qualified, rewrite, whole};
+use crate::bind::{AGGREGATES, Binder, EXTRAS, Scope, fold, in_database, rewrite, whole};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
@@ -171,7 +171,7 @@ impl Binder<'_> {
                     let ast::SelectItemQualifiedWildcardKind::ObjectName(name) = kind else {
                         return Err(self.place(item.span(), Error::unsupported("* of an expression")));
                     };
-                    let table = qualified(name)?;
+                    let table = in_database(&self.env.database, name)?;
                     let Some(all) = self.scope().all(Some(&table)) else {
                         let message = format!("missing FROM-clause entry for table \"{}\"", table.1);
                         return Err(self.place(item.span(), Error::new(SqlState::NO_SUCH_TABLE, message)));
