@@ -294,3 +294,35 @@ fn a_user_without_grants_is_refused_and_learns_nothing() {
     owner.run("REVOKE SELECT ON secrets FROM gone");
     assert_eq!(gone.query("SELECT count(*) FROM secrets").unwrap_err().code(), "42501");
 }
+
+/// Bug: CREATE DATABASE read CONNECTION LIMIT and left it out. Consequence: a database that was to have one session had any
+/// number of them. Fix: what a database is made with is kept with its name.
+#[test]
+fn a_database_keeps_the_limits_it_was_made_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &[]);
+    let mut owner = server.connect();
+    owner.run("CREATE ROLE app LOGIN");
+    owner.run("CREATE DATABASE narrow WITH CONNECTION LIMIT = 1 STRATEGY wal_log TABLESPACE pg_default");
+    owner.run("CREATE DATABASE shut ALLOW_CONNECTIONS false");
+    let told =
+        "SELECT datname, datconnlimit, datallowconn FROM pg_database WHERE datname IN ('narrow', 'shut') ORDER BY 1";
+    let rows = owner.run(told).rows;
+    assert_eq!(
+        format!("{rows:?}"),
+        format!(
+            "{:?}",
+            [
+                ["narrow", "1", "t"].map(|text| Some(text.to_owned())),
+                ["shut", "-1", "f"].map(|text| Some(text.to_owned())),
+            ]
+        )
+    );
+    let first = server.connect_as("app", "narrow").unwrap();
+    assert_eq!(server.connect_as("app", "narrow").err().unwrap().code(), "53300");
+    drop(first);
+    super::support::until("its place is free", || server.connect_as("app", "narrow").is_ok());
+    assert_eq!(server.connect_as("app", "shut").err().unwrap().code(), "55000");
+    owner.run("ALTER DATABASE shut ALLOW_CONNECTIONS on");
+    server.connect_as("app", "shut").unwrap();
+}
