@@ -249,7 +249,8 @@ def median(rows, what):
 class Run:
     def __init__(self, arguments, directory):
         self.arguments, self.directory, self.results = arguments, directory, {}
-        self.servers = [Colibri(arguments.colibri, directory), Postgres(arguments.pg_bin, directory)]
+        options = ["--isolation", arguments.isolation] if arguments.isolation else []
+        self.servers = [Colibri(arguments.colibri, directory, options), Postgres(arguments.pg_bin, directory)]
         for server in self.servers:
             server.start()
 
@@ -304,6 +305,8 @@ class Run:
                 server, "oltp_read_write", "run", count, self.arguments.seconds)),
             ("psycopg in a loop", lambda server, count: psycopg_loop(server, count, self.arguments.seconds)),
         ]
+        if self.arguments.ways:
+            ways = [way for way in ways if any(part in way[0] for part in self.arguments.ways.split(","))]
         for is_busy in (False, True):
             for what, measure in ways:
                 for count in (1, 8, 64):
@@ -454,6 +457,8 @@ def main():
     parser.add_argument("colibri", help="the program")
     parser.add_argument("--pg-bin", default="/usr/lib/postgresql/15/bin")
     parser.add_argument("--parts", default="select,tpcb,mixed,half,first,idle")
+    parser.add_argument("--isolation", default=None, help="Colibri's, where a client asks for none (default: serializable)")
+    parser.add_argument("--ways", default=None, help="of the part `clients` those alone whose name has one of these words")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=5, help="of each measurement")
     parser.add_argument("--idle", type=int, default=60, help="seconds of idleness")

@@ -11,6 +11,8 @@
 //!
 //! Invariants: a plan is only looked at. Projections are not shown: they are part of the operator below.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use colibri_txn::Direction;
@@ -62,8 +64,14 @@ pub(crate) fn explain_json(
 }
 
 fn shown(fragment: &Fragment, watched: Option<&Execution>, options: ExplainOptions) -> Vec<Part> {
-    let mut writer =
-        Writer { parts: Vec::new(), watched, options, qualified: scans(&fragment.root) > 1, shared: Vec::new() };
+    let mut writer = Writer {
+        parts: Vec::new(),
+        watched,
+        options,
+        qualified: scans(&fragment.root, &mut Vec::new()) > 1,
+        shared: Vec::new(),
+        shared_names: RefCell::default(),
+    };
     writer.node(&fragment.root, &mut Vec::new(), Place { indent: 0, child: false });
     writer.parts
 }
@@ -84,9 +92,15 @@ fn function_name(series: Series) -> &'static str {
 }
 
 /// How many tables a plan reads.
-fn scans(node: &Node) -> usize {
+fn scans(node: &Node, seen: &mut Vec<usize>) -> usize {
+    if let Node::Shared { id, .. } = node {
+        if seen.contains(id) {
+            return 0;
+        }
+        seen.push(*id);
+    }
     let own = usize::from(matches!(node, Node::Scan(_) | Node::Update(_) | Node::Delete(_)));
-    own + children(node).into_iter().map(scans).sum::<usize>()
+    own + children(node).into_iter().map(|child| scans(child, seen)).sum::<usize>()
 }
 
 fn children(node: &Node) -> Vec<&Node> {
@@ -199,6 +213,18 @@ struct Writer<'e> {
     qualified: bool,
     /// WITH queries that were shown already.
     shared: Vec<usize>,
+    /// What their columns are called.
+    shared_names: RefCell<HashMap<usize, Vec<String>>>,
+}
+
+/// A column's name, which is the expression that it is: of one over others that are over others, the beginning.
+fn shortened(mut name: String) -> String {
+    const NAME_BYTES_MAX: usize = 200;
+    if name.len() > NAME_BYTES_MAX {
+        name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
+        name.push('…');
+    }
+    name
 }
 
 fn join_name(kind: JoinKind) -> &'static str {
@@ -285,7 +311,7 @@ impl Writer<'_> {
             | Node::LockRows { input, .. } => self.names(input, slots),
             Node::Project { input, exprs } => {
                 let columns = self.names(input, slots);
-                exprs.iter().map(|expr| expr_text(expr, Names { columns: &columns, slots })).collect()
+                exprs.iter().map(|expr| shortened(expr_text(expr, Names { columns: &columns, slots }))).collect()
             }
             Node::NestedLoop { kind, outer: left, inner: right, .. } | Node::HashJoin { kind, left, right, .. } => {
                 let mut names = self.names(left, slots);
@@ -298,11 +324,18 @@ impl Writer<'_> {
                 let columns = self.names(input, slots);
                 let names = Names { columns: &columns, slots };
                 let keys = keys.iter().map(|key| expr_text(key, names));
-                keys.chain(calls.iter().map(|call| call_text(call, names))).collect()
+                keys.chain(calls.iter().map(|call| call_text(call, names))).map(shortened).collect()
             }
             Node::Append { inputs } => inputs.first().map(|input| self.names(input, slots)).unwrap_or_default(),
             Node::SetOp { left, .. } => self.names(left, slots),
-            Node::Shared { input, .. } => self.names(input, slots),
+            Node::Shared { id, input } => {
+                if let Some(names) = self.shared_names.borrow().get(id) {
+                    return names.clone();
+                }
+                let names = self.names(input, slots);
+                self.shared_names.borrow_mut().insert(*id, names.clone());
+                names
+            }
             Node::Insert(insert) => insert.table.columns.iter().map(|column| column.name.to_string()).collect(),
             Node::Update(update) => update.table.columns.iter().map(|column| column.name.to_string()).collect(),
             Node::Delete(delete) => delete.table.columns.iter().map(|column| column.name.to_string()).collect(),

@@ -76,7 +76,12 @@ impl Scanned<'_> {
     pub(crate) fn parse(self) -> Result<Vec<ast::Statement>> {
         let tokens = mend::mend(self.text, self.tokens)?;
         let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-        parser.parse_statements().map_err(|error| syntax_error(self.text, &error))
+        // Where the parser tries another reading, it forgets that the first one was too deep.
+        let may_be_deep = self.depth > NESTING_MAX * depth::NESTED;
+        parser.parse_statements().map_err(|error| match syntax_error(self.text, &error) {
+            error if may_be_deep && error.state() == SqlState::SYNTAX_ERROR => too_deep(),
+            error => error,
+        })
     }
 }
 

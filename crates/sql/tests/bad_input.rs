@@ -508,3 +508,64 @@ fn a_database_with_a_damaged_page_opens_or_says_that_it_is_damaged() {
     }
     assert!(damaged > 1, "no damage was in the way of opening");
 }
+
+/// WITH queries in a row, each of which reads the one before it.
+fn chain(length: usize, each: &str) -> String {
+    let queries: Vec<String> =
+        (1..length).map(|n| format!("w{n} AS ({})", each.replace("{}", &format!("w{}", n - 1)))).collect();
+    format!("WITH w0 AS (SELECT 1 AS a), {} SELECT a FROM w{}", queries.join(", "), length - 1)
+}
+
+/// Bug: how deep WITH queries lie was not counted when one read another. Consequence: a chain of 500 overflowed the stack, which
+/// ended the whole server. Fix: a reference counts with all that is below it.
+#[test]
+fn with_queries_in_a_row_are_run_or_refused() {
+    with_small_stack(|| {
+        let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)");
+        let mut client = db.client();
+        let forms = [
+            "SELECT a FROM {}",
+            "SELECT a FROM {} WHERE a > 0",
+            "SELECT max(a) AS a FROM {}",
+            "SELECT DISTINCT a FROM {} ORDER BY a LIMIT 5",
+            "SELECT (SELECT max(a) FROM {}) AS a",
+            "SELECT a FROM {} UNION SELECT 1",
+            "SELECT 1 AS a WHERE EXISTS (SELECT FROM {})",
+            "SELECT t.a FROM t JOIN {} x USING (a)",
+            "SELECT a FROM (SELECT a FROM {}) x",
+            "SELECT a FROM t WHERE a IN (SELECT a FROM {})",
+        ];
+        for form in forms {
+            let mut ran = 0;
+            for length in (2..=10).chain([20, 30, 50, 70, 100, 150, 199, 250, 500, 2_000]) {
+                let done = ends_well(&mut client, &format!("{form}, {length}"), &chain(length, form));
+                assert!(done || length > 30, "{form}, {length}");
+                ran += usize::from(done);
+            }
+            assert!((10..17).contains(&ran), "{form}: {ran}");
+        }
+    });
+}
+
+/// Bug: a WITH query was planned once per reference, and so were those below it. Consequence: a chain of 30 in which each reads the
+/// one before it twice was planned for hours, in one step that no time limit ended. Fix: each is planned once, and planning looks
+/// whether the statement was cancelled.
+#[test]
+fn with_queries_that_are_read_twice_are_planned_once() {
+    let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)");
+    let mut client = db.client();
+    for form in [
+        "SELECT x.a FROM {} x JOIN {} y USING (a)",
+        "SELECT a FROM {} UNION SELECT a FROM {}",
+        "SELECT (SELECT max(a) FROM {}) AS a, (SELECT min(a) FROM {}) AS b",
+        "SELECT a FROM {} WHERE a IN (SELECT a FROM {})",
+        "SELECT x.a * x.a * x.a AS a FROM {} x, {} y WHERE x.a = y.a",
+    ] {
+        let text = chain(30, form);
+        assert_eq!(client.ok(&text), ["1"], "{form}");
+        client.ok(&format!("EXPLAIN {text}"));
+        client.ok(&format!("EXPLAIN ANALYZE {text}"));
+        client.ok(&format!("INSERT INTO t SELECT a + 1 FROM ({text}) x ON CONFLICT DO NOTHING"));
+        client.ok("DELETE FROM t WHERE a > 1");
+    }
+}

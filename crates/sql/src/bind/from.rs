@@ -134,12 +134,13 @@ impl Binder<'_> {
         if schema.is_none()
             && let Some(with) = self.with.iter().rev().find(|with| with.name == relation)
         {
-            let (source, columns) =
-                (Source::Shared { id: with.id, query: Arc::clone(&with.query) }, with.columns.clone());
-            if with.frame != self.frames.len() && super::rewrite::query_uses_args(&with.query) {
+            let (columns, levels, uses_args) = (with.columns.clone(), with.levels, with.uses_args);
+            let source = Source::Shared { id: with.id, query: Arc::clone(&with.query), uses_args };
+            if with.frame != self.frames.len() && uses_args {
                 let error = Error::unsupported("a WITH query that depends on an outer query, inside another subquery");
                 return Err(self.place(name_span(name), error));
             }
+            self.deepens(levels)?;
             return self.add(visible_as, None, columns, &[], source, alias, relations);
         }
         // What is a call without parentheses elsewhere is one here.
@@ -298,7 +299,7 @@ impl Binder<'_> {
                 let message = format!("WITH query name \"{name}\" specified more than once");
                 return Err(self.place(cte.alias.name.span, Error::new(SqlState::DUPLICATE_ALIAS, message)));
             }
-            let query = self.derived(&cte.query)?;
+            let (query, levels) = self.measured(|binder| binder.derived(&cte.query))?;
             let mut columns = query.columns.clone();
             if cte.alias.columns.len() > columns.len() {
                 let message = format!(
@@ -312,7 +313,8 @@ impl Binder<'_> {
                 column.name = fold(&renamed.name);
             }
             let (id, frame) = (self.new_id(), self.frames.len());
-            self.with.push(With { name, columns, id, query: Arc::new(query), frame });
+            let uses_args = super::rewrite::query_uses_args(&query);
+            self.with.push(With { name, columns, id, query: Arc::new(query), uses_args, levels, frame });
         }
         Ok(())
     }

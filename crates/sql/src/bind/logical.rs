@@ -153,6 +153,8 @@ pub(crate) enum Source {
     Shared {
         id: usize,
         query: Arc<Query>,
+        /// It takes values from a query around it, so that it is not the same wherever it is read.
+        uses_args: bool,
     },
     /// Functions, side by side; whether the rows' numbers come behind. Their arguments are over the wide row, of which they
     /// may look at what stands before them.

@@ -71,6 +71,8 @@ pub(crate) struct Binder<'a> {
     /// WITH queries in sight, the innermost last.
     with: Vec<With>,
     depth: usize,
+    /// The deepest that has been gone so far, within the query that is measured.
+    deepest: usize,
     /// What the parts of the expression that is being bound say of its collation; `None` outside of expressions.
     collation: Option<collation::Named>,
     /// Operators of the rows around what is being bound.
@@ -205,6 +207,10 @@ struct With {
     columns: Vec<logical::Column>,
     id: usize,
     query: Arc<Query>,
+    /// It takes values from a query around it.
+    uses_args: bool,
+    /// How deep it is, with the queries that it refers to.
+    levels: usize,
     /// Frames that were open when it was bound: it may refer to their rows only from inside the same one.
     frame: usize,
 }
@@ -395,6 +401,7 @@ impl<'a> Binder<'a> {
             frames: vec![Frame::default()],
             with: Vec::new(),
             depth: 0,
+            deepest: 0,
             collation: None,
             links: 0,
             next_id: Cell::new(0),
@@ -441,9 +448,24 @@ impl<'a> Binder<'a> {
             return Err(crate::statement::too_deep());
         }
         self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
         let bound = bind(self);
         self.depth -= 1;
         bound
+    }
+
+    /// Binds a query that others refer to, and gives how many levels it has.
+    fn measured<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, usize)> {
+        let around = std::mem::replace(&mut self.deepest, self.depth);
+        let bound = bind(self);
+        let levels = std::mem::replace(&mut self.deepest, around) - self.depth;
+        Ok((bound?, levels))
+    }
+
+    /// A query of so many levels stands here too: a tree that refers to it is walked with all that is in it.
+    fn deepens(&mut self, levels: usize) -> Result<()> {
+        self.deepest = self.deepest.max(self.depth + levels);
+        if self.deepest >= DEPTH_MAX { Err(crate::statement::too_deep()) } else { Ok(()) }
     }
 
     /// What a name means in the schemas looked through.

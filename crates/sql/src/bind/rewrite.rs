@@ -356,7 +356,7 @@ pub(crate) fn query_uses_args(query: &Query) -> bool {
                 || select.from.iter().any(|from| from_uses(from, &uses))
                 || select.relations.iter().any(|relation| match &relation.source {
                     Source::Query(query) => query_uses_args(query),
-                    Source::Shared { query, .. } => query_uses_args(query),
+                    Source::Shared { uses_args, .. } => *uses_args,
                     source @ (Source::Functions { .. } | Source::Lateral { .. }) => source.taken().any(uses),
                     Source::Table(_) | Source::System { .. } => false,
                 })
@@ -401,7 +401,7 @@ pub(crate) fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
     for relation in &mut select.relations {
         match &mut relation.source {
             Source::Query(query) => fill_slots(query, with),
-            Source::Shared { query, .. } if query_uses_args(query) => {
+            Source::Shared { query, uses_args: true, .. } => {
                 let mut own = Query::clone(query);
                 fill_slots(&mut own, with);
                 relation.source = Source::Query(Box::new(own));

@@ -223,19 +223,24 @@ pub(super) fn has_query(expr: &Expr) -> bool {
 
 /// Whether a source's rows may depend on what is written to a table while they are read.
 pub(super) fn reads_table(node: &Node, table: &Table) -> bool {
-    let all = |nodes: &[&Node]| nodes.iter().any(|node| reads_table(node, table));
+    reads(node, table, &mut Vec::new())
+}
+
+/// The same; shared queries that were `seen` do not.
+fn reads(node: &Node, table: &Table, seen: &mut Vec<usize>) -> bool {
+    let mut all = |nodes: &[&Node]| nodes.iter().any(|node| reads(node, table, seen));
     match node {
         Node::Values { rows } => rows.len() > 1 && rows.iter().flatten().any(reads_anything),
         Node::Series { args, .. } => args.iter().any(reads_anything),
         Node::System { .. } => false,
         Node::Expand { input, calls } => {
-            calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads_table(input, table)
+            calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads(input, table, seen)
         }
-        Node::RowNumber { input, partition } => partition.iter().any(reads_anything) || reads_table(input, table),
+        Node::RowNumber { input, partition } => partition.iter().any(reads_anything) || reads(input, table, seen),
         Node::Scan(scan) => scan.table.id == table.id,
         Node::CountRange { table: counted, .. } => counted.id == table.id,
-        Node::Filter { input, condition } => reads_anything(condition) || reads_table(input, table),
-        Node::Project { input, exprs } => exprs.iter().any(reads_anything) || reads_table(input, table),
+        Node::Filter { input, condition } => reads_anything(condition) || reads(input, table, seen),
+        Node::Project { input, exprs } => exprs.iter().any(reads_anything) || reads(input, table, seen),
         Node::NestedLoop { outer, inner, args, on, .. } => {
             args.iter().chain(on).any(reads_anything) || all(&[outer, inner])
         }
@@ -244,10 +249,16 @@ pub(super) fn reads_table(node: &Node, table: &Table) -> bool {
         }
         // These have read all of their input when they give the first row.
         Node::Sort { .. } | Node::Aggregate { .. } => false,
-        Node::Distinct { input, .. } | Node::Limit { input, .. } => reads_table(input, table),
-        Node::Append { inputs } => inputs.iter().any(|input| reads_table(input, table)),
+        Node::Distinct { input, .. } | Node::Limit { input, .. } => reads(input, table, seen),
+        Node::Append { inputs } => inputs.iter().any(|input| reads(input, table, seen)),
         Node::SetOp { left, right, .. } => all(&[left, right]),
-        Node::Shared { input, .. } => reads_table(input, table),
+        Node::Shared { id, input } => {
+            let is_new = !seen.contains(id);
+            if is_new {
+                seen.push(*id);
+            }
+            is_new && reads(input, table, seen)
+        }
         Node::LockRows { .. } | Node::Insert(_) | Node::Update(_) | Node::Delete(_) => true,
     }
 }

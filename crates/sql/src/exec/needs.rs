@@ -31,21 +31,34 @@ impl Filled<'_> {
     }
 }
 
+/// A walk through a part of a plan. What many places refer to is walked once.
+#[derive(Default)]
+struct Search {
+    needs: Needs,
+    /// Shared queries that were met.
+    seen: Vec<usize>,
+    /// Those that were met inside queries of expressions, of which it only counts whether they are volatile.
+    seen_inside: Vec<usize>,
+    inside: bool,
+}
+
 impl Needs {
     /// Of an operator and those below.
     pub(super) fn of(node: &Node) -> Self {
-        let mut needs = Self::default();
-        needs.node(node, None);
-        needs
+        let mut search = Search::default();
+        search.node(node, None);
+        search.needs
     }
 
     /// Of expressions.
     pub(super) fn of_exprs(exprs: &[Expr]) -> Self {
-        let mut needs = Self::default();
-        needs.exprs(exprs, None);
-        needs
+        let mut search = Search::default();
+        search.exprs(exprs, None);
+        search.needs
     }
+}
 
+impl Search {
     fn exprs<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>, filled: Option<&Filled<'_>>) {
         exprs.into_iter().for_each(|expr| self.expr(expr, filled));
     }
@@ -53,21 +66,23 @@ impl Needs {
     fn expr(&mut self, expr: &Expr, filled: Option<&Filled<'_>>) {
         match expr {
             Expr::Arg(slot) => {
-                self.slots |= !filled.is_some_and(|filled| filled.has(*slot));
-                self.slots_end = self.slots_end.max(slot + 1);
+                self.needs.slots |= !filled.is_some_and(|filled| filled.has(*slot));
+                self.needs.slots_end = self.needs.slots_end.max(slot + 1);
             }
-            Expr::Call { function, .. } => self.volatile |= function.volatility == Volatility::Volatile,
+            Expr::Call { function, .. } => self.needs.volatile |= function.volatility == Volatility::Volatile,
             Expr::Session { function, .. } => {
-                self.volatile |= match function {
+                self.needs.volatile |= match function {
                     SessionFunction::NextVal(_) => true,
                     SessionFunction::Named(name) => !matches!(*name, "current_setting" | "pg_backend_pid"),
                 }
             }
             Expr::Subquery(subquery) => {
                 // Its slots are its own.
-                let mut inner = Self::default();
-                inner.node(&subquery.fragment.root, None);
-                self.volatile |= inner.volatile;
+                let around = (std::mem::take(&mut self.needs), std::mem::replace(&mut self.inside, true));
+                self.node(&subquery.fragment.root, None);
+                let inner = std::mem::replace(&mut self.needs, around.0);
+                self.inside = around.1;
+                self.needs.volatile |= inner.volatile;
             }
             _ => {}
         }
@@ -116,7 +131,7 @@ impl Needs {
                 self.exprs(args.iter().chain(on), filled);
                 self.node(outer, filled);
                 let end = first_slot + args.len();
-                self.slots_end = self.slots_end.max(end);
+                self.needs.slots_end = self.needs.slots_end.max(end);
                 self.node(inner, Some(&Filled { start: *first_slot, end, outer: filled }));
             }
             Node::HashJoin { left, right, left_keys, right_keys, on, .. } => {
@@ -146,13 +161,19 @@ impl Needs {
                 self.node(left, filled);
                 self.node(right, filled);
             }
-            Node::Shared { input, .. } => self.node(input, filled),
+            Node::Shared { id, input } => {
+                let seen = if self.inside { &mut self.seen_inside } else { &mut self.seen };
+                if !seen.contains(id) {
+                    seen.push(*id);
+                    self.node(input, filled);
+                }
+            }
             Node::LockRows { input, .. } => {
-                self.volatile = true;
+                self.needs.volatile = true;
                 self.node(input, filled);
             }
             Node::Insert(insert) => {
-                self.volatile = true;
+                self.needs.volatile = true;
                 self.node(&insert.source, filled);
                 if let Some(conflict) = &insert.on_conflict
                     && let ConflictAction::Update { condition, .. } = &conflict.action
@@ -161,11 +182,11 @@ impl Needs {
                 }
             }
             Node::Update(update) => {
-                self.volatile = true;
+                self.needs.volatile = true;
                 self.node(&update.source, filled);
             }
             Node::Delete(delete) => {
-                self.volatile = true;
+                self.needs.volatile = true;
                 self.node(&delete.source, filled);
             }
         }

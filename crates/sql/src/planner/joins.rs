@@ -633,13 +633,17 @@ impl Planner<'_> {
                 conditions = left;
                 (self.query_where(&query, inside)?, 1_000.0)
             }
-            Source::Shared { id, query } => {
-                let node = self.query(query)?;
-                if rewrite::query_uses_args(query) {
-                    (node, 1_000.0)
-                } else {
-                    (Node::Shared { id: *id, input: Arc::new(node) }, 1_000.0)
-                }
+            Source::Shared { query, uses_args: true, .. } => (self.query(query)?, 1_000.0),
+            Source::Shared { id, query, uses_args: false } => {
+                let input = match self.shared.get(id) {
+                    Some(planned) => Arc::clone(planned),
+                    None => {
+                        let planned = Arc::new(self.query(query)?);
+                        self.shared.insert(*id, Arc::clone(&planned));
+                        planned
+                    }
+                };
+                (Node::Shared { id: *id, input }, 1_000.0)
             }
             Source::Lateral { query, args } => {
                 let args = args.iter().map(|arg| self.over_slots(arg)).collect::<Result<Vec<_>>>()?;

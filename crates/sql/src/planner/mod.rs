@@ -15,6 +15,9 @@ mod lateral;
 mod query;
 mod write;
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use crate::bind::logical::Query;
 use crate::bind::rewrite;
 use crate::catalog::{Index, Table};
@@ -61,11 +64,13 @@ struct Planner<'a> {
     slots: usize,
     /// Columns of the wide row at hand that nested loops further up put into slots, for what is LATERAL.
     provided: Vec<(usize, usize)>,
+    /// What WITH queries have become: each is planned once, however often it is read.
+    shared: HashMap<usize, Arc<Node>>,
 }
 
 impl<'a> Planner<'a> {
     fn new(sizes: &'a dyn Sizes, env: &'a Env, slots: usize) -> Self {
-        Self { sizes, env, fails: None, computes: false, slots, provided: Vec::new() }
+        Self { sizes, env, fails: None, computes: false, slots, provided: Vec::new(), shared: HashMap::new() }
     }
 
     /// The plan with all that is known of it.

@@ -11,8 +11,12 @@ use crate::bind::rewrite;
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::{Access, AggregateCall, LockTarget, Node, SetOp, SortKey};
+use crate::pulse;
 use crate::types::Type;
 use crate::value::Datum;
+
+/// What planning a query takes, in units of the pulse.
+const UNITS_PER_QUERY: usize = 500;
 
 /// How many columns a query's body gives, those for its order included.
 pub(super) fn width(query: &Query) -> usize {
@@ -58,6 +62,7 @@ impl Planner<'_> {
 
     /// A query of which only some rows are wanted: the conditions are over what a SELECT's FROM gives.
     pub(super) fn query_where(&mut self, query: &Query, conditions: Vec<Expr>) -> Result<Node> {
+        pulse::work(UNITS_PER_QUERY)?;
         let (node, sorted) = match &query.body {
             Body::Values(rows) => {
                 let mut rows = rows.clone();

@@ -11,7 +11,7 @@ use crate::bind::is_reserved;
 /// For an operator in a row.
 const LINK: usize = 1;
 /// For parentheses, and for what stands in front of an expression: a sign, NOT, CASE.
-const NESTED: usize = 16;
+pub(super) const NESTED: usize = 16;
 /// For a query, or a join, inside parentheses.
 const NESTED_QUERY: usize = 50;
 
