@@ -145,13 +145,20 @@ impl Client {
         let began_us = self.times.began_us;
         let mut running = Some(self.session().start_at(prepared, values, began_us)?);
         self.heed_cancel();
-        if let Some(columns) = prepared.columns() {
+        let mut columns = prepared.columns();
+        if prepared.is_query()
+            && let Some(columns) = columns.take()
+        {
             backend::row_description(&mut self.link.out, columns, &formats);
         }
         let mut turn = self.turn(began);
         let mut rows = self.session().spare_rows();
         loop {
             let tag = self.advance(&mut running, &mut rows, &mut turn).await?;
+            if let Some(columns) = columns.take() {
+                self.tell_notices();
+                backend::row_description(&mut self.link.out, columns, &formats);
+            }
             self.send_rows(&rows, prepared, &formats).await?;
             rows.clear();
             if let Some(tag) = tag {

@@ -258,6 +258,13 @@ impl Prepared {
         self.is_binary
     }
 
+    /// Whether its rows come while it runs. What writes, and what is no plan, runs to its end before the first of them is told, so
+    /// that its errors come in front of everything.
+    #[must_use]
+    pub fn is_query(&self) -> bool {
+        matches!(self.command, Command::Plan { kind: Kind::Select, .. })
+    }
+
     /// Whether it changes something.
     #[must_use]
     pub fn writes(&self) -> bool {
