@@ -458,7 +458,10 @@ impl Client {
     /// The text of a message Query is about to run: it may ask for portals that are bound, and ends the unnamed statement.
     pub(super) fn before_query(&mut self) -> Result<(), Error> {
         self.unit = None;
-        self.drop_unnamed();
+        // What has failed stays until something else takes its place.
+        if !self.portals.unnamed.as_deref().is_some_and(|portal| matches!(portal.stage, Stage::Failed)) {
+            self.drop_unnamed();
+        }
         self.portals.unnamed_statement = None;
         if !self.portals.named.is_empty() {
             // They were bound in a transaction, which the text goes on with.
@@ -513,7 +516,22 @@ impl Client {
             portal.stage = Stage::InSession;
             self.session().open_portal(name, &prepared, None)?;
         }
+        self.list(&mut portal, name)?;
         self.portals.put_back(name, portal);
+        Ok(())
+    }
+
+    /// Tells the session the name of a portal that has run, and that it does not know otherwise.
+    fn list(&mut self, portal: &mut Portal, name: &str) -> Result<(), Error> {
+        let Statement::Sql(prepared) = &portal.statement else { return Ok(()) };
+        if name.is_empty() || portal.is_listed || prepared.can_be_cursor() {
+            return Ok(());
+        }
+        let session = self.session();
+        if portal.blocks_ended == session.blocks_ended() && !session.has_cursor(name) {
+            session.open_portal(name, prepared, None)?;
+            portal.is_listed = true;
+        }
         Ok(())
     }
 

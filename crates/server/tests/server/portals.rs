@@ -7,7 +7,9 @@ fn server() -> (tempfile::TempDir, Server, Wire) {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &[]);
     let mut wire = server.connect();
-    wire.run("CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t SELECT n, 'r' || n FROM generate_series(1, 6) n");
+    wire.run(
+        "CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t SELECT n, 'r' || n FROM generate_series(1, 6) n",
+    );
     (dir, server, wire)
 }
 

@@ -344,9 +344,8 @@ impl Session {
     /// # Errors
     /// 55006.
     pub(crate) fn expect_not_in_use(&self, table: &Table, what: &str) -> Result<()> {
-        let reads = |cursor: &OpenCursor| {
-            !cursor.is_held && !cursor.prepared.writes && cursor.planned.used.contains(&table.id)
-        };
+        let reads =
+            |cursor: &OpenCursor| !cursor.is_held && !cursor.prepared.writes && cursor.planned.used.contains(&table.id);
         if !self.cursors.values().any(|cursor| reads(cursor)) {
             return Ok(());
         }
@@ -367,9 +366,8 @@ impl Session {
             let is_at_start = matches!(&cursor.running, Some(running) if matches!(running.stage, Stage::Begin));
             cursor.prepared.writes || cursor.prepared.has_side_effects && is_at_start && !cursor.holds
         };
-        let is_open = |cursor: &OpenCursor| {
-            cursor.running.is_some() && !cursor.has_failed && !waits(cursor) && which(cursor)
-        };
+        let is_open =
+            |cursor: &OpenCursor| cursor.running.is_some() && !cursor.has_failed && !waits(cursor) && which(cursor);
         let open = self.cursors.iter().find(|(_, cursor)| is_open(cursor)).map(|(name, _)| name.clone());
         let Some((name, mut cursor)) = open.and_then(|name| self.cursors.remove_entry(&name)) else { return Ok(None) };
         let known = cursor.rows.len();

@@ -3,8 +3,8 @@
 use super::{OpenCursor, no_such_cursor};
 use crate::bind::CurrentOf;
 use crate::error::{Error, Result, SqlState};
-use crate::session::plans::{Command, Kind};
 use crate::session::Session;
+use crate::session::plans::{Command, Kind};
 use crate::value::Datum;
 
 fn refuse(message: String) -> Error {
@@ -32,11 +32,13 @@ impl Session {
         let places = match (found.next(), found.next()) {
             (Some((_, places)), None) => places,
             (None, _) if locks => {
-                let message = format!("cursor \"{name}\" does not have a FOR UPDATE/SHARE reference to table \"{table}\"");
+                let message =
+                    format!("cursor \"{name}\" does not have a FOR UPDATE/SHARE reference to table \"{table}\"");
                 return Err(refuse(message));
             }
             (Some(_), Some(_)) if locks => {
-                let message = format!("cursor \"{name}\" has multiple FOR UPDATE/SHARE references to table \"{table}\"");
+                let message =
+                    format!("cursor \"{name}\" has multiple FOR UPDATE/SHARE references to table \"{table}\"");
                 return Err(refuse(message));
             }
             _ => {

@@ -38,7 +38,8 @@ impl Session {
             return Err(duplicate_cursor(name));
         }
         // WHERE CURRENT OF can ask for those that have names.
-        let reads_rows = matches!(prepared.command, Command::Plan { kind: Kind::Select, .. }) && !prepared.used.is_empty();
+        let reads_rows =
+            matches!(prepared.command, Command::Plan { kind: Kind::Select, .. }) && !prepared.used.is_empty();
         let marked = if reads_rows && !name.is_empty() { self.with_marks(prepared) } else { None };
         let running = params.map(|params| self.at_start(marked.as_ref().unwrap_or(prepared), params));
         let mut cursor = OpenCursor::new(prepared, running);
