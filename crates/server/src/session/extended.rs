@@ -67,6 +67,8 @@ struct Portal {
     stage: Stage,
     /// Blocks that had ended when it was bound: with the next one it ends as well.
     blocks_ended: u64,
+    /// It was bound in a block that had failed, and may end that: another failure does not change it.
+    ends_failed: bool,
     /// The session knows its name, for CLOSE and `pg_cursors`, though not how to run it.
     is_listed: bool,
 }
@@ -141,7 +143,7 @@ impl Portals {
     /// A statement has failed. What the session has ends with the transaction, or not, if a savepoint is younger.
     pub(super) fn fail(&mut self) {
         for portal in self.unnamed.iter_mut().chain(self.named.values_mut()) {
-            if !matches!(portal.stage, Stage::InSession) {
+            if !matches!(portal.stage, Stage::InSession) && !portal.ends_failed {
                 portal.stage = Stage::Failed;
             }
         }
@@ -151,7 +153,18 @@ impl Portals {
     pub(super) fn failed_query(&mut self, prepared: Arc<Prepared>, session: &Session) {
         let formats = Formats::All(Format::Text);
         let (statement, blocks_ended) = (Statement::Sql(prepared), session.blocks_ended());
-        self.put("", Portal { statement, formats, bytes: 0, stage: Stage::Failed, blocks_ended, is_listed: false });
+        self.put(
+            "",
+            Portal {
+                statement,
+                formats,
+                bytes: 0,
+                stage: Stage::Failed,
+                blocks_ended,
+                ends_failed: false,
+                is_listed: false,
+            },
+        );
     }
 
     /// Whether there is a portal that has not run yet.
@@ -210,6 +223,7 @@ impl Portals {
                     bytes: 0,
                     stage: Stage::InSession,
                     blocks_ended: session.blocks_ended(),
+                    ends_failed: false,
                     is_listed: false,
                 })),
                 None => Err(no_such_portal(name)),
@@ -380,7 +394,8 @@ impl Client {
             session.drop_cursor(name);
         }
         let (stage, blocks_ended) = (Stage::Bound(params), session.blocks_ended());
-        portals.put(name, Portal { statement, formats, bytes: param_bytes, stage, blocks_ended, is_listed: false });
+        let (bytes, ends_failed) = (param_bytes, session.state() == TransactionState::Failed);
+        portals.put(name, Portal { statement, formats, bytes, stage, blocks_ended, ends_failed, is_listed: false });
         if !name.is_empty() && session.state() != TransactionState::Idle && !session.is_in_implicit_block() {
             portals.hand_over(name, session)?;
         }

@@ -62,6 +62,8 @@ pub(super) enum CursorStatement {
         name: CompactString,
         goal: Goal,
         moves: bool,
+        /// The cursor was there when it was prepared: its columns are known, be they none.
+        is_known: bool,
     },
     /// `None`: all.
     Close {
@@ -155,11 +157,13 @@ impl Session {
             }
             Parsed::Fetch { name, goal, moves } => {
                 // One that is not there may be when it is run.
-                if let Some(cursor) = self.cursors.get(&name).filter(|_| !moves) {
+                let known = self.cursors.get(&name).filter(|_| !moves);
+                if let Some(cursor) = known {
                     prepared.columns.clone_from(&cursor.prepared.columns);
                     prepared.is_binary = cursor.binary;
                 }
-                CursorStatement::Fetch { name, goal, moves }
+                let is_known = known.is_some_and(|cursor| cursor.prepared.columns().is_some());
+                CursorStatement::Fetch { name, goal, moves, is_known }
             }
             Parsed::Close { name } => CursorStatement::Close { name },
         };
@@ -226,7 +230,7 @@ impl Session {
                     return Ok(None);
                 }
             }
-            CursorStatement::Fetch { name, goal, moves } => {
+            CursorStatement::Fetch { name, goal, moves, .. } => {
                 let cursor = self.cursors.get(name).ok_or_else(|| no_such_cursor(name))?;
                 cursor.expect_rows(name)?;
                 let types = |columns: &[ResultColumn]| columns.iter().map(|column| column.ty).collect::<Vec<_>>();

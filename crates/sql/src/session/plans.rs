@@ -247,7 +247,8 @@ impl Prepared {
     #[must_use]
     pub fn columns(&self) -> Option<&[ResultColumn]> {
         match &self.command {
-            Command::Plan { kind: Kind::Select, .. } => Some(&self.columns),
+            Command::Plan { kind: Kind::Select, .. }
+            | Command::Cursor(CursorStatement::Fetch { is_known: true, .. }) => Some(&self.columns),
             _ => (!self.columns.is_empty()).then_some(&self.columns),
         }
     }
