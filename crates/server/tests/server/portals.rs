@@ -100,7 +100,8 @@ fn portals_of_statements_that_give_no_rows_are_closed_by_name() {
     let (_dir, _server, mut wire) = server();
     wire.run("BEGIN");
     wire.parse("s", "SET application_name = 'x'").bind("p", "s", &[]).execute("p", 0).bind("q", "s", &[]);
-    assert_eq!(said(&mut wire), "12C2Z");
+    // The setting is reported, too.
+    assert_eq!(said(&mut wire), "12C2SZ");
     assert_eq!(wire.value("SELECT count(*) FROM pg_cursors WHERE name IN ('p', 'q')"), "2");
     assert_eq!(wire.run("CLOSE p").tags, ["CLOSE CURSOR"]);
     wire.run("SAVEPOINT here");
