@@ -536,10 +536,11 @@ impl Client {
         Ok(())
     }
 
-    /// Tells the session the name of a portal that has run, and that it does not know otherwise.
+    /// Tells the session the name of a portal that has run, and that it does not know otherwise, or no more: CLOSE ALL leaves its
+    /// own portal.
     fn list(&mut self, portal: &mut Portal, name: &str) -> Result<(), Error> {
         let Statement::Sql(prepared) = &portal.statement else { return Ok(()) };
-        if name.is_empty() || portal.is_listed || prepared.can_be_cursor() {
+        if name.is_empty() || prepared.can_be_cursor() {
             return Ok(());
         }
         let session = self.session();
