@@ -293,7 +293,7 @@ impl Array {
     /// Reads it from the binary format, whatever its element type is.
     ///
     /// # Errors
-    /// 22P03.
+    /// 08P01 if there are too few bytes, 22P03 if they are of no array.
     pub(crate) fn read(mut bytes: &[u8]) -> Result<Self> {
         let bytes = &mut bytes;
         let dimension_count = usize::try_from(take_i32(bytes)?).ok().filter(|&count| count <= DIMENSIONS_MAX);
@@ -311,7 +311,7 @@ impl Array {
         }
         // Each value has a length of four bytes at least.
         if count > bytes.len() / 4 {
-            return Err(bad_binary());
+            return Err(binary_io::too_short());
         }
         let mut values = Vec::with_capacity(count);
         for _ in 0..count {
@@ -354,7 +354,7 @@ fn not_rectangular() -> Error {
 }
 
 fn take_i32(bytes: &mut &[u8]) -> Result<i32> {
-    let (first, rest) = bytes.split_first_chunk::<4>().ok_or_else(bad_binary)?;
+    let (first, rest) = bytes.split_first_chunk::<4>().ok_or_else(binary_io::too_short)?;
     *bytes = rest;
     Ok(i32::from_be_bytes(*first))
 }

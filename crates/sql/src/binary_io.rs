@@ -19,14 +19,20 @@ fn bad_length() -> Error {
     Error::new(SqlState::BAD_BINARY, "incorrect binary data format")
 }
 
+/// A value ends before all of it is there.
+#[cold]
+pub(crate) fn too_short() -> Error {
+    Error::new(SqlState("08P01"), "insufficient data left in message")
+}
+
 fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
-    bytes.try_into().map_err(|_| bad_length())
+    bytes.try_into().map_err(|_| if bytes.len() < N { too_short() } else { bad_length() })
 }
 
 /// Reads a value of a type.
 ///
 /// # Errors
-/// 22P03 if the bytes are not of the type's form, 22003 or 22008 if they name a value out of range, 22021 for text that
+/// 08P01 if there are too few bytes, 22P03 if they are not of the type's form, 22003 or 22008 if they name a value out of range, 22021 for text that
 /// is not UTF-8.
 pub(crate) fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
     if ty.is_array() {
@@ -150,8 +156,11 @@ fn write_numeric(value: Numeric, out: &mut Vec<u8>) {
 
 fn parse_numeric(bytes: &[u8]) -> Result<Numeric> {
     let (words, rest) = bytes.as_chunks::<2>();
-    let word = |index: usize| words.get(index).map(|word| u16::from_be_bytes(*word)).ok_or_else(bad_length);
+    let word = |index: usize| words.get(index).map(|word| u16::from_be_bytes(*word)).ok_or_else(too_short);
     let (count, weight, sign, scale) = (usize::from(word(0)?), word(1)? as i16, word(2)?, word(3)?);
+    if words.len() < count + 4 {
+        return Err(too_short());
+    }
     if !rest.is_empty() || words.len() != count + 4 {
         return Err(bad_length());
     }

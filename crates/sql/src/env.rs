@@ -12,6 +12,7 @@ use crate::catalog::Catalog;
 use crate::cluster::{self, Authority, Cluster, Roles};
 use crate::datetime::Zone;
 use crate::session::{Engine, Modes, Settings};
+use crate::types::Type;
 
 /// The surroundings of an expression: fixed while one statement runs.
 #[derive(Debug, Clone)]
@@ -34,6 +35,20 @@ pub struct Env {
     pub(crate) surroundings: Option<Arc<Surroundings>>,
     /// Cursors of the transaction at hand, for `pg_cursors`.
     pub(crate) cursors: Vec<CursorInfo>,
+    /// Statements that the session has prepared, for `pg_prepared_statements`.
+    pub(crate) prepared: Vec<PreparedInfo>,
+}
+
+/// A statement that was prepared under a name.
+#[derive(Debug, Clone)]
+pub(crate) struct PreparedInfo {
+    pub(crate) name: CompactString,
+    pub(crate) statement: Arc<str>,
+    pub(crate) types: Vec<Type>,
+    /// By PREPARE, not by the protocol.
+    pub(crate) from_sql: bool,
+    /// When, in microseconds since 2000-01-01 00:00 UTC.
+    pub(crate) prepared_us: i64,
 }
 
 /// A cursor that was declared.
@@ -43,6 +58,7 @@ pub(crate) struct CursorInfo {
     pub(crate) statement: String,
     pub(crate) is_binary: bool,
     pub(crate) is_scrollable: bool,
+    pub(crate) is_holdable: bool,
     /// When, in microseconds since 2000-01-01 00:00 UTC.
     pub(crate) declared_us: i64,
 }
@@ -120,6 +136,7 @@ impl Default for Env {
             extra_float_digits: 1,
             surroundings: None,
             cursors: Vec::new(),
+            prepared: Vec::new(),
         }
     }
 }

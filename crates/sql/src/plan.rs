@@ -27,6 +27,8 @@ pub(crate) struct Fragment {
     pub(crate) slots: usize,
     /// Names and types of the rows' columns. The root may give more columns than these: they are cut off.
     pub(crate) columns: Vec<OutputColumn>,
+    /// They are not cut off: WHERE CURRENT OF finds a cursor's rows by them.
+    pub(crate) is_marked: bool,
     /// For one row by its whole key, found out with the first run.
     point: OnceLock<Option<Box<Point>>>,
     /// What kept operators are found by.
@@ -45,13 +47,13 @@ impl Fragment {
     pub(crate) fn new(root: Node, slots: usize, columns: Vec<OutputColumn>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = FragmentId(NEXT.fetch_add(1, Ordering::Relaxed));
-        Self { root, slots, columns, point: OnceLock::new(), id, fails: None, computes: false }
+        Self { root, slots, columns, is_marked: false, point: OnceLock::new(), id, fails: None, computes: false }
     }
 
     /// What running it takes, if it gives one row by its whole key, or none.
     #[inline]
     pub(crate) fn point(&self) -> Option<&Point> {
-        self.point.get_or_init(|| Point::new(self).map(Box::new)).as_deref()
+        self.point.get_or_init(|| if self.is_marked { None } else { Point::new(self).map(Box::new) }).as_deref()
     }
 }
 

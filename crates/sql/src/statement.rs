@@ -44,6 +44,9 @@ pub(crate) const LOCK_MARK: &str = "\u{1}rows";
 /// The same, where keys are locked apart from rows: FOR NO KEY UPDATE and FOR KEY SHARE.
 pub(crate) const KEY_LOCK_MARK: &str = "\u{1}rows but keys";
 
+/// The first part of a name that stands for `CURRENT OF`; the second is the cursor's.
+pub(crate) const CURRENT_OF_MARK: &str = "\u{1}row of";
+
 /// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.
 pub(crate) const ANY_TYPE_MARK: &str = "\u{1}any";
 

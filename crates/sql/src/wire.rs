@@ -41,7 +41,7 @@ pub fn write(ty: ColumnType, format: Format, value: &Datum, env: &Env, scratch: 
 /// Reads a value of a type, for a parameter.
 ///
 /// # Errors
-/// 22P02, 22003 and others if it is none of the type; 22P03 if its bytes are not of the type's binary form; 22021 if text is
+/// 22P02, 22003 and others if it is none of the type; 08P01 if its bytes in binary form are too few and 22P03 if they are not of the type's form; 22021 if text is
 /// not UTF-8.
 pub fn read(ty: Type, format: Format, bytes: &[u8], env: &Env) -> Result<Datum> {
     if format == Format::Binary {

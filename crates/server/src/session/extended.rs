@@ -5,7 +5,8 @@
 //!
 //! A portal that runs to its end at once is nobody else's business and stays here. One that others could notice goes to
 //! the session, among its cursors ([`Stage::InSession`]): when rows are asked for in pieces, and in front of any other
-//! statement of its transaction, which may FETCH from it, or must not change what it sees.
+//! statement of its transaction, which may FETCH from it, or must not change what it sees. Of one that has no plan, the session
+//! knows the name.
 //!
 //! Invariants: portals end with the transaction that they were made in; what is suspended here has done all that it does,
 //! or only reads, so to drop it is to end it.
@@ -64,6 +65,12 @@ struct Portal {
     /// Of the parameters, as they came.
     bytes: usize,
     stage: Stage,
+    /// Blocks that had ended when it was bound: with the next one it ends as well.
+    blocks_ended: u64,
+    /// It was bound in a block that had failed, and may end that: another failure does not change it.
+    ends_failed: bool,
+    /// The session knows its name, for CLOSE and `pg_cursors`, though not how to run it.
+    is_listed: bool,
 }
 
 enum Stage {
@@ -76,6 +83,8 @@ enum Stage {
     Exhausted(CompactString),
     /// It gives no rows, and has run.
     Over,
+    /// The block has failed with it, or since it was bound. It has its name until the block goes on or ends.
+    Failed,
 }
 
 struct Suspended {
@@ -91,8 +100,12 @@ struct Suspended {
 impl Portal {
     /// One that the session had may have ended with a savepoint, or by CLOSE, and another may have its name.
     fn is_there(&self, name: &str, session: &Session) -> bool {
+        if self.blocks_ended != session.blocks_ended() {
+            return false;
+        }
         match (&self.stage, &self.statement) {
-            (Stage::InSession, Statement::Sql(prepared)) => {
+            (Stage::Failed, _) => session.state() == TransactionState::Failed,
+            (_, Statement::Sql(prepared)) if self.is_listed || matches!(self.stage, Stage::InSession) => {
                 session.cursor_statement_of(name).is_some_and(|other| Arc::ptr_eq(other, prepared))
             }
             _ => true,
@@ -104,8 +117,8 @@ impl Statement {
     /// In a block that has failed, refuses what does not end it.
     fn check_failed(&self, session: &Session) -> Result<(), Error> {
         match self {
-            Self::Sql(prepared) => session.check_failed(prepared),
-            Self::Copy(_) => session.check_not_failed(),
+            Self::Sql(prepared) if !prepared.is_empty() => session.check_failed(prepared),
+            _ => session.check_not_failed(),
         }
     }
 
@@ -129,9 +142,29 @@ impl Portals {
 
     /// A statement has failed. What the session has ends with the transaction, or not, if a savepoint is younger.
     pub(super) fn fail(&mut self) {
-        let is_in_session = |portal: &Portal| matches!(portal.stage, Stage::InSession);
-        self.unnamed.take_if(|portal| !is_in_session(portal));
-        self.named.retain(|_, portal| is_in_session(portal));
+        for portal in self.unnamed.iter_mut().chain(self.named.values_mut()) {
+            if !matches!(portal.stage, Stage::InSession) && !portal.ends_failed {
+                portal.stage = Stage::Failed;
+            }
+        }
+    }
+
+    /// A statement of a message Query has failed: it was the unnamed portal.
+    pub(super) fn failed_query(&mut self, prepared: Arc<Prepared>, session: &Session) {
+        let formats = Formats::All(Format::Text);
+        let (statement, blocks_ended) = (Statement::Sql(prepared), session.blocks_ended());
+        self.put(
+            "",
+            Portal {
+                statement,
+                formats,
+                bytes: 0,
+                stage: Stage::Failed,
+                blocks_ended,
+                ends_failed: false,
+                is_listed: false,
+            },
+        );
     }
 
     /// Whether there is a portal that has not run yet.
@@ -144,8 +177,12 @@ impl Portals {
     fn hand_over(&mut self, name: &str, session: &mut Session) -> Result<(), Error> {
         let portal =
             if name.is_empty() { self.unnamed.as_deref_mut() } else { self.named.get_mut(name).map(|it| &mut **it) };
-        let Some(Portal { statement: Statement::Sql(prepared), stage, .. }) = portal else { return Ok(()) };
+        let Some(Portal { statement: Statement::Sql(prepared), stage, is_listed, .. }) = portal else { return Ok(()) };
         if !prepared.can_be_cursor() {
+            if !name.is_empty() && !*is_listed {
+                session.open_portal(name, prepared, None)?;
+                *is_listed = true;
+            }
             return Ok(());
         }
         match std::mem::replace(stage, Stage::InSession) {
@@ -185,6 +222,9 @@ impl Portals {
                     formats: Formats::All(Format::Text),
                     bytes: 0,
                     stage: Stage::InSession,
+                    blocks_ended: session.blocks_ended(),
+                    ends_failed: false,
+                    is_listed: false,
                 })),
                 None => Err(no_such_portal(name)),
             },
@@ -353,7 +393,9 @@ impl Client {
             // The one before may have been suspended.
             session.drop_cursor(name);
         }
-        portals.put(name, Portal { statement, formats, bytes: param_bytes, stage: Stage::Bound(params) });
+        let (stage, blocks_ended) = (Stage::Bound(params), session.blocks_ended());
+        let (bytes, ends_failed) = (param_bytes, session.state() == TransactionState::Failed);
+        portals.put(name, Portal { statement, formats, bytes, stage, blocks_ended, ends_failed, is_listed: false });
         if !name.is_empty() && session.state() != TransactionState::Idle && !session.is_in_implicit_block() {
             portals.hand_over(name, session)?;
         }
@@ -431,11 +473,14 @@ impl Client {
     /// The text of a message Query is about to run: it may ask for portals that are bound, and ends the unnamed statement.
     pub(super) fn before_query(&mut self) -> Result<(), Error> {
         self.unit = None;
-        self.drop_unnamed();
+        // What has failed stays until something else takes its place.
+        if !self.portals.unnamed.as_deref().is_some_and(|portal| matches!(portal.stage, Stage::Failed)) {
+            self.drop_unnamed();
+        }
         self.portals.unnamed_statement = None;
         if !self.portals.named.is_empty() {
             // They were bound in a transaction, which the text goes on with.
-            self.session().begin_implicit_block();
+            self.session().begin_pipeline();
             self.hand_over_portals()?;
         }
         Ok(())
@@ -464,8 +509,11 @@ impl Client {
             executed => executed,
         };
         self.ends(began, portal.statement.text());
-        if executed.is_err() && matches!(portal.stage, Stage::InSession) {
-            // It may be older than a savepoint that the block goes back to.
+        if matches!(executed, Err(Failure::Error(_))) {
+            // What the session has may be older than a savepoint that the block goes back to.
+            if !matches!(portal.stage, Stage::InSession) {
+                portal.stage = Stage::Failed;
+            }
             self.portals.put_back(name, portal);
             return executed;
         }
@@ -483,7 +531,23 @@ impl Client {
             portal.stage = Stage::InSession;
             self.session().open_portal(name, &prepared, None)?;
         }
+        self.list(&mut portal, name)?;
         self.portals.put_back(name, portal);
+        Ok(())
+    }
+
+    /// Tells the session the name of a portal that has run, and that it does not know otherwise, or no more: CLOSE ALL leaves its
+    /// own portal.
+    fn list(&mut self, portal: &mut Portal, name: &str) -> Result<(), Error> {
+        let Statement::Sql(prepared) = &portal.statement else { return Ok(()) };
+        if name.is_empty() || prepared.can_be_cursor() {
+            return Ok(());
+        }
+        let session = self.session();
+        if portal.blocks_ended == session.blocks_ended() && !session.has_cursor(name) {
+            session.open_portal(name, prepared, None)?;
+            portal.is_listed = true;
+        }
         Ok(())
     }
 
@@ -494,7 +558,16 @@ impl Client {
         rows_max: usize,
         began: Instant,
     ) -> Result<(), Failure> {
+        if let Stage::Failed = portal.stage {
+            self.session().check_not_failed()?;
+        }
         portal.statement.check_failed(self.session())?;
+        if let Statement::Sql(prepared) = &portal.statement
+            && !name.is_empty()
+            && prepared.closes_cursor() == Some(name)
+        {
+            return Err(Error::new(SqlState("24000"), format!("cannot drop active portal \"{name}\"")).into());
+        }
         let (stage, prepared) = match (std::mem::replace(&mut portal.stage, Stage::Over), &portal.statement) {
             (Stage::Bound(_), Statement::Copy(text)) => {
                 self.cannot_repeat();
@@ -503,7 +576,7 @@ impl Client {
                 backend::command_complete(&mut self.link.out, &tag);
                 return Ok(());
             }
-            (Stage::Over, _) | (_, Statement::Copy(_)) => {
+            (Stage::Over | Stage::Failed, _) | (_, Statement::Copy(_)) => {
                 let message = format!("portal \"{name}\" cannot be run");
                 return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message).into());
             }
@@ -535,7 +608,7 @@ impl Client {
                     && !(is_alone && self.next_kind().await? == b'S')
                 {
                     self.unit = Some(self.unit());
-                    self.session().begin_implicit_block();
+                    self.session().begin_pipeline();
                 }
                 if !is_alone {
                     self.hand_over_portals()?;
@@ -554,7 +627,7 @@ impl Client {
                 }
                 Ok(())
             }
-            Stage::Over => Err(Error::internal("a portal that is over was run").into()),
+            Stage::Over | Stage::Failed => Err(Error::internal("a portal that is over was run").into()),
         }
     }
 
@@ -660,6 +733,8 @@ impl Client {
     ) -> Result<(bool, usize), Failure> {
         let mut given = 0;
         loop {
+            // What was said while rows were made comes in front of them.
+            self.tell_notices();
             while work.next < work.rows.len() {
                 if given == rows_max {
                     return Ok((false, given));

@@ -119,10 +119,18 @@ impl Client {
             unit.cannot_repeat();
         }
         if prepared.is_empty() {
+            if is_last && self.session().state() != TransactionState::Idle {
+                self.end_implicit_block().await?;
+            }
             backend::empty_query(&mut self.link.out);
             return Ok(());
         }
-        self.run_one(&prepared, Vec::new(), began, is_last).await
+        let done = self.run_one(&prepared, Vec::new(), began, is_last).await;
+        if let Err(Failure::Error(_)) = &done {
+            let Self { session, portals, .. } = self;
+            portals.failed_query(prepared, session.as_ref().expect("it is away only while its task waits for it"));
+        }
+        done
     }
 
     /// Runs a statement to its end, and gives its rows as text.
@@ -137,13 +145,20 @@ impl Client {
         let began_us = self.times.began_us;
         let mut running = Some(self.session().start_at(prepared, values, began_us)?);
         self.heed_cancel();
-        if let Some(columns) = prepared.columns() {
+        let mut columns = prepared.columns();
+        if prepared.is_query()
+            && let Some(columns) = columns.take()
+        {
             backend::row_description(&mut self.link.out, columns, &formats);
         }
         let mut turn = self.turn(began);
         let mut rows = self.session().spare_rows();
         loop {
             let tag = self.advance(&mut running, &mut rows, &mut turn).await?;
+            if let Some(columns) = columns.take() {
+                self.tell_notices();
+                backend::row_description(&mut self.link.out, columns, &formats);
+            }
             self.send_rows(&rows, prepared, &formats).await?;
             rows.clear();
             if let Some(tag) = tag {
@@ -154,6 +169,8 @@ impl Client {
     }
 
     pub(super) async fn send_rows(&mut self, rows: &Rows, prepared: &Prepared, formats: &Formats) -> Result<(), End> {
+        // What was said while they were made comes in front of them.
+        self.tell_notices();
         for row in rows.iter() {
             self.send_row(row, prepared, formats);
             if self.link.out.len() >= OUT_BYTES {

@@ -5,6 +5,7 @@
 //! | `support` | starting servers; a client that says what it is told, byte by byte |
 //! | `statements` | simple and extended queries, portals, COPY |
 //! | `pipelines` | what leaves the server when; portals, texts of several statements, databases that are dropped, advisory locks |
+//! | `portals` | portals by name: changing the row that one is on, failed blocks, effects and warnings |
 //! | `limits` | timeouts, cancellations, numbers of connections, slow readers, priorities |
 //! | `login` | roles, passwords, TLS |
 //! | `settings` | settings kept for roles and databases, what clients are told of settings |
@@ -29,6 +30,7 @@ mod hostile;
 mod limits;
 mod login;
 mod pipelines;
+mod portals;
 mod quiet;
 mod repeat;
 mod settings;

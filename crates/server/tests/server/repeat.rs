@@ -93,7 +93,10 @@ fn a_cursor_with_parameters_is_declared_again() {
     let (_dir, server) = server();
     let (mut wire, mut keeper) = (server.connect(), server.connect());
     keeper.run("BEGIN; SELECT id FROM gate FOR UPDATE; UPDATE t SET v = 5 WHERE id = 1");
-    wire.parse("", "DECLARE c CURSOR FOR SELECT v FROM t WHERE id = $1::int").bind("", "", &["1"]).execute("", 0);
+    // Only a cursor that is to outlive them can be declared by statements between two Syncs.
+    wire.parse("", "DECLARE c CURSOR WITH HOLD FOR SELECT v FROM t WHERE id = $1::int")
+        .bind("", "", &["1"])
+        .execute("", 0);
     wire.parse("", "FETCH ALL FROM c").bind("", "", &[]).execute("", 0);
     wire.parse("", "SELECT id FROM gate FOR UPDATE").bind("", "", &[]).execute("", 0);
     wire.parse("", "INSERT INTO h VALUES (1)").bind("", "", &[]).execute("", 0).sync().flush();

@@ -388,7 +388,7 @@ impl Session {
     }
 
     fn lock_tables(&mut self, tables: &[Vec<CompactString>], strength: LockTable, nowait: bool) -> Result<()> {
-        if self.state() == TransactionState::Idle {
+        if self.is_outside_block() {
             let message = "LOCK TABLE can only be used in transaction blocks";
             return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
         }

@@ -102,6 +102,9 @@ impl Binder<'_> {
                 self.column(None, ident)
             }
             E::CompoundIdentifier(parts) => match &parts[..] {
+                [mark, _] if mark.value == crate::statement::CURRENT_OF_MARK => {
+                    Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"OF\""))
+                }
                 [table, column] => self.column(Some((None, fold(table))), column),
                 [schema, table, column] => self.column(Some((Some(fold(schema)), fold(table))), column),
                 [database, schema, table, column] => {

@@ -102,7 +102,12 @@ impl Binder<'_> {
     }
 
     /// `LATERAL (SELECT …)`: a query of its own frame, for each row of what stands before it.
-    fn lateral(&mut self, query: &ast::Query, alias: &ast::TableAlias, relations: &mut Vec<Relation>) -> Result<From> {
+    pub(super) fn lateral(
+        &mut self,
+        query: &ast::Query,
+        alias: &ast::TableAlias,
+        relations: &mut Vec<Relation>,
+    ) -> Result<From> {
         let (mut query, args) = self.subquery_query(query)?;
         let types: Vec<Type> = query.columns.iter().map(|column| super::expr::known(column.ty.ty)).collect();
         self.retype(&mut query, &types)?;

@@ -25,6 +25,8 @@ pub(crate) struct Query {
     pub(crate) limit: Option<Expr>,
     pub(crate) offset: Option<Expr>,
     pub(crate) locks: Vec<Lock>,
+    /// Its rows come with the keys of the rows of its tables behind them.
+    pub(crate) is_marked: bool,
     /// The view that it is, whose owner's privileges count inside.
     pub(crate) view: Option<Arc<View>>,
 }

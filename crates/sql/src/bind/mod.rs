@@ -7,6 +7,7 @@
 //! type and parameters have got theirs from the context, as in PostgreSQL.
 
 mod collation;
+mod current_of;
 mod expr;
 mod from;
 mod functions;
@@ -37,6 +38,7 @@ use crate::expr::Expr;
 use crate::planner::Sizes;
 use crate::types::Type;
 
+pub(crate) use current_of::{CurrentOf, CursorRows};
 pub(crate) use expr::Bound;
 pub(crate) use logical::Query;
 pub(crate) use query::sort_key_options;
@@ -95,6 +97,10 @@ pub(crate) struct Binder<'a> {
     pub(crate) has_side_effects: bool,
     /// Whether rows are locked, wherever.
     pub(crate) locks_rows: bool,
+    /// Set for a cursor's query, whose rows come with what `WHERE CURRENT OF` finds them by.
+    pub(crate) cursor_rows: Option<CursorRows>,
+    /// `WHERE CURRENT OF` a cursor.
+    pub(crate) current_of: Option<CurrentOf>,
     /// Whether a literal was read in a way that depends on the session: its settings, roles, search path.
     pub(crate) is_personal: bool,
 }
@@ -413,6 +419,8 @@ impl<'a> Binder<'a> {
             by: None,
             has_side_effects: false,
             locks_rows: false,
+            cursor_rows: None,
+            current_of: None,
             is_personal: false,
         }
     }

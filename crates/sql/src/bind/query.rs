@@ -372,7 +372,16 @@ pub(super) fn text_of_table(table: &ast::Table) -> String {
 }
 
 fn plain(body: Body, columns: Vec<Column>) -> Query {
-    Query { body, columns, order: Vec::new(), limit: None, offset: None, locks: Vec::new(), view: None }
+    Query {
+        body,
+        columns,
+        order: Vec::new(),
+        limit: None,
+        offset: None,
+        locks: Vec::new(),
+        is_marked: false,
+        view: None,
+    }
 }
 
 /// A query in FROM of another that gives all its columns.

@@ -37,6 +37,14 @@ impl Binder<'_> {
         if let Some(table) = system::function(&function).filter(|_| args.is_empty() && !numbered) {
             return self.system(table, name, alias, relations);
         }
+        if let ("pg_options_to_table", [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(options))], false) =
+            (function.as_str(), args, numbered)
+        {
+            let query = rows_of_options(options)?;
+            let name = ast::Ident::new(function.as_str());
+            let plain = ast::TableAlias { explicit: false, name, columns: Vec::new(), at: None };
+            return self.lateral(&query, alias.unwrap_or(&plain), relations);
+        }
         if let Some(typed) = alias.and_then(|alias| alias.columns.iter().find(|column| column.data_type.is_some())) {
             let message = "a column definition list is only allowed for functions returning \"record\"";
             return Err(self.place(typed.name.span, Error::new(SqlState::SYNTAX_ERROR, message)));
@@ -239,6 +247,24 @@ impl Binder<'_> {
 
 /// What ROWS FROM is spelled as behind the parser.
 pub(crate) const ROWS_FROM: &str = "rows from";
+
+/// `pg_options_to_table(options)`: names and values of a list such as `{a=b}`.
+fn rows_of_options(options: &ast::Expr) -> Result<ast::Query> {
+    let mut query = crate::statement::parse_query(
+        "SELECT split_part(o, '=', 1) AS option_name, \
+         CASE WHEN strpos(o, '=') > 0 THEN substr(o, strpos(o, '=') + 1) END AS option_value \
+         FROM unnest(CAST(NULL AS text[])) AS listed(o)",
+    )?;
+    if let ast::SetExpr::Select(select) = &mut *query.body
+        && let Some(from) = select.from.first_mut()
+        && let ast::TableFactor::UNNEST { array_exprs, .. } = &mut from.relation
+        && let [ast::Expr::Cast { expr, .. }] = &mut array_exprs[..]
+    {
+        **expr = options.clone();
+        return Ok(query);
+    }
+    Err(Error::internal("the query of options has another form"))
+}
 
 /// Whether a function gives rows.
 pub(super) fn gives_rows(name: &str) -> bool {

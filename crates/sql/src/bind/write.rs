@@ -9,7 +9,7 @@ use sqlparser::tokenizer::Span;
 use super::expr::Bound;
 use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
-use super::{Binder, Scope, ScopeTable, fold, logical, name_parts, rewrite, whole};
+use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
 use crate::cast::CastContext;
 use crate::catalog::{Identity, Index, Table};
 use crate::cluster::Privileges;
@@ -406,7 +406,16 @@ impl Binder<'_> {
                 distinct: logical::Distinct::No,
             }))
         };
-        Ok(Query { body, columns, order: Vec::new(), limit: None, offset: None, locks: Vec::new(), view: None })
+        Ok(Query {
+            body,
+            columns,
+            order: Vec::new(),
+            limit: None,
+            offset: None,
+            locks: Vec::new(),
+            is_marked: false,
+            view: None,
+        })
     }
 
     fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding, span: Span) -> Result<()> {
@@ -625,7 +634,9 @@ impl Binder<'_> {
     fn update_in_scope(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
         let mut relations = Vec::new();
         let (table, target) = self.target(&update.table.relation, &mut relations)?;
-        let reads = update.selection.is_some() || update.from.is_some() || update.returning.is_some();
+        let cursor = current_of::cursor_of(update.selection.as_ref());
+        let reads =
+            update.selection.is_some() && cursor.is_none() || update.from.is_some() || update.returning.is_some();
         let also = if reads { Privileges::SELECT } else { Privileges::NONE };
         self.need(table.id, &table.schema, Privileges::UPDATE.with(also));
         let others: &[ast::TableWithJoins] = match &update.from {
@@ -635,13 +646,14 @@ impl Binder<'_> {
         let from = self.beside(target, others, &mut relations)?;
         // In PostgreSQL's order: see `select_in_scope`.
         self.scope().no_calls = "WHERE";
-        let filter = match &update.selection {
-            Some(condition) => rewrite::conjuncts(self.condition(condition, "WHERE")?),
-            None => Vec::new(),
+        let mut filter = match &update.selection {
+            Some(condition) if cursor.is_none() => rewrite::conjuncts(self.condition(condition, "WHERE")?),
+            _ => Vec::new(),
         };
         let returning = update.returning.as_ref().map(|items| self.returning(items)).transpose()?;
         self.scope().no_calls = "UPDATE";
         let assignments = self.assignments(&table, &update.assignments)?;
+        filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
         Ok(BoundUpdate { table, relations, from, filter, assignments, returning })
     }
 
@@ -681,15 +693,18 @@ impl Binder<'_> {
         }
         let mut relations = Vec::new();
         let (table, target) = self.target(&table.relation, &mut relations)?;
-        let reads = delete.selection.is_some() || delete.using.is_some() || delete.returning.is_some();
+        let cursor = current_of::cursor_of(delete.selection.as_ref());
+        let reads =
+            delete.selection.is_some() && cursor.is_none() || delete.using.is_some() || delete.returning.is_some();
         let also = if reads { Privileges::SELECT } else { Privileges::NONE };
         self.need(table.id, &table.schema, Privileges::DELETE.with(also));
         let from = self.beside(target, delete.using.as_deref().unwrap_or_default(), &mut relations)?;
-        let filter = match &delete.selection {
-            Some(condition) => rewrite::conjuncts(self.condition(condition, "WHERE")?),
-            None => Vec::new(),
+        let mut filter = match &delete.selection {
+            Some(condition) if cursor.is_none() => rewrite::conjuncts(self.condition(condition, "WHERE")?),
+            _ => Vec::new(),
         };
         let returning = delete.returning.as_ref().map(|items| self.returning(items)).transpose()?;
+        filter.extend(cursor.into_iter().flat_map(|cursor| self.row_of_cursor(cursor, &table)));
         Ok(BoundDelete { table, relations, from, filter, returning })
     }
 }

@@ -43,6 +43,13 @@ impl Session {
                 continue;
             }
             let table = self.find_table(&alter.name)?;
+            let is_renamed = matches!(
+                operation,
+                AlterTableOperation::RenameColumn { .. } | AlterTableOperation::RenameConstraint { .. }
+            );
+            if !is_renamed {
+                self.expect_not_in_use(&table, "ALTER TABLE")?;
+            }
             self.alter_one(&table, operation)?;
         }
         Ok(())

@@ -161,6 +161,7 @@ impl Session {
             .filter(|sequence| sequence.owned_by.is_some_and(|(owner, _)| owner == id))
             .map(|sequence| sequence.id)
             .collect();
+        self.expect_not_in_use(&table, "DROP TABLE")?;
         {
             let (_, txn) = self.catalog_and_txn()?;
             txn.drop_space(SpaceId(table.space))?;
@@ -302,6 +303,7 @@ impl Session {
             return Err(Error::denied("table", &table.name));
         }
         self.lock_table(&table)?;
+        self.expect_not_in_use(&table, "TRUNCATE")?;
         Ok(table)
     }
 
@@ -331,6 +333,7 @@ impl Session {
                     return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail).hint(hint));
                 }
                 self.lock_table(&source)?;
+                self.expect_not_in_use(&source, "TRUNCATE")?;
                 tables.push(source);
             }
         }

@@ -37,6 +37,7 @@ impl Session {
             return Err(Error::unsupported(format_args!("an index of type {using}")));
         }
         let table = self.find_table(&create.table_name)?;
+        self.expect_not_in_use(&table, "CREATE INDEX")?;
         let mut columns = Vec::with_capacity(create.columns.len());
         let mut names = Vec::new();
         for column in &create.columns {

@@ -502,7 +502,9 @@ impl Execution {
                 let Tree { run, slots, statement, lists } = &mut **tree;
                 let mut ex = Exec { txn, cx, slots, statement, lists };
                 let step = run.step(&fragment.root, &mut ex, out)?;
-                out.cut(fragment.columns.len());
+                if !fragment.is_marked {
+                    out.cut(fragment.columns.len());
+                }
                 Ok(step)
             }
         }

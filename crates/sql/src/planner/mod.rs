@@ -26,6 +26,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::plan::{Fragment, Node, OutputColumn};
 
+pub(crate) use query::cursor_rows;
 pub(crate) use write::{plan_delete, plan_insert, plan_update, reference_access};
 
 /// What the planner asks of the database.

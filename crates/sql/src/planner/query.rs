@@ -5,9 +5,9 @@ use colibri_txn::Direction;
 use super::access::{Path, Wanted, satisfies};
 use super::joins::{Tables, add_needed};
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::EXTRAS;
 use crate::bind::logical::{Body, Distinct, Extra, Group, Query, Relation, Select, SetOperation, Source};
 use crate::bind::rewrite;
+use crate::bind::{CursorRows, EXTRAS};
 use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::{Access, AggregateCall, LockTarget, Node, SetOp, SortKey};
@@ -26,10 +26,9 @@ pub(super) fn width(query: &Query) -> usize {
     }
 }
 
-/// For each relation whose rows are locked, the places of its key in the wide row.
+/// For each relation whose rows are locked or marked, the places of its key in the wide row.
 fn lock_columns(query: &Query, select: &Select) -> Vec<Vec<usize>> {
-    let locked =
-        |relation: &Relation| query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name));
+    let locked = |relation: &Relation| query.is_marked || locks(query, relation);
     select
         .relations
         .iter()
@@ -41,6 +40,39 @@ fn lock_columns(query: &Query, select: &Select) -> Vec<Vec<usize>> {
             _ => Vec::new(),
         })
         .collect()
+}
+
+/// Whether a query locks the rows of a relation.
+fn locks(query: &Query, relation: &Relation) -> bool {
+    query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name))
+}
+
+/// Where the keys of the rows of a cursor's tables are in its rows: of the tables that are locked, or of the only one if the plan
+/// does nothing but read it.
+pub(crate) fn cursor_rows(query: &Query, root: &Node) -> CursorRows {
+    let mut rows = CursorRows { locks: !query.locks.is_empty(), tables: Vec::new() };
+    let Body::Select(select) = &query.body else { return rows };
+    let is_wanted = |relation: &Relation| if rows.locks { locks(query, relation) } else { is_read_through(root) };
+    let mut place = select.output.len();
+    for (relation, key) in select.relations.iter().zip(lock_columns(query, select)) {
+        if let Source::Table(table) = &relation.source
+            && !key.is_empty()
+            && is_wanted(relation)
+        {
+            rows.tables.push((table.id, (place..place + key.len()).collect()));
+        }
+        place += key.len();
+    }
+    rows
+}
+
+/// Whether rows of a table come as they are read.
+fn is_read_through(node: &Node) -> bool {
+    match node {
+        Node::Scan(_) => true,
+        Node::Filter { input, .. } | Node::Project { input, .. } | Node::Limit { input, .. } => is_read_through(input),
+        _ => false,
+    }
 }
 
 /// A LIMIT that is known.

@@ -19,6 +19,9 @@ use crate::error::{Error, Result, SqlState};
 pub(super) struct Block {
     /// It was begun by the protocol, which ends it as well.
     pub(super) implicit: bool,
+    /// Begun so for messages of the extended protocol, of which each is no block to its own mind: what only makes sense in a block
+    /// is refused or warned of.
+    pub(super) pipelined: bool,
     /// What its transaction is like.
     pub(super) modes: Modes,
     pub(super) savepoints: Vec<NamedSavepoint>,
@@ -292,10 +295,17 @@ impl Session {
             self.env.surroundings = None;
         }
         if !self.cursors.is_empty() {
-            self.forget_cursors();
+            self.end_cursors(committed);
         }
         self.repeats = false;
+        self.blocks_ended += 1;
         self.state = TransactionState::Idle;
+    }
+
+    /// How many blocks have ended. Statements that are transactions by themselves do not count.
+    #[must_use]
+    pub fn blocks_ended(&self) -> u64 {
+        self.blocks_ended
     }
 }
 
@@ -321,6 +331,7 @@ impl Default for Block {
     fn default() -> Self {
         Self {
             implicit: false,
+            pipelined: false,
             modes: Modes { level: Level::default(), read_only: false, deferrable: false, level_is_asked: false },
             savepoints: Vec::new(),
             settings_before: None,

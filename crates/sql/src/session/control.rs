@@ -168,14 +168,15 @@ impl Session {
             }
             Statement::Deallocate { name, .. } => {
                 if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
-                    self.named.clear();
+                    self.forget_all_named();
                     return Ok(done("DEALLOCATE ALL"));
                 }
                 let name = fold(name);
-                if self.named.remove(&name).is_none() {
+                if !self.named.contains_key(&name) {
                     let message = format!("prepared statement \"{name}\" does not exist");
                     return Err(Error::new(SqlState::NO_SUCH_PREPARED, message));
                 }
+                self.forget_named(&name);
                 Ok(done("DEALLOCATE"))
             }
             Statement::Discard { object_type } => {
@@ -198,7 +199,8 @@ impl Session {
                     let message = "DISCARD ALL cannot run inside a transaction block";
                     return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
                 }
-                self.named.clear();
+                self.forget_all_named();
+                self.forget_all_cursors();
                 self.own.settings.reset_all();
                 self.own.settings.put("session_authorization", None, false);
                 self.own.settings.put("role", None, false);
@@ -365,6 +367,7 @@ impl Session {
                     ));
                 }
                 let prepared = self.prepare_in_txn(crate::statement::text_prepared(text)?, &types)?;
+                self.list_prepared(&name, text, &prepared, true);
                 self.named.insert(name, prepared);
                 Ok((Rows::default(), "PREPARE".into()))
             }
@@ -381,8 +384,11 @@ impl Session {
 
     /// EXECUTE: within the statement at hand.
     fn execute_named(&mut self, prepared: &Arc<Prepared>, exprs: &[ast::Expr]) -> Result<(Rows, CompactString)> {
-        let params = self.execute_params(prepared, exprs)?;
+        let mut params = self.execute_params(prepared, exprs)?;
         let prepared = self.renewed(prepared)?.unwrap_or_else(|| Arc::clone(prepared));
+        if let Some(current_of) = &prepared.current_of {
+            params.extend(self.current_row(current_of)?);
+        }
         match &prepared.command {
             super::plans::Command::Plan { fragment, .. } => {
                 self.depend(&prepared)?;

@@ -87,7 +87,7 @@ impl Session {
                 self.end_block(committed.is_ok());
                 committed
             }
-            Stage::Begin | Stage::Fetch(_) | Stage::Over => Ok(None),
+            Stage::Begin | Stage::Fetch(_) | Stage::Hold | Stage::Over => Ok(None),
             Stage::Restart(savepoint) | Stage::Running { savepoint, .. } => {
                 if running.implicit {
                     drop(self.abort_txn());

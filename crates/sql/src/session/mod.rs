@@ -135,6 +135,10 @@ pub struct Session {
     cursor_serial: u64,
     /// EXECUTEs at work within each other.
     execute_depth: u32,
+    /// What is being prepared is a cursor's query.
+    marks_rows: bool,
+    /// Blocks that have ended so far.
+    blocks_ended: u64,
 }
 
 impl Session {
@@ -195,6 +199,8 @@ impl Session {
             cursors: HashMap::new(),
             cursor_serial: 0,
             execute_depth: 0,
+            marks_rows: false,
+            blocks_ended: 0,
         };
         session.settings_set();
         session

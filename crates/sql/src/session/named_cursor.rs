@@ -1,13 +1,14 @@
 //! DECLARE, FETCH, MOVE, CLOSE: queries whose rows a block takes piece by piece.
 //!
 //! ```text
-//! DECLARE name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITHOUT HOLD] FOR query
+//! DECLARE name [BINARY] [INSENSITIVE] [[NO] SCROLL] CURSOR [WITH|WITHOUT HOLD] FOR query
 //! FETCH|MOVE [direction] [FROM|IN] name
 //! CLOSE name|ALL
+//! UPDATE|DELETE … WHERE CURRENT OF name
 //! ```
 //!
 //! A cursor is a statement at work that nobody steps on with but FETCH: it runs as far as its rows are asked for. What it
-//! has given is forgotten unless it was declared with SCROLL.
+//! has given is forgotten if it cannot go back: see [`scroll`].
 //!
 //! The portals of the protocol that are to give their rows piece by piece, or that a statement could ask for by name, are
 //! cursors too: see [`portal`].
@@ -16,28 +17,34 @@
 //! - A cursor sees neither what its transaction writes after DECLARE nor, in READ COMMITTED, a later snapshot: before a
 //!   statement that would let it, it is run to its end ([`Session::settle_cursors`]). So one that is not at its end has
 //!   nothing of its own transaction's to take back.
-//! - Cursors end with their block, and those that a savepoint is older than with ROLLBACK TO it.
+//! - Cursors end with their block, and those that a savepoint is older than with ROLLBACK TO it. Those WITH HOLD are run to
+//!   their ends before their block commits, and are rows from then on: see [`hold`].
 
+mod current_row;
+mod hold;
 mod parse;
 mod portal;
+mod scroll;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use colibri_txn::Isolation;
+use colibri_txn::{CommitTicket, Isolation};
 use compact_str::{CompactString, format_compact};
 
 use super::drive::wait_now;
 use super::plans::{Command, Kind, Recipe};
 use super::step::Stage;
 use super::{Completion, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState};
+use crate::catalog::Table;
 use crate::env::CursorInfo;
 use crate::error::{Error, Result, SqlState};
 use crate::exec::datum_bytes;
 use crate::types::Type;
 
 pub(super) use parse::{Goal, Parsed, parse};
+use scroll::Scroll;
 
 const NO_SUCH_CURSOR: SqlState = SqlState("34000");
 const DUPLICATE_CURSOR: SqlState = SqlState("42P03");
@@ -46,14 +53,17 @@ const DUPLICATE_CURSOR: SqlState = SqlState("42P03");
 pub(super) enum CursorStatement {
     Declare {
         name: CompactString,
-        scroll: bool,
+        scroll: Scroll,
         binary: bool,
+        hold: bool,
         query: Arc<Prepared>,
     },
     Fetch {
         name: CompactString,
         goal: Goal,
         moves: bool,
+        /// The cursor was there when it was prepared: its columns are known, be they none.
+        is_known: bool,
     },
     /// `None`: all.
     Close {
@@ -64,6 +74,8 @@ pub(super) enum CursorStatement {
 /// A cursor of a block.
 pub(super) struct OpenCursor {
     prepared: Arc<Prepared>,
+    /// What its rows came from, and where their keys are in them: as it was planned last.
+    planned: Arc<Prepared>,
     /// Until it is at its end.
     running: Option<Running>,
     /// The command tag, once it is at its end.
@@ -74,9 +86,15 @@ pub(super) struct OpenCursor {
     before: u64,
     /// 0 in front of the first row, a row's number on it, one more than there are behind the last.
     at: u64,
-    scroll: bool,
+    scroll: Scroll,
     binary: bool,
     has_failed: bool,
+    /// WITH HOLD.
+    holds: bool,
+    /// Its block has committed.
+    is_held: bool,
+    /// When what it gives may be told, if it was its transaction by itself.
+    ticket: Option<CommitTicket>,
     /// Cursors that were declared before it, in this session.
     serial: u64,
     kept_bytes: usize,
@@ -120,25 +138,32 @@ impl Session {
     pub(super) fn prepare_cursor(&mut self, text: &str, parsed: Parsed, types: &[Option<Type>]) -> Result<Recipe> {
         let mut prepared = self.bare(text, Command::Empty);
         let statement = match parsed {
-            Parsed::Declare { name, scroll, binary, query } => {
+            Parsed::Declare { name, scroll, binary, hold, insensitive, query } => {
                 let in_text = |error: Error| match error.report().position {
                     Some(position) => error.moved_to(position + text[..query].chars().count() as u32),
                     None => error,
                 };
-                let query = self.prepare_in_txn(&text[query..], types).map_err(in_text)?;
-                if !matches!(query.command, Command::Plan { kind: Kind::Select, .. }) {
+                let query = self.prepare_marked(&text[query..], types).map_err(in_text)?;
+                let Command::Plan { kind: Kind::Select, fragment } = &query.command else {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "a cursor is for a query"));
+                };
+                let locks = query.cursor_rows.as_ref().is_some_and(|rows| rows.locks);
+                let scroll = Scroll::of(scroll, locks, &fragment.root);
+                if locks {
+                    scroll::check_locks(hold, scroll, insensitive)?;
                 }
                 prepared.params.clone_from(&query.params);
-                CursorStatement::Declare { name, scroll, binary, query }
+                CursorStatement::Declare { name, scroll, binary, hold, query }
             }
             Parsed::Fetch { name, goal, moves } => {
                 // One that is not there may be when it is run.
-                if let Some(cursor) = self.cursors.get(&name).filter(|_| !moves) {
+                let known = self.cursors.get(&name).filter(|_| !moves);
+                if let Some(cursor) = known {
                     prepared.columns.clone_from(&cursor.prepared.columns);
                     prepared.is_binary = cursor.binary;
                 }
-                CursorStatement::Fetch { name, goal, moves }
+                let is_known = known.is_some_and(|cursor| cursor.prepared.columns().is_some());
+                CursorStatement::Fetch { name, goal, moves, is_known }
             }
             Parsed::Close { name } => CursorStatement::Close { name },
         };
@@ -163,11 +188,12 @@ impl Session {
 
     /// Closes those that were declared after so many others.
     pub(super) fn drop_cursors_after(&mut self, serial: u64) {
-        self.cursors.retain(|_, cursor| cursor.serial <= serial);
+        self.cursors.retain(|_, cursor| cursor.outlives(serial));
         self.list_cursors();
     }
 
-    pub(super) fn forget_cursors(&mut self) {
+    /// Closes all of them.
+    pub(super) fn forget_all_cursors(&mut self) {
         self.cursors.clear();
         self.env.cursors.clear();
     }
@@ -186,8 +212,8 @@ impl Session {
             return Err(Error::internal("not a statement about cursors"));
         };
         match statement {
-            CursorStatement::Declare { name, scroll, binary, query } => {
-                if self.state == TransactionState::Idle {
+            CursorStatement::Declare { name, scroll, binary, hold, query } => {
+                if self.is_outside_block() && !hold {
                     let message = "DECLARE CURSOR can only be used in transaction blocks";
                     return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
                 }
@@ -197,10 +223,14 @@ impl Session {
                 // The statement has them still, to be run again with.
                 let inner = self.at_start(query, running.params.clone());
                 let mut cursor = OpenCursor::new(query, Some(inner));
-                (cursor.scroll, cursor.binary) = (*scroll, *binary);
+                (cursor.scroll, cursor.binary, cursor.holds) = (*scroll, *binary, *hold);
                 self.add_cursor(name.clone(), cursor, prepared.text());
+                if self.state == TransactionState::Idle {
+                    running.stage = Stage::Hold;
+                    return Ok(None);
+                }
             }
-            CursorStatement::Fetch { name, goal, moves } => {
+            CursorStatement::Fetch { name, goal, moves, .. } => {
                 let cursor = self.cursors.get(name).ok_or_else(|| no_such_cursor(name))?;
                 cursor.expect_rows(name)?;
                 let types = |columns: &[ResultColumn]| columns.iter().map(|column| column.ty).collect::<Vec<_>>();
@@ -208,11 +238,16 @@ impl Session {
                     let message = "cached plan must not change result type";
                     return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
                 }
-                let goal = cursor.reachable(*goal)?;
+                let goal = cursor.reachable(*goal, *moves);
+                if let (Err(_), Some(cursor)) = (&goal, self.cursors.get_mut(name)) {
+                    // Nothing goes on with what was refused once.
+                    cursor.has_failed = true;
+                }
+                let goal = goal?;
                 running.stage = Stage::Fetch(Fetch::new(name.clone(), goal, *moves));
                 return Ok(None);
             }
-            CursorStatement::Close { name: None } => self.forget_cursors(),
+            CursorStatement::Close { name: None } => self.forget_all_cursors(),
             CursorStatement::Close { name: Some(name) } => {
                 self.cursors.remove(name).ok_or_else(|| no_such_cursor(name))?;
                 self.list_cursors();
@@ -269,16 +304,21 @@ impl Session {
         let Some(running) = &mut cursor.running else { return Ok(None) };
         let known = cursor.rows.len();
         let progress = self.advance(running, &mut cursor.rows, budget_rows)?;
-        if cursor.scroll {
+        cursor.planned = Arc::clone(&running.prepared);
+        if cursor.scroll.keeps() {
             let came = cursor.rows.iter().skip(known);
             cursor.kept_bytes += came.flatten().map(datum_bytes).sum::<usize>();
+            if self.check_kept(cursor).is_err() && cursor.scroll == Scroll::Offered {
+                // Rows that nobody has asked for again are not worth more memory.
+                (cursor.scroll, cursor.kept_bytes) = (Scroll::No, 0);
+            }
             self.check_kept(cursor)?;
         }
         match progress {
             Progress::Rows => Ok(None),
             Progress::Done(completion) => {
                 cursor.running = None;
-                cursor.tag = completion.tag;
+                (cursor.tag, cursor.ticket) = (completion.tag, completion.ticket);
                 Ok(None)
             }
             waits => Ok(Some(waits)),
@@ -303,15 +343,40 @@ impl Session {
         }
     }
 
+    /// Refuses to change a table that an open cursor reads, whether it is at its end or not. What is held reads nothing.
+    ///
+    /// # Errors
+    /// 55006.
+    pub(crate) fn expect_not_in_use(&self, table: &Table, what: &str) -> Result<()> {
+        let reads =
+            |cursor: &OpenCursor| !cursor.is_held && !cursor.prepared.writes && cursor.planned.used.contains(&table.id);
+        if !self.cursors.values().any(|cursor| reads(cursor)) {
+            return Ok(());
+        }
+        let name = &table.name;
+        let message = format!("cannot {what} \"{name}\" because it is being used by active queries in this session");
+        Err(Error::new(SqlState("55006"), message))
+    }
+
     /// Runs cursors on towards their ends, a batch of one of them at a time. `None` when all are there.
     pub(super) fn settle_cursors(&mut self, budget_rows: i64) -> Result<Option<Progress>> {
-        // What writes is a portal's, and does so when it is executed.
-        let is_open = |cursor: &OpenCursor| cursor.running.is_some() && !cursor.has_failed && !cursor.prepared.writes;
+        self.settle(budget_rows, |_| true)
+    }
+
+    /// As [`Session::settle_cursors`], for some of them.
+    fn settle(&mut self, budget_rows: i64, which: impl Fn(&OpenCursor) -> bool) -> Result<Option<Progress>> {
+        // What writes, or has effects of another kind, has them when it is asked for rows.
+        let waits = |cursor: &OpenCursor| {
+            let is_at_start = matches!(&cursor.running, Some(running) if matches!(running.stage, Stage::Begin));
+            cursor.prepared.writes || cursor.prepared.has_side_effects && is_at_start && !cursor.holds
+        };
+        let is_open =
+            |cursor: &OpenCursor| cursor.running.is_some() && !cursor.has_failed && !waits(cursor) && which(cursor);
         let open = self.cursors.iter().find(|(_, cursor)| is_open(cursor)).map(|(name, _)| name.clone());
         let Some((name, mut cursor)) = open.and_then(|name| self.cursors.remove_entry(&name)) else { return Ok(None) };
         let known = cursor.rows.len();
         let pulled = self.pull(&mut cursor, budget_rows);
-        if !cursor.scroll {
+        if !cursor.scroll.keeps() {
             cursor.kept_bytes += cursor.rows.iter().skip(known).flatten().map(datum_bytes).sum::<usize>();
         }
         let pulled = pulled.and_then(|progress| self.check_kept(&cursor).map(|()| progress));
@@ -359,7 +424,8 @@ impl Session {
             name: name.clone(),
             statement: statement.to_owned(),
             is_binary: cursor.binary,
-            is_scrollable: cursor.scroll,
+            is_scrollable: cursor.scroll.keeps(),
+            is_holdable: cursor.holds,
             declared_us: self.env.statement_us,
         });
         self.cursors.insert(name, Box::new(cursor));
@@ -370,14 +436,18 @@ impl OpenCursor {
     fn new(prepared: &Arc<Prepared>, running: Option<Running>) -> Self {
         Self {
             prepared: Arc::clone(prepared),
+            planned: Arc::clone(prepared),
             running,
             tag: CompactString::default(),
             rows: Rows::default(),
             before: 0,
             at: 0,
-            scroll: false,
+            scroll: Scroll::No,
             binary: false,
             has_failed: false,
+            holds: false,
+            is_held: false,
+            ticket: None,
             serial: 0,
             kept_bytes: 0,
         }
@@ -385,30 +455,13 @@ impl OpenCursor {
 
     /// Refuses a portal of a statement that gives no rows.
     fn expect_rows(&self, name: &str) -> Result<()> {
+        let has_plan = matches!(self.prepared.command, Command::Plan { .. });
         if self.prepared.columns().is_some() {
-            return Ok(());
+            let message = "FETCH from a portal of anything but SELECT, INSERT, UPDATE and DELETE";
+            return if has_plan { Ok(()) } else { Err(Error::unsupported(message)) };
         }
         let message = format!("cursor \"{name}\" is of a statement that gives no rows");
         Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message))
-    }
-
-    /// The goal, counted from where the cursor is now.
-    fn reachable(&self, goal: Goal) -> Result<Goal> {
-        let goal = match goal {
-            Goal::Relative(0) | Goal::Backward(0) | Goal::Forward(0) => Goal::Relative(0),
-            Goal::Relative(by) => Goal::Absolute((self.at as i64).saturating_add(by).max(0)),
-            other => other,
-        };
-        let is_ahead = match goal {
-            Goal::Forward(_) => true,
-            Goal::Absolute(number) => number > self.at as i64,
-            Goal::Backward(_) | Goal::Relative(_) => false,
-        };
-        if !is_ahead && !self.scroll {
-            return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, "cursor can only scan forward")
-                .hint("Declare it with SCROLL option to enable backward scan."));
-        }
-        Ok(goal)
     }
 
     /// Rows that there are so far.
@@ -451,7 +504,7 @@ impl OpenCursor {
             }
             Goal::Absolute(number) => {
                 let number = number.unsigned_abs();
-                if self.scroll {
+                if self.scroll.keeps() {
                     if number > self.count() && self.running.is_some() {
                         return false;
                     }
@@ -476,7 +529,7 @@ impl OpenCursor {
     /// Goes to the next row, or behind the last one if there is none; whether there is one so far.
     fn go_on(&mut self) -> bool {
         // What lies behind it is of no use any more.
-        if !self.scroll && self.at == self.count() && !self.rows.is_empty() {
+        if !self.scroll.keeps() && self.at == self.count() && !self.rows.is_empty() {
             self.before += self.rows.len() as u64;
             self.rows.clear();
             self.kept_bytes = 0;
@@ -501,10 +554,12 @@ impl OpenCursor {
             return;
         }
         let row = self.rows.row_mut((self.at - self.before - 1) as usize);
-        if self.scroll {
-            out.push(row.iter().cloned());
+        // The keys stay, for WHERE CURRENT OF.
+        let width = self.prepared.columns.len().min(row.len());
+        if self.scroll.keeps() {
+            out.push(row[..width].iter().cloned());
         } else {
-            out.push(row.iter_mut().map(std::mem::take));
+            out.push(row[..width].iter_mut().map(std::mem::take));
         }
     }
 }

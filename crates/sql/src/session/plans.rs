@@ -18,7 +18,7 @@ use super::named_cursor::{self, CursorStatement};
 use super::set::{self, SetStatement};
 use super::{Session, TransactionState, control};
 use crate::admin;
-use crate::bind::{Binder, Need};
+use crate::bind::{Binder, CurrentOf, CursorRows, Need};
 use crate::catalog::{Index, Table};
 use crate::cluster::Authority;
 use crate::error::{Error, Result, SqlState};
@@ -80,8 +80,14 @@ pub struct Recipe {
     pub(super) is_binary: bool,
     /// It locks rows.
     pub(super) locks: bool,
+    /// It calls functions that change something, or give something else each time.
+    pub(super) has_side_effects: bool,
     /// Its text has the name of the view that lists cursors.
     pub(super) names_cursors: bool,
+    /// It is a cursor's query, and this is where the keys of its tables' rows are in its rows.
+    pub(super) cursor_rows: Option<CursorRows>,
+    /// It changes the row that a cursor is on, whose key is in parameters behind those of the client.
+    pub(super) current_of: Option<CurrentOf>,
     /// It changes rows by nothing but adding to them, here.
     pub(super) adds_to: Option<SpaceId>,
     pub(super) version: u64,
@@ -241,7 +247,8 @@ impl Prepared {
     #[must_use]
     pub fn columns(&self) -> Option<&[ResultColumn]> {
         match &self.command {
-            Command::Plan { kind: Kind::Select, .. } => Some(&self.columns),
+            Command::Plan { kind: Kind::Select, .. }
+            | Command::Cursor(CursorStatement::Fetch { is_known: true, .. }) => Some(&self.columns),
             _ => (!self.columns.is_empty()).then_some(&self.columns),
         }
     }
@@ -250,6 +257,13 @@ impl Prepared {
     #[must_use]
     pub fn is_binary(&self) -> bool {
         self.is_binary
+    }
+
+    /// Whether its rows come while it runs. What writes, and what is no plan, runs to its end before the first of them is told, so
+    /// that its errors come in front of everything.
+    #[must_use]
+    pub fn is_query(&self) -> bool {
+        matches!(self.command, Command::Plan { kind: Kind::Select, .. })
     }
 
     /// Whether it changes something.
@@ -271,6 +285,11 @@ impl Prepared {
             Command::Empty => true,
             _ => false,
         }
+    }
+
+    /// Whether it commits a block.
+    pub(super) fn commits(&self) -> bool {
+        matches!(&self.command, Command::Control(statement) if matches!(**statement, ast::Statement::Commit { .. }))
     }
 
     pub(super) fn tag(&self) -> &'static str {
@@ -399,8 +418,26 @@ impl Session {
         Ok(lifted)
     }
 
+    /// Makes the plan of a cursor's query, in the transaction at hand: its rows come with their keys.
+    pub(super) fn prepare_marked(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
+        self.marks_rows = true;
+        let prepared = self.prepare_in_txn(text, types);
+        self.marks_rows = false;
+        prepared
+    }
+
     /// Finds or makes the plan of a statement, in the transaction at hand.
     pub(super) fn prepare_in_txn(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
+        if self.marks_rows {
+            // The plans that are kept have no marks.
+            self.surround();
+            let scanned = crate::statement::scan(text)?;
+            let recipe = match scanned.is_deep() {
+                true => crate::statement::on_deep_stack(|| self.prepare_scanned(text, scanned, types))?,
+                false => self.prepare_scanned(text, scanned, types)?,
+            };
+            return Ok(Arc::new(self.adopt(Arc::new(recipe))));
+        }
         let key = (text.to_owned(), types.to_vec());
         if let Some(prepared) = self.plans.by_text.get(&key).filter(|prepared| self.is_current(prepared)) {
             return Ok(Arc::clone(prepared));
@@ -516,10 +553,13 @@ impl Session {
             writes: false,
             is_binary: false,
             locks: false,
+            has_side_effects: false,
             names_cursors: text
                 .as_bytes()
                 .windows(VIEW_OF_CURSORS.len())
                 .any(|part| part.eq_ignore_ascii_case(VIEW_OF_CURSORS)),
+            cursor_rows: None,
+            current_of: None,
             adds_to: None,
             // The number of a catalogue that is not committed may become another's: no other block may take it for its own.
             version: if self.block.catalog_changed { 0 } else { self.own.catalog.version },
@@ -559,6 +599,7 @@ impl Session {
         let known = self.plans.by_text.get(&(text.clone(), hints.clone()));
         let known = known.filter(|known| self.is_current(known) && !self.is_outgrown(known)).cloned();
         let renewed = match known {
+            _ if prepared.cursor_rows.is_some() => self.prepare_marked(&text, &hints)?,
             Some(known) => known,
             None => {
                 self.plans.by_text.remove(&(text.clone(), prepared.param_hints.clone()));
@@ -595,7 +636,9 @@ impl Session {
         let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
         let sizes = TxnSizes::new(txn, &self.own.catalog);
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
+        binder.cursor_rows = self.marks_rows.then(CursorRows::default);
         let (fragment, kind, target) = plan(&mut binder, &statement)?;
+        let (cursor_rows, current_of) = (binder.cursor_rows.take(), binder.current_of.take());
         if let Some(index) = binder.params_tested.iter().find(|&&index| binder.params[index].is_none()) {
             let message = format!("could not determine data type of parameter ${}", index + 1);
             return Err(Error::new(SqlState("42P18"), message));
@@ -613,9 +656,11 @@ impl Session {
             .map(|column| ResultColumn { name: column.name.clone(), ty: column.ty, origin: column.origin })
             .collect();
         let mut prepared = self.bare(text, Command::Empty);
+        (prepared.cursor_rows, prepared.current_of) = (cursor_rows, current_of);
         prepared.locks = locks_rows;
         prepared.adds_to = adds_to(&fragment.root);
         prepared.writes = kind != Kind::Select;
+        prepared.has_side_effects = side_effects;
         // A sequence's next value is taken even by a statement that only reads: it runs once.
         prepared.locks |= side_effects && kind == Kind::Select;
         prepared.command = Command::Plan { fragment, kind };
@@ -641,6 +686,9 @@ impl Session {
         let sizes = TxnSizes::new(txn, &self.own.catalog);
         let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, ..) = plan(&mut binder, statement)?;
+        if binder.current_of.is_some() {
+            return Err(Error::unsupported("EXPLAIN of WHERE CURRENT OF"));
+        }
         self.check_needs(&binder.needs)?;
         if let Some(error) = &fragment.fails {
             return Err(error.clone());
@@ -690,7 +738,13 @@ fn plan(binder: &mut Binder<'_>, statement: &ast::Statement) -> Result<(Fragment
         ast::Statement::Query(query) => {
             let mut bound = binder.query(query)?;
             binder.settle(&mut bound)?;
-            Ok((planner::plan_query(&bound, 0, binder.sizes, binder.env)?, Kind::Select, None))
+            binder.mark(&mut bound);
+            let mut fragment = planner::plan_query(&bound, 0, binder.sizes, binder.env)?;
+            fragment.is_marked = binder.cursor_rows.is_some();
+            if let Some(rows) = &mut binder.cursor_rows {
+                *rows = planner::cursor_rows(&bound, &fragment.root);
+            }
+            Ok((fragment, Kind::Select, None))
         }
         ast::Statement::Insert(insert) => {
             let bound = binder.insert(insert)?;

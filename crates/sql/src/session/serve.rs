@@ -8,6 +8,7 @@ use super::named_cursor;
 use super::plans::Command;
 use super::step::Stage;
 use super::{DefaultBy, Prepared, Running, Session, TransactionState};
+use crate::env::PreparedInfo;
 use crate::error::{Error, Result, SqlState};
 use crate::value::Datum;
 
@@ -82,6 +83,20 @@ impl Session {
             self.open_block(self.own.settings.hot().modes());
             self.block.implicit = true;
         }
+        self.block.pipelined = false;
+    }
+
+    /// The same for statements between two Syncs, which are one transaction, but none of which is in a block.
+    pub fn begin_pipeline(&mut self) {
+        if self.state == TransactionState::Idle {
+            self.begin_implicit_block();
+            self.block.pipelined = true;
+        }
+    }
+
+    /// Whether what makes sense in a block only is told that there is none.
+    pub(crate) fn is_outside_block(&self) -> bool {
+        self.state == TransactionState::Idle || self.block.implicit && self.block.pipelined
     }
 
     /// Whether the block at hand was begun by [`Session::begin_implicit_block`].
@@ -137,13 +152,33 @@ impl Session {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(Error::new(SqlState::DUPLICATE_PREPARED, message));
         }
+        self.list_prepared(name, prepared.text(), &prepared, false);
         self.named.insert(name.into(), prepared);
         Ok(())
     }
 
+    /// Lists a statement in `pg_prepared_statements`.
+    pub(super) fn list_prepared(&mut self, name: &str, text: &str, prepared: &Prepared, from_sql: bool) {
+        self.env.prepared.push(PreparedInfo {
+            name: name.into(),
+            statement: text.into(),
+            types: prepared.params().to_vec(),
+            from_sql,
+            prepared_us: crate::env::clock_us(),
+        });
+    }
+
     /// Forgets a prepared statement, if there is one of that name.
     pub fn forget_named(&mut self, name: &str) {
-        self.named.remove(name);
+        if self.named.remove(name).is_some() {
+            self.env.prepared.retain(|listed| listed.name != name);
+        }
+    }
+
+    /// Forgets all prepared statements.
+    pub(super) fn forget_all_named(&mut self) {
+        self.named.clear();
+        self.env.prepared.clear();
     }
 
     /// Says that something went wrong that belongs to the block, if there is one: it has failed.

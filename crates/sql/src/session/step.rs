@@ -104,6 +104,8 @@ pub(super) enum Stage {
     Giving(Option<Completion>),
     /// It takes rows from a cursor.
     Fetch(Fetch),
+    /// It has declared a cursor WITH HOLD, without a block: the cursor runs to its end.
+    Hold,
     Over,
 }
 
@@ -336,6 +338,22 @@ impl Session {
             {
                 return Ok(progress);
             }
+            if let Stage::Begin = running.stage
+                && !self.cursors.is_empty()
+                && running.prepared.commits()
+                && self.state == TransactionState::Open
+            {
+                match self.settle_held(budget_rows) {
+                    Ok(None) => {}
+                    Ok(Some(progress)) => return Ok(progress),
+                    Err(error) => {
+                        // It is COMMIT that fails, and ends the block all the same.
+                        self.abort_txn();
+                        self.end_block(false);
+                        return Err(error);
+                    }
+                }
+            }
             match &mut running.stage {
                 Stage::Begin => match self.begin_statement(running)? {
                     Begun::Done(completion) => {
@@ -394,6 +412,13 @@ impl Session {
                     None => {
                         let tag = self.tag_of(fetch);
                         running.stage = Stage::Giving(Some(Completion { tag, ticket: None }));
+                    }
+                },
+                Stage::Hold => match self.settle_held(budget_rows)? {
+                    Some(progress) => return Ok(progress),
+                    None => {
+                        let completion = self.held_alone(running);
+                        running.stage = Stage::Giving(Some(completion));
                     }
                 },
                 Stage::Over => return Err(Error::internal("the statement is over")),
@@ -590,6 +615,10 @@ impl Session {
 
     fn begin_command(&mut self, running: &mut Running, savepoint: Savepoint) -> Result<()> {
         let prepared = &running.prepared;
+        if let Some(current_of) = &prepared.current_of {
+            running.params.truncate(prepared.params.len());
+            running.params.extend(self.current_row(current_of)?);
+        }
         match &prepared.command {
             Command::Plan { fragment, .. } => {
                 self.depend(prepared)?;
@@ -683,7 +712,11 @@ impl Session {
         *budget_rows = cx.budget_rows;
         match step {
             Step::Rows => {
-                let width = running.prepared.columns.len();
+                let width = match &running.prepared.cursor_rows {
+                    // The keys as well.
+                    Some(_) => usize::MAX,
+                    None => running.prepared.columns.len(),
+                };
                 let rows = if running.keeps { &mut running.kept } else { out };
                 for index in 0..running.batch.rows() {
                     let row = running.batch.row_mut(index);

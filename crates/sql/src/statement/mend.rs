@@ -10,6 +10,7 @@
 //! | `INSERT INTO t OVERRIDING USER VALUE` | `INSERT OVERWRITE INTO t` |
 //! | `CREATE TABLE t (a, b) AS` | `CREATE TABLE t (a mark, b mark) AS` |
 //! | `FOR UPDATE OF a, b` | `FOR UPDATE OF mark.a.b` |
+//! | `WHERE CURRENT OF c` | `WHERE mark.c` |
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE OF a` | `FOR UPDATE OF mark`, `FOR SHARE OF mark.a` |
 
 use sqlparser::keywords::Keyword;
@@ -242,6 +243,9 @@ impl Mender<'_> {
                 self.edit(nth + 1, Edit::Replace(word(Keyword::FALSE, "FALSE")));
             }
             Keyword::FOR => self.lock_clause(nth, start)?,
+            Keyword::CURRENT if self.is(nth + 1, "OF") && nth > start && self.is(nth - 1, "WHERE") => {
+                self.current_of(nth, start)?;
+            }
             Keyword::INSERT if !self.is(nth + 1, "INTO") && self.follows_statement(nth, start) => {
                 return Err(self.refuse(nth + 1));
             }
@@ -602,6 +606,28 @@ impl Mender<'_> {
     }
 
     /// `FOR UPDATE` and its like.
+    /// `WHERE CURRENT OF cursor` stands alone, and only where rows are changed.
+    fn current_of(&mut self, nth: usize, start: usize) -> Result<()> {
+        let may_change = ["UPDATE", "DELETE", "WITH", "EXPLAIN", "PREPARE"].iter().any(|verb| self.is(start, verb));
+        if !may_change {
+            return Err(self.refuse(nth + 1));
+        }
+        let is_name = matches!(self.token(nth + 2), Token::Word(word)
+            if word.quote_style == Some('"') || word.quote_style.is_none() && !is_reserved(&word.value));
+        if !is_name {
+            return Err(self.refuse(nth + 2));
+        }
+        let is_end = matches!(self.token(nth + 3), Token::EOF | Token::SemiColon | Token::RParen);
+        if !is_end && !self.is(nth + 3, "RETURNING") {
+            return Err(self.refuse(nth + 3));
+        }
+        let mark =
+            Word { value: super::CURRENT_OF_MARK.to_owned(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
+        self.edit(nth, Edit::Replace(Token::Word(mark)));
+        self.edit(nth + 1, Edit::Replace(Token::Period));
+        Ok(())
+    }
+
     fn lock_clause(&mut self, nth: usize, start: usize) -> Result<()> {
         let mark = |text: &str| {
             Token::Word(Word { value: text.to_owned(), quote_style: Some('"'), keyword: Keyword::NoKeyword })

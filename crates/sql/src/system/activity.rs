@@ -3,18 +3,21 @@
 use colibri_txn::{LockMode, LockName};
 
 use super::{Fill, NULL, Rows, flag, int, oid, relations, text, text_or_null};
+use crate::array::Array;
 use crate::catalog::CATALOG_SPACE;
 use crate::cluster::SessionInfo;
 use crate::env::{Env, Surroundings};
 use crate::error::Result;
 use crate::pulse;
 use crate::session::advisory;
+use crate::types::Type;
 use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_stat_activity", sessions),
     ("pg_locks", locks),
     ("pg_cursors", cursors),
+    ("pg_prepared_statements", prepared),
     ("pg_settings", settings),
     ("pg_stat_database", databases),
     ("pg_stat_all_tables", all_tables),
@@ -89,10 +92,26 @@ fn cursors(env: &Env, rows: &mut Rows) -> Result<()> {
         rows.push([
             text(&cursor.name),
             text(&cursor.statement),
-            Datum::Bool(false),
+            Datum::Bool(cursor.is_holdable),
             Datum::Bool(cursor.is_binary),
             Datum::Bool(cursor.is_scrollable),
             Datum::Timestamp(cursor.declared_us),
+        ])?;
+    }
+    Ok(())
+}
+
+fn prepared(env: &Env, rows: &mut Rows) -> Result<()> {
+    for statement in &env.prepared {
+        let types = statement.types.iter().map(|ty| oid(ty.oid())).collect();
+        rows.push([
+            text(&statement.name),
+            text(&statement.statement),
+            Datum::Timestamp(statement.prepared_us),
+            Datum::Array(Array::new(Type::RegType, types).into()),
+            Datum::Bool(statement.from_sql),
+            int(0),
+            int(0),
         ])?;
     }
     Ok(())

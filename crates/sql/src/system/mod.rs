@@ -30,6 +30,7 @@ mod roles;
 mod standard;
 mod statistics;
 pub(crate) mod types;
+mod zones;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -110,7 +111,7 @@ impl SystemTable {
     }
 }
 
-const ALL_FILLS: [&[(&str, Fill)]; 7] = [
+const ALL_FILLS: [&[(&str, Fill)]; 8] = [
     relations::FILLS,
     types::FILLS,
     roles::FILLS,
@@ -118,6 +119,7 @@ const ALL_FILLS: [&[(&str, Fill)]; 7] = [
     standard::FILLS,
     operators::FILLS,
     statistics::FILLS,
+    zones::FILLS,
 ];
 
 struct Tables {

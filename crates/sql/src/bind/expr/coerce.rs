@@ -221,6 +221,7 @@ impl Binder<'_> {
             limit: None,
             offset: None,
             locks: Vec::new(),
+            is_marked: false,
             view: None,
         };
         let inner = std::mem::replace(query, empty);

@@ -465,8 +465,10 @@ fn rows_behind_distinct_on(query: Query) -> Query {
     {
         return query;
     }
-    let Query { body, columns, order, limit, offset, locks, view } = query;
-    let Body::Select(mut inner) = body else { return Query { body, columns, order, limit, offset, locks, view } };
+    let Query { body, columns, order, limit, offset, locks, is_marked, view } = query;
+    let Body::Select(mut inner) = body else {
+        return Query { body, columns, order, limit, offset, locks, is_marked, view };
+    };
     let width = inner.output.len();
     let mut extras = std::mem::take(&mut inner.extras);
     // Behind its own columns the inner query gives those that the functions and what is around them look at.
@@ -503,7 +505,16 @@ fn rows_behind_distinct_on(query: Query) -> Query {
         output,
         distinct: Distinct::No,
     };
-    Query { body: Body::Select(Box::new(outer)), columns, order: Vec::new(), limit, offset, locks, view }
+    Query {
+        body: Body::Select(Box::new(outer)),
+        columns,
+        order: Vec::new(),
+        limit,
+        offset,
+        locks,
+        is_marked: false,
+        view,
+    }
 }
 
 /// Puts columns behind the first `width` ones in the place of those that an expression looks at.

@@ -3,7 +3,7 @@
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, SqlState};
 use crate::statement::reader::{Reader, may_begin_with};
 
 /// Which rows FETCH gives, and where it leaves the cursor.
@@ -23,8 +23,11 @@ pub(in crate::session) enum Parsed {
     /// The query begins at this byte.
     Declare {
         name: CompactString,
-        scroll: bool,
+        /// `None`: neither SCROLL nor NO SCROLL.
+        scroll: Option<bool>,
         binary: bool,
+        hold: bool,
+        insensitive: bool,
         query: usize,
     },
     Fetch {
@@ -65,27 +68,45 @@ pub(in crate::session) fn parse(text: &str) -> Result<Option<Parsed>> {
 impl Reader {
     fn declare(mut self) -> Result<Parsed> {
         let name = self.name()?;
-        let (mut scroll, mut binary) = (false, false);
+        let (mut scroll, mut binary) = ((false, false), false);
+        let mut sensitive = (false, false);
         loop {
             if self.eat(&["BINARY"]) {
                 binary = true;
             } else if self.eat(&["SCROLL"]) {
-                scroll = true;
+                scroll.0 = true;
             } else if self.eat(&["NO"]) {
                 self.expect(&["SCROLL"])?;
-            } else if !self.eat(&["INSENSITIVE"]) && !self.eat(&["ASENSITIVE"]) {
+                scroll.1 = true;
+            } else if self.eat(&["INSENSITIVE"]) {
+                sensitive.0 = true;
+            } else if self.eat(&["ASENSITIVE"]) {
+                sensitive.1 = true;
+            } else {
                 break;
             }
         }
         self.expect(&["CURSOR"])?;
+        let mut hold = false;
         if self.eat(&["WITHOUT"]) {
             self.expect(&["HOLD"])?;
         } else if self.eat(&["WITH"]) {
             self.expect(&["HOLD"])?;
-            return Err(Error::unsupported("a cursor that outlives its transaction (WITH HOLD)"));
+            hold = true;
         }
         self.expect(&["FOR"])?;
-        Ok(Parsed::Declare { name, scroll, binary, query: self.byte() })
+        let both = |one: &str, other: &str| {
+            Err(Error::new(SqlState("42P11"), format!("cannot specify both {one} and {other}")))
+        };
+        let scroll = match scroll {
+            (true, true) => return both("SCROLL", "NO SCROLL"),
+            (false, false) => None,
+            (scroll, _) => Some(scroll),
+        };
+        if sensitive == (true, true) {
+            return both("INSENSITIVE", "ASENSITIVE");
+        }
+        Ok(Parsed::Declare { name, scroll, binary, hold, insensitive: sensitive.0, query: self.byte() })
     }
 
     fn fetch(&mut self, moves: bool) -> Result<Parsed> {
@@ -132,7 +153,11 @@ impl Reader {
             return Ok(if backward { Goal::Backward(u64::MAX) } else { Goal::Forward(u64::MAX) });
         }
         let count = self.number()?.unwrap_or(1);
-        Ok(Goal::of(if backward { -count } else { count }))
+        Ok(match (backward, count) {
+            (true, 0) => Goal::Backward(0),
+            (true, count) => Goal::of(-count),
+            (false, count) => Goal::of(count),
+        })
     }
 
     fn number(&mut self) -> Result<Option<i64>> {

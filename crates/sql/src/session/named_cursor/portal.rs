@@ -1,7 +1,8 @@
 //! Portals of the protocol as cursors: FETCH, MOVE, CLOSE and `pg_cursors` know them by their names, ROLLBACK TO ends those that
 //! are younger than its savepoint, and what they see is as of when they were bound.
 //!
-//! Only what has a plan can be such a portal. The unnamed portal has the empty name, which no statement can say.
+//! Only what has a plan can be such a portal; of others their names are known, which CLOSE and `pg_cursors` ask for. The unnamed
+//! portal has the empty name, which no statement can say.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use compact_str::CompactString;
 
 use super::{CursorStatement, Fetch, Goal, OpenCursor, duplicate_cursor, no_such_cursor};
 use crate::error::{Error, Result, SqlState};
-use crate::session::plans::Command;
+use crate::session::plans::{Command, Kind};
 use crate::session::step::Stage;
 use crate::session::{Prepared, Running, Session};
 use crate::value::Datum;
@@ -36,11 +37,24 @@ impl Session {
         if self.has_cursor(name) {
             return Err(duplicate_cursor(name));
         }
-        let running = params.map(|params| self.at_start(prepared, params));
+        // WHERE CURRENT OF can ask for those that have names.
+        let reads_rows =
+            matches!(prepared.command, Command::Plan { kind: Kind::Select, .. }) && !prepared.used.is_empty();
+        let marked = if reads_rows && !name.is_empty() { self.with_marks(prepared) } else { None };
+        let running = params.map(|params| self.at_start(marked.as_ref().unwrap_or(prepared), params));
         let mut cursor = OpenCursor::new(prepared, running);
         cursor.tag = prepared.completed(0);
         self.add_cursor(CompactString::new(name), cursor, prepared.text());
         Ok(())
+    }
+
+    /// The plan of a portal's query whose rows come with their keys; `None` if it cannot be made, or gives something else.
+    fn with_marks(&mut self, prepared: &Arc<Prepared>) -> Option<Arc<Prepared>> {
+        let types: Vec<_> = prepared.params.iter().copied().map(Some).collect();
+        let preparing = self.begin_preparing().ok()?;
+        let marked = self.prepare_marked(&prepared.text, &types);
+        self.end_preparing(preparing);
+        marked.ok().filter(|marked| marked.columns == prepared.columns && marked.params == prepared.params)
     }
 
     /// Begins to run a portal, or goes on with it, for so many of its rows at most.
@@ -49,7 +63,8 @@ impl Session {
     /// 34000 if there is none of that name; 55000 if it cannot be run once more; 25P02 in a block that has failed.
     pub fn start_portal(&mut self, name: &str, rows_max: usize, came_us: i64) -> Result<Running> {
         let cursor = self.cursors.get(name).ok_or_else(|| no_such_cursor(name))?;
-        let is_over = cursor.running.is_none() && cursor.prepared.columns().is_none();
+        let has_rows = cursor.prepared.columns().is_some() && cursor.prepared.can_be_cursor();
+        let is_over = cursor.running.is_none() && !has_rows;
         let prepared = Arc::clone(&cursor.prepared);
         self.begins_at(&prepared, came_us)?;
         if is_over {
@@ -90,6 +105,15 @@ impl Prepared {
             Command::Cursor(CursorStatement::Fetch { .. }) => true,
             Command::Utility(statement) => matches!(&**statement, sqlparser::ast::Statement::Execute { .. }),
             _ => false,
+        }
+    }
+
+    /// The cursor that it closes, if it is CLOSE of one.
+    #[must_use]
+    pub fn closes_cursor(&self) -> Option<&str> {
+        match &self.command {
+            Command::Cursor(CursorStatement::Close { name }) => name.as_deref(),
+            _ => None,
         }
     }
 

@@ -69,11 +69,8 @@ fn a_cursor_gives_rows_forward_as_they_are_asked_for() {
             ("DECLARE c CURSOR FOR SELECT a FROM t", "42P03"),
             ("ROLLBACK", "ROLLBACK"),
             ("BEGIN", "BEGIN"),
-            ("DECLARE c CURSOR FOR SELECT a FROM t", "DECLARE CURSOR"),
+            ("DECLARE c CURSOR FOR SELECT count(*) FROM t", "DECLARE CURSOR"),
             ("FETCH BACKWARD 1 FROM c", "55000"),
-            ("ROLLBACK", "ROLLBACK"),
-            ("BEGIN", "BEGIN"),
-            ("DECLARE c CURSOR WITH HOLD FOR SELECT a FROM t", "0A000"),
             ("ROLLBACK", "ROLLBACK"),
             ("BEGIN", "BEGIN"),
             ("DECLARE c CURSOR FOR DELETE FROM t", "42601"),
@@ -203,6 +200,101 @@ fn rows_that_have_to_be_kept_have_a_limit() {
     session.run("ROLLBACK").unwrap();
 }
 
+/// Bug: `UPDATE … WHERE CURRENT OF c` was a syntax error. Consequence: programs that walk a cursor and change its rows could not
+/// run. Fix: a cursor's rows come with the keys of its table's rows.
+#[test]
+fn the_row_that_a_cursor_is_on_can_be_changed() {
+    let (_dir, _engine, mut session) = session(2_500);
+    for lock in ["", " FOR UPDATE"] {
+        session.run("BEGIN").unwrap();
+        let declare = format!("DECLARE c CURSOR FOR SELECT a FROM t WHERE a > 5 ORDER BY a{lock}");
+        check(
+            &mut session,
+            &[
+                (&declare, "DECLARE CURSOR"),
+                ("SAVEPOINT s", "SAVEPOINT"),
+                ("DELETE FROM t WHERE CURRENT OF c", "24000"),
+                ("ROLLBACK TO s", "ROLLBACK"),
+                ("DELETE FROM t WHERE CURRENT OF d", "34000"),
+                ("ROLLBACK TO s", "ROLLBACK"),
+                ("FETCH 2 FROM c", "6 7 FETCH 2"),
+                ("DELETE FROM t WHERE CURRENT OF c RETURNING a", "7 DELETE 1"),
+                ("DELETE FROM t WHERE CURRENT OF c", "DELETE 0"),
+                // Far behind the first batch.
+                ("MOVE 2000 FROM c", "MOVE 2000"),
+                ("UPDATE t SET a = -a WHERE CURRENT OF c RETURNING a", "-2007 UPDATE 1"),
+                ("MOVE ALL FROM c", "MOVE 493"),
+                ("DELETE FROM t WHERE CURRENT OF c", "24000"),
+                ("ROLLBACK", "ROLLBACK"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_cursor_with_hold_outlives_its_block_and_sees_what_that_saw() {
+    let (_dir, engine, mut session) = session(3_000);
+    let mut other = Session::new(&engine, "other");
+    check(
+        &mut session,
+        &[
+            ("DECLARE alone CURSOR WITH HOLD FOR SELECT a FROM t ORDER BY a", "DECLARE CURSOR"),
+            ("BEGIN; DECLARE c NO SCROLL CURSOR WITH HOLD FOR SELECT a FROM t ORDER BY a", "DECLARE CURSOR"),
+            ("FETCH 2 FROM c", "1 2 FETCH 2"),
+            ("COMMIT", "COMMIT"),
+        ],
+    );
+    other.run("DELETE FROM t WHERE a > 2").unwrap();
+    other.run("ALTER TABLE t ADD COLUMN b text").unwrap();
+    other.run("DROP TABLE t").unwrap();
+    check(
+        &mut session,
+        &[
+            ("FETCH c", "3 FETCH 1"),
+            ("BEGIN", "BEGIN"),
+            ("FETCH alone", "1 FETCH 1"),
+            ("SELECT 1/0", "22012"),
+            ("ROLLBACK", "ROLLBACK"),
+            ("MOVE ALL FROM c", "MOVE 2997"),
+            ("FETCH LAST FROM alone", "3000 FETCH 1"),
+            ("SELECT count(*) FROM pg_cursors WHERE is_holdable", "2 SELECT 1"),
+            ("CLOSE alone", "CLOSE CURSOR"),
+            ("DISCARD ALL", "DISCARD ALL"),
+            ("FETCH c", "34000"),
+        ],
+    );
+}
+
+#[test]
+fn a_cursor_with_hold_that_cannot_be_read_to_its_end_fails_the_commit() {
+    let (_dir, _engine, mut session) = session(3);
+    check(
+        &mut session,
+        &[
+            ("BEGIN; INSERT INTO t VALUES (100)", "INSERT 0 1"),
+            ("DECLARE c CURSOR WITH HOLD FOR SELECT 1 / (a - 3) FROM t", "DECLARE CURSOR"),
+            ("COMMIT", "22012"),
+            ("SELECT count(*) FROM t", "3 SELECT 1"),
+            ("FETCH c", "34000"),
+            ("DECLARE c CURSOR WITH HOLD FOR SELECT 1 / (a - 3) FROM t", "22012"),
+            ("FETCH c", "34000"),
+        ],
+    );
+    session.run("SET work_mem = '1MB'").unwrap();
+    let declare = "DECLARE c CURSOR WITH HOLD FOR SELECT repeat('x', 1000) FROM generate_series(1, 10000)";
+    check(&mut session, &[(declare, "53200"), ("FETCH c", "34000")]);
+}
+
+#[test]
+fn a_bound_query_with_effects_has_none_before_it_is_asked_for_rows() {
+    let (_dir, _engine, mut session) = session(3);
+    session.run("CREATE SEQUENCE s; BEGIN").unwrap();
+    let prepared = session.prepare("SELECT nextval('s')", &[]).unwrap();
+    session.open_portal("p", &prepared, Some(Vec::new())).unwrap();
+    session.run("DELETE FROM t").unwrap();
+    check(&mut session, &[("SELECT nextval('s')", "1 SELECT 1"), ("FETCH p", "2 FETCH 1"), ("COMMIT", "COMMIT")]);
+}
+
 #[test]
 fn directions_are_read_as_postgresql_reads_them() {
     let goal = |text: &str| match parse(text).unwrap() {
@@ -224,6 +316,6 @@ fn directions_are_read_as_postgresql_reads_them() {
     }
     assert_eq!(parse("SELECT 1").unwrap(), None);
     let text = "/* x */ DECLARE c BINARY CURSOR FOR SELECT 'ä'";
-    let Some(Parsed::Declare { query, binary: true, scroll: false, .. }) = parse(text).unwrap() else { panic!() };
+    let Some(Parsed::Declare { query, binary: true, scroll: None, .. }) = parse(text).unwrap() else { panic!() };
     assert_eq!(&text[query..], "SELECT 'ä'");
 }

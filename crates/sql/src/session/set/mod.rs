@@ -88,7 +88,7 @@ impl Session {
     }
 
     fn warn_outside_block(&mut self, what: &str) {
-        if self.state == TransactionState::Idle {
+        if self.is_outside_block() {
             let message = format!("{what} can only be used in transaction blocks");
             self.notice(Severity::Warning, SqlState::NO_ACTIVE_TRANSACTION, message);
         }

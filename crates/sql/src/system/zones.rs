@@ -1,0 +1,31 @@
+//! `pg_timezone_names`: the time zones that can be named, as they are now.
+
+use jiff::Timestamp;
+use jiff::tz::Dst;
+
+use super::{Fill, Rows, text};
+use crate::env::Env;
+use crate::error::Result;
+use crate::interval::Interval;
+use crate::value::Datum;
+
+/// Seconds from 1970 to 2000.
+const EPOCH_SECONDS: i64 = 946_684_800;
+
+pub(super) const FILLS: &[(&str, Fill)] = &[("pg_timezone_names", names)];
+
+fn names(env: &Env, rows: &mut Rows) -> Result<()> {
+    let now = Timestamp::from_second(env.statement_us.div_euclid(1_000_000) + EPOCH_SECONDS).unwrap_or_default();
+    for name in jiff::tz::db().available() {
+        let Ok(zone) = jiff::tz::db().get(name.as_str()) else { continue };
+        let info = zone.to_offset_info(now);
+        let micros = i64::from(info.offset().seconds()) * 1_000_000;
+        rows.push([
+            text(name.as_str()),
+            text(info.abbreviation()),
+            Datum::Interval(Interval { months: 0, days: 0, micros }),
+            Datum::Bool(info.dst() == Dst::Yes),
+        ])?;
+    }
+    Ok(())
+}
