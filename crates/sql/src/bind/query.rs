@@ -402,9 +402,12 @@ pub(super) fn enclose(inner: Query) -> Query {
 fn ordinal(expr: &ast::Expr) -> Option<i64> {
     match expr {
         ast::Expr::Value(value) => match &value.value {
-            ast::Value::Number(text, _) => text.parse().ok(),
+            ast::Value::Number(text, _) => text.parse::<i32>().ok().map(i64::from),
             _ => None,
         },
+        // A sign in front of a number belongs to it, but a plus is an operator.
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => ordinal(expr).map(|number| -number),
+        ast::Expr::Nested(inner) => ordinal(inner),
         _ => None,
     }
 }

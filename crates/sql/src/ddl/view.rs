@@ -33,6 +33,9 @@ impl Session {
         }
         let (columns, query, reads) = self.with_binder("", |binder| {
             let (query, text) = binder.stored_query(&create.query)?;
+            if !binder.params.is_empty() {
+                return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
+            }
             Ok((query.columns, text, std::mem::take(&mut binder.used)))
         })?;
         if create.columns.len() > columns.len() {
