@@ -228,7 +228,10 @@ impl Binder<'_> {
             E::Subquery(query) => {
                 let (expr, columns) = self.subquery(query, SubqueryKind::Scalar)?;
                 match &columns[..] {
-                    [column] => Ok(Bound { expr, ty: column.ty }),
+                    [column] => {
+                        self.meet_column(column.collation.clone(), span)?;
+                        Ok(Bound { expr, ty: column.ty })
+                    }
                     _ => Err(self.place(span, too_many_columns())),
                 }
             }

@@ -230,6 +230,7 @@ impl Binder<'_> {
             }
             typed.push(self.argument(arg, function.arg_type(index), span)?);
         }
+        self.checked_for_collation(function.name, &mut typed);
         Ok(Bound::new(Expr::Call { function, args: typed }, function.result))
     }
 
@@ -725,6 +726,10 @@ impl Binder<'_> {
         for expr in &args.exprs {
             bounds.push(self.expr(expr)?);
         }
+        if args.distinct {
+            let collation = self.collation.clone().unwrap_or_default();
+            self.at(span, collation.expect_one())?;
+        }
         // As they were written: what ORDER BY says is compared with these.
         let written: Vec<Expr> = bounds.iter().map(|bound| bound.expr.clone()).collect();
         let types: Vec<Type> = bounds.iter().map(|bound| bound.ty.ty).collect();
@@ -750,7 +755,10 @@ impl Binder<'_> {
         };
         let mut order = Vec::with_capacity(args.order.len());
         for key in args.order {
-            let bound = self.expr(&key.expr)?;
+            self.take_collation();
+            let bound = self.apart(|binder| binder.expr(&key.expr))?;
+            let collation = self.take_collation();
+            self.at(key.expr.span(), collation.expect_one())?;
             let ty = super::expr::known(bound.ty.ty);
             // An argument that was converted by itself is sorted by as it is then.
             let argument =

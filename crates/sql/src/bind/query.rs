@@ -10,6 +10,7 @@ use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
+use super::collation::Collation;
 use super::logical::{Body, Column, Distinct, Lock, Query, Select, SetOperation};
 use super::{Binder, Scope, fold, whole};
 use crate::cast::CastContext;
@@ -261,16 +262,16 @@ impl Binder<'_> {
         for (left, right_column) in left_query.columns.iter().zip(&right_query.columns) {
             types.push(self.common_type(name, &[left.ty.ty, right_column.ty.ty], span)?);
         }
-        let columns = left_query
-            .columns
-            .iter()
-            .zip(&right_query.columns)
-            .zip(&types)
-            .map(|((left, right), &ty)| {
-                let ty = if left.ty == right.ty && left.ty.ty == ty { left.ty } else { ColumnType::from(ty) };
-                Column { name: left.name.clone(), ty, origin: None }
-            })
-            .collect();
+        let mut columns = Vec::with_capacity(types.len());
+        for ((left, right), &ty) in left_query.columns.iter().zip(&right_query.columns).zip(&types) {
+            let collation = self.at(span, left.collation.clone().with(right.collation.clone()))?;
+            if op != SetOperation::Union || !all {
+                self.at(span, collation.expect_one())?;
+            }
+            let collation = if collation.is_open() { Collation::Open } else { collation };
+            let ty = if left.ty == right.ty && left.ty.ty == ty { left.ty } else { ColumnType::from(ty) };
+            columns.push(Column { name: left.name.clone(), ty, origin: None, collation });
+        }
         self.retype(&mut left_query, &types)?;
         self.retype(&mut right_query, &types)?;
         let body = Body::Set { op, all, left: Box::new(left_query), right: Box::new(right_query) };
@@ -286,15 +287,21 @@ impl Binder<'_> {
         self.frame().scopes.push(Scope { no_calls: "VALUES", ..Scope::default() });
         let bound = self.values_rows(values, width);
         self.frame().scopes.pop();
-        let (rows, types) = bound?;
+        let (rows, types, collations) = bound?;
         let columns = (1..=width)
-            .zip(&types)
-            .map(|(number, &ty)| Column { name: compact_str::format_compact!("column{number}"), ty, origin: None })
+            .zip(types.into_iter().zip(collations))
+            .map(|(number, (ty, collation))| Column {
+                name: compact_str::format_compact!("column{number}"),
+                ty,
+                origin: None,
+                collation,
+            })
             .collect();
         Ok(plain(Body::Values(rows), columns))
     }
 
-    fn values_rows(&mut self, values: &ast::Values, width: usize) -> Result<(Vec<Vec<Expr>>, Vec<ColumnType>)> {
+    fn values_rows(&mut self, values: &ast::Values, width: usize) -> Result<ValuesRows> {
+        let mut collations = vec![Collation::Default; width];
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
             if row.content.len() != width {
@@ -303,8 +310,11 @@ impl Binder<'_> {
                 return Err(self.place(span, error));
             }
             let mut bounds = Vec::with_capacity(width);
-            for expr in &row.content {
+            for (expr, collation) in row.content.iter().zip(&mut collations) {
+                self.ended_with = Collation::Default;
                 bounds.push((self.expr(expr)?, expr.span()));
+                let both = std::mem::take(collation).with(self.take_collation());
+                *collation = self.at(expr.span(), both)?;
             }
             rows.push(bounds);
         }
@@ -330,7 +340,7 @@ impl Binder<'_> {
             }
             exprs.push(typed);
         }
-        Ok((exprs, types))
+        Ok((exprs, types, collations))
     }
 
     /// ORDER BY over a result: by name or number of its columns.
@@ -356,11 +366,15 @@ impl Binder<'_> {
                 },
             };
             let place = self.at(key.expr.span(), place)?;
+            self.at(key.expr.span(), columns[place].collation.expect_one())?;
             keys.push(SortKey { expr: Expr::Column(place), descending, nulls_first });
         }
         Ok(keys)
     }
 }
+
+/// Rows of VALUES, and of which types and collations their columns are.
+type ValuesRows = (Vec<Vec<Expr>>, Vec<ColumnType>, Vec<Collation>);
 
 /// `TABLE name`, as the query that it is.
 pub(super) fn text_of_table(table: &ast::Table) -> String {

@@ -632,6 +632,7 @@ impl Session {
         }
         let changed = &mut draft.table.columns[place];
         changed.ty = to;
+        changed.collation = None;
         changed.missing = None;
         if let Some(default) = changed.default.clone() {
             let name = changed.name.clone();

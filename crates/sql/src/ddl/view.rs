@@ -42,6 +42,10 @@ impl Session {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }
+        if let Some(column) = columns.iter().find(|column| column.collation.is_open()) {
+            let message = format!("could not determine which collation to use for view column \"{}\"", column.name);
+            return Err(Error::new(SqlState("42P22"), message));
+        }
         let named = |(index, column): (usize, &logical::Column)| {
             create.columns.get(index).map_or(column.name.clone(), |given| fold(&given.name))
         };
