@@ -6,6 +6,7 @@ use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
+use super::collation;
 use super::expr::Bound;
 use super::query::sort_key_options;
 use super::{AGGREGATES, Binder, EXTRAS, fold, logical, name_parts, rewrite, whole};
@@ -432,7 +433,15 @@ impl Binder<'_> {
             }
             "greatest" | "least" => {
                 let greatest = name == "greatest";
-                let (args, ty) = self.same_type(if greatest { "GREATEST" } else { "LEAST" }, &args.exprs, span)?;
+                let name = if greatest { "GREATEST" } else { "LEAST" };
+                let (mut args, ty) = self.same_type(name, &args.exprs, span)?;
+                if self.is_collation_open()
+                    && let [first, others @ ..] = &mut args[..]
+                {
+                    for other in others {
+                        *other = Expr::Coalesce(vec![collation::open(other.clone(), first), other.clone()]);
+                    }
+                }
                 Bound::new(Expr::Extreme { greatest, args }, ty)
             }
             "nullif" => {

@@ -123,6 +123,13 @@ impl Binder<'_> {
         Err(self.place(ident.span, self.no_such_column(table.as_ref(), &name)))
     }
 
+    /// Whether two columns have collations that leave it open how they are compared.
+    pub(super) fn is_open(&mut self, left: &Expr, right: &Expr) -> Result<bool> {
+        let frame = self.frame();
+        let (left, right) = (scope_collation(frame, left), scope_collation(frame, right));
+        Ok(left.with(right)?.is_open())
+    }
+
     fn no_such_column(&self, table: Option<&(Option<CompactString>, CompactString)>, name: &str) -> Error {
         match table {
             None => Error::new(SqlState::NO_SUCH_COLUMN, format!("column \"{name}\" does not exist")),
@@ -226,7 +233,7 @@ impl Scope {
 }
 
 /// What a column of a query's FROM says of its collation.
-fn scope_collation(frame: &super::Frame, expr: &Expr) -> Collation {
+pub(super) fn scope_collation(frame: &super::Frame, expr: &Expr) -> Collation {
     let (Expr::Column(place), Some(scope)) = (expr, frame.scopes.last()) else { return Collation::Default };
     let of = |table: &ScopeTable| Some(table.columns.get(place.checked_sub(table.base)?)?.collation.clone());
     scope.tables.iter().find_map(of).unwrap_or_default()

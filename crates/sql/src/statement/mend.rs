@@ -301,6 +301,15 @@ impl Mender<'_> {
             Keyword::SET if self.is(start, "ALTER") && *self.token(nth + 1) == Token::LParen => {
                 self.storage_parameters(nth + 2);
             }
+            // ON DELETE SET NULL (column): the parser does not know it.
+            Keyword::NULL | Keyword::DEFAULT
+                if nth >= start + 3
+                    && *self.token(nth + 1) == Token::LParen
+                    && self.is(nth - 1, "SET")
+                    && (self.are(nth - 3, &["ON", "DELETE"]) || self.are(nth - 3, &["ON", "UPDATE"])) =>
+            {
+                return Err(Error::unsupported("a column list of SET NULL or SET DEFAULT"));
+            }
             Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 1),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
                 self.sequence_options(nth + 2);
