@@ -90,6 +90,14 @@ impl Binder<'_> {
     }
 
     fn query_body(&mut self, query: &ast::Query) -> Result<Query> {
+        // Behind parentheses, clauses belong to the query inside them, as in PostgreSQL: it is sorted before it is limited.
+        if let ast::SetExpr::Query(inner) = &*query.body {
+            let is_bare = query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+            if !is_bare || !query.locks.is_empty() {
+                let joined = joined(inner, query)?;
+                return self.deeper(|binder| binder.query(&joined));
+            }
+        }
         let order: &[ast::OrderByExpr] = match &query.order_by {
             None => &[],
             Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) => keys,
@@ -375,6 +383,32 @@ impl Binder<'_> {
 
 /// Rows of VALUES, and of which types and collations their columns are.
 type ValuesRows = (Vec<Vec<Expr>>, Vec<ColumnType>, Vec<Collation>);
+
+/// A query in parentheses, with the clauses behind these.
+fn joined(inner: &ast::Query, outer: &ast::Query) -> Result<ast::Query> {
+    fn put<T: Clone>(inner: &mut Option<T>, outer: Option<&T>, name: &str) -> Result<()> {
+        if inner.is_some() && outer.is_some() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, format!("multiple {name} clauses not allowed")));
+        }
+        if let Some(outer) = outer {
+            *inner = Some(outer.clone());
+        }
+        Ok(())
+    }
+    use ast::LimitClause::LimitOffset;
+    let mut joined = inner.clone();
+    put(&mut joined.order_by, outer.order_by.as_ref(), "ORDER BY")?;
+    put(&mut joined.fetch, outer.fetch.as_ref(), "LIMIT")?;
+    match (&mut joined.limit_clause, &outer.limit_clause) {
+        (Some(LimitOffset { limit, offset, .. }), Some(LimitOffset { limit: more, offset: further, .. })) => {
+            put(limit, more.as_ref(), "LIMIT")?;
+            put(offset, further.as_ref(), "OFFSET")?;
+        }
+        (limit, outer) => put(limit, outer.as_ref(), "LIMIT")?,
+    }
+    joined.locks.extend(outer.locks.iter().cloned());
+    Ok(joined)
+}
 
 /// `TABLE name`, as the query that it is.
 pub(super) fn text_of_table(table: &ast::Table) -> String {

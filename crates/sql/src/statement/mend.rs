@@ -230,6 +230,14 @@ impl Mender<'_> {
             }
             Keyword::SUBSTRING if *self.token(nth + 1) == Token::LParen => self.substring_similar(nth + 1),
             Keyword::INTERVAL if *self.token(nth + 1) == Token::LParen => self.interval_with_digits(nth),
+            // No table has others that inherit from it.
+            Keyword::ONLY
+                if matches!(self.token(nth + 1), Token::Word(_))
+                    && (nth == start + 1 && self.is(start, "UPDATE")
+                        || nth == start + 2 && self.are(start, &["DELETE", "FROM"])) =>
+            {
+                self.edit(nth, Edit::Remove);
+            }
             Keyword::RESET if nth == start && self.are(nth + 1, &["TIME", "ZONE"]) => {
                 self.edit(nth + 1, Edit::Replace(word(Keyword::NoKeyword, "timezone")));
                 self.edit(nth + 2, Edit::Remove);
