@@ -366,7 +366,13 @@ impl Binder<'_> {
         let otherwise = Box::new(otherwise);
         if let (Some((operand, _)), true) = (operand, once) {
             let arms = typed.into_iter().zip(compared_as);
-            let arms = arms.map(|((value, result), operand_as)| CaseArm { operand_as, value, result }).collect();
+            // NULL equals nothing, and where there is nothing else the operand is not evaluated, as in PostgreSQL.
+            let arms = arms.filter(|((value, _), _)| !matches!(value, Expr::Const(Datum::Null)));
+            let arms: Vec<CaseArm> =
+                arms.map(|((value, result), operand_as)| CaseArm { operand_as, value, result }).collect();
+            if arms.is_empty() {
+                return Ok(Bound::new(*otherwise, result_type));
+            }
             return Ok(Bound::new(Expr::CaseOf { operand: Box::new(operand.expr), arms, otherwise }, result_type));
         }
         Ok(Bound::new(Expr::Case { arms: typed, otherwise }, result_type))

@@ -235,7 +235,8 @@ impl Session {
         self.ensure_txn(begin, self.env.statement_us)
     }
 
-    /// The modes of the block that AND CHAIN begins: those of this one, without what was said behind its savepoints.
+    /// The modes of the block that AND CHAIN puts in the place of one that is rolled back: without what was said behind its
+    /// savepoints.
     fn modes_of_chained(&self) -> Modes {
         let mut modes = self.block.modes;
         if let Some(first) = self.block.savepoints.first() {
@@ -258,7 +259,7 @@ impl Session {
 
     /// Commits the block at hand, or goes on with that.
     pub(super) fn commit_block(&mut self, chain: bool) -> Result<CommitStep> {
-        let modes = self.modes_of_chained();
+        let modes = self.block.modes;
         let step = self.commit_step();
         match &step {
             Ok(CommitStep::Waits(_)) => {}
