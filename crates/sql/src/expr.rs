@@ -13,6 +13,15 @@ use crate::plan::Fragment;
 use crate::types::{ColumnType, Type};
 use crate::value::Datum;
 
+/// `WHEN value THEN result`
+#[derive(Debug, Clone)]
+pub(crate) struct CaseArm {
+    /// Casts the operand to what it is compared in.
+    pub(crate) operand_as: Option<(Type, ColumnType)>,
+    pub(crate) value: Expr,
+    pub(crate) result: Expr,
+}
+
 /// An expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Expr {
@@ -46,6 +55,8 @@ pub(crate) enum Expr {
     Cast { input: Box<Expr>, from: Type, to: ColumnType, context: CastContext },
     /// The first arm whose condition is true. Later arms are not evaluated.
     Case { arms: Vec<(Expr, Expr)>, otherwise: Box<Expr> },
+    /// `CASE operand WHEN …` of an operand that gives another value each time: it is evaluated once.
+    CaseOf { operand: Box<Expr>, arms: Vec<CaseArm>, otherwise: Box<Expr> },
     /// The first that is not NULL. Later ones are not evaluated.
     Coalesce(Vec<Expr>),
     /// NULL if both are equal, the first otherwise. The first is evaluated once, `left_as` casts it for comparing.

@@ -47,6 +47,12 @@ fn statements_take_what_postgresql_takes() {
         ("UPDATE t SET code = 11 WHERE id = 1", [false; 4]),
         ("UPDATE t SET id = 7 WHERE id = 1", [false; 4]),
         ("DELETE FROM t WHERE id = 1", [false; 4]),
+        ("INSERT INTO t VALUES (1, 10, 5) ON CONFLICT (id) DO UPDATE SET v = 5", [true, false, false, false]),
+        (
+            "INSERT INTO t VALUES (7, 10, 5) ON CONFLICT (code) DO UPDATE SET v = excluded.v",
+            [true, false, false, false],
+        ),
+        ("INSERT INTO t VALUES (1, 10, 5) ON CONFLICT (id) DO UPDATE SET code = 11", [false; 4]),
     ];
     for begin in BOTH {
         for (statement, goes_with) in statements {
@@ -58,6 +64,29 @@ fn statements_take_what_postgresql_takes() {
                 assert_eq!(waits, !goes, "{begin}: {statement} beside {held}");
             }
         }
+    }
+}
+
+/// Bug: what a foreign key's action changes was locked as for a DELETE. Consequence: it waited for transactions that only
+/// refer to the changed row. Fix: NO KEY UPDATE, unless a column that others can refer to is set.
+#[test]
+fn actions_of_foreign_keys_lock_no_more_than_they_change() {
+    const TABLES: &str = "CREATE TABLE p (id int PRIMARY KEY);
+        CREATE TABLE c (n int PRIMARY KEY, p int REFERENCES p ON DELETE SET NULL ON UPDATE CASCADE);
+        CREATE TABLE d (p int PRIMARY KEY REFERENCES p ON UPDATE CASCADE ON DELETE CASCADE);
+        INSERT INTO p VALUES (1), (2); INSERT INTO c VALUES (1, 1); INSERT INTO d VALUES (2)";
+    let cases = [
+        ("SELECT 1 FROM c FOR KEY SHARE", "DELETE FROM p WHERE id = 1", false),
+        ("SELECT 1 FROM c FOR KEY SHARE", "UPDATE p SET id = 9 WHERE id = 1", false),
+        ("SELECT 1 FROM c FOR SHARE", "UPDATE p SET id = 9 WHERE id = 1", true),
+        ("SELECT 1 FROM d FOR KEY SHARE", "UPDATE p SET id = 9 WHERE id = 2", true),
+        ("SELECT 1 FROM d FOR KEY SHARE", "DELETE FROM p WHERE id = 2", true),
+    ];
+    for (held, statement, waits) in cases {
+        let db = TestDatabase::new(TABLES);
+        let (mut t1, mut t2) = (db.begun(READ_COMMITTED), db.begun(READ_COMMITTED));
+        t1.ok(held);
+        assert_eq!(t2.send(statement) == Reply::Waits, waits, "{statement} beside {held}");
     }
 }
 

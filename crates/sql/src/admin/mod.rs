@@ -46,6 +46,12 @@ pub(crate) enum Statement {
         names: Vec<Actor>,
         if_exists: bool,
     },
+    /// `ALTER GROUP … ADD|DROP USER …`
+    AlterGroup {
+        role: Actor,
+        members: Vec<Actor>,
+        add: bool,
+    },
     GrantRoles {
         roles: Vec<CompactString>,
         to: Vec<Actor>,
@@ -233,7 +239,7 @@ impl Statement {
     pub(crate) fn tag(&self) -> &'static str {
         match self {
             Self::CreateRole { .. } => "CREATE ROLE",
-            Self::AlterRole { .. } | Self::RenameRole { .. } => "ALTER ROLE",
+            Self::AlterRole { .. } | Self::RenameRole { .. } | Self::AlterGroup { .. } => "ALTER ROLE",
             Self::DropRoles { .. } => "DROP ROLE",
             Self::GrantRoles { revoke: false, .. } => "GRANT ROLE",
             Self::GrantRoles { revoke: true, .. } => "REVOKE ROLE",
@@ -304,6 +310,10 @@ impl Session {
             Statement::AlterRole { role, options } => self.alter_role(role, options),
             Statement::RenameRole { name, to } => self.rename_role(name, to),
             Statement::DropRoles { names, if_exists } => self.drop_roles(names, *if_exists),
+            Statement::AlterGroup { role, members, add } => {
+                let group = self.role_name(role)?;
+                self.grant_roles(&[group], members, false, !add, None)
+            }
             Statement::GrantRoles { roles, to, admin, revoke, by } => {
                 self.grant_roles(roles, to, *admin, *revoke, by.as_ref())
             }
@@ -362,6 +372,13 @@ impl Session {
             all => all,
         };
         Ok(self.catalog().find(within, self.search_path()))
+    }
+
+    fn role_name(&self, actor: &Actor) -> Result<CompactString> {
+        let oid = self.actor(actor)?;
+        let roles = self.all_roles();
+        let role = roles.get(oid).ok_or_else(|| Error::new(SqlState::NO_SUCH_OBJECT, "role does not exist"))?;
+        Ok(role.name.clone())
     }
 
     fn expect_relation(&self, name: &[CompactString]) -> Result<Relation> {

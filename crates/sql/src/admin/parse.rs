@@ -139,8 +139,8 @@ impl Reader {
             return if self.eat(&["DATABASE"]) { self.create_database().map(Some) } else { Ok(None) };
         }
         if self.eat(&["ALTER"]) {
-            if self.eat_any(ROLES).is_some() {
-                return self.alter_role().map(Some);
+            if let Some(kind) = self.eat_any(ROLES) {
+                return self.alter_role(ROLES[kind] == "GROUP").map(Some);
             }
             if self.eat(&["DATABASE"]) {
                 return self.alter_database().map(Some);
@@ -215,7 +215,7 @@ impl Reader {
             } else if let Some(on) = flag("BYPASSRLS", self) {
                 RoleOption::Unknown("BYPASSRLS", on)
             } else if self.eat(&["CONNECTION", "LIMIT"]) {
-                RoleOption::ConnectionLimit(self.integer()?)
+                RoleOption::ConnectionLimit(self.connection_limit()?)
             } else if self.eat(&["ENCRYPTED", "PASSWORD"]) || self.eat(&["PASSWORD"]) {
                 RoleOption::Password(if self.eat(&["NULL"]) { None } else { Some(self.string()?) })
             } else if self.eat(&["VALID", "UNTIL"]) {
@@ -240,6 +240,16 @@ impl Reader {
         }
     }
 
+    /// Sessions at the same time; -1 is no limit.
+    fn connection_limit(&mut self) -> Result<i32> {
+        match self.integer()? {
+            limit if limit < -1 => {
+                Err(Error::new(SqlState::BAD_PARAMETER, format!("invalid connection limit: {limit}")))
+            }
+            limit => Ok(limit),
+        }
+    }
+
     fn create_role(&mut self, login: bool) -> Result<Statement> {
         let name = self.name()?;
         let mut options = vec![RoleOption::Login(login)];
@@ -247,7 +257,7 @@ impl Reader {
         Ok(Statement::CreateRole { name, options })
     }
 
-    fn alter_role(&mut self) -> Result<Statement> {
+    fn alter_role(&mut self, is_group: bool) -> Result<Statement> {
         if self.eat(&["ALL"]) {
             return self.role_settings(None)?.ok_or_else(|| self.syntax());
         }
@@ -255,6 +265,11 @@ impl Reader {
         if self.eat(&["RENAME", "TO"]) {
             let Actor::Named(name) = role else { return Err(self.syntax()) };
             return Ok(Statement::RenameRole { name, to: self.name()? });
+        }
+        if let Some(how) = is_group.then(|| self.eat_any(&["ADD", "DROP"])).flatten() {
+            self.expect(&["USER"])?;
+            let members = self.list(Self::actor)?;
+            return Ok(Statement::AlterGroup { role, members, add: how == 0 });
         }
         if let Some(settings) = self.role_settings(Some(&role))? {
             return Ok(settings);
@@ -304,16 +319,6 @@ impl Reader {
             }
         }
         Ok(Statement::CreateDatabase { name, owner, limit, allow })
-    }
-
-    /// A number of sessions: -1 is any number of them.
-    fn connection_limit(&mut self) -> Result<i32> {
-        let limit = self.integer()?;
-        if limit < -1 {
-            let message = format!("invalid connection limit: {limit}");
-            return Err(Error::new(SqlState::BAD_PARAMETER, message));
-        }
-        Ok(limit)
     }
 
     fn yes_or_no(&mut self, option: &str) -> Result<bool> {

@@ -1,7 +1,9 @@
 //! COLLATE: there is one order of texts, but what is said of it must not contradict itself.
 //!
 //! A collation that an expression names goes over to what is made of it, as long as that is a text. Two different ones that
-//! meet in one operation are an error.
+//! are named and meet in one operation are an error. Those of columns yield to one that is named; two different ones of
+//! columns leave it open which counts, which is an error only for what has to know: a comparison when it is made, an order
+//! when the statement is bound.
 
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -10,16 +12,111 @@ use sqlparser::tokenizer::Span;
 use super::expr::Bound;
 use super::{Binder, fold, name_parts};
 use crate::error::{Error, Result, SqlState};
+use crate::expr::Expr;
+use crate::functions::{Function, Volatility};
 use crate::types::{Category, Type};
 
 /// The names that there are.
 const NAMES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
 
-/// The collation that the parts bound so far of an expression name.
+/// What the parts of an expression say of its collation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Named(Option<CompactString>);
+pub(crate) enum Collation {
+    /// Nothing: it is the database's.
+    #[default]
+    Default,
+    /// That of a column.
+    Implicit(CompactString),
+    /// Columns of two different ones.
+    Conflict(CompactString, CompactString),
+    /// A column of a query that leaves it open.
+    Open,
+    /// One that COLLATE names.
+    Explicit(CompactString),
+}
 
-fn is_collatable(ty: Type) -> bool {
+impl Collation {
+    /// What both sides of an operation say together.
+    pub(super) fn with(self, other: Self) -> Result<Self> {
+        use Collation::{Conflict, Default, Explicit, Implicit, Open};
+        Ok(match (self, other) {
+            (Explicit(one), Explicit(other)) if one != other => {
+                let message = format!("collation mismatch between explicit collations \"{one}\" and \"{other}\"");
+                return Err(Error::new(SqlState("42P21"), message));
+            }
+            (Explicit(name), _) | (_, Explicit(name)) => Explicit(name),
+            (Conflict(one, other), _) | (_, Conflict(one, other)) => Conflict(one, other),
+            (Implicit(one), Implicit(other)) if one != other => Conflict(one, other),
+            (Implicit(name), _) | (_, Implicit(name)) => Implicit(name),
+            (Default | Open, Default | Open) => Default,
+        })
+    }
+
+    /// Fails for what cannot be put in order.
+    pub(super) fn expect_one(&self) -> Result<()> {
+        match self {
+            Self::Conflict(one, other) => {
+                let message = format!("collation mismatch between implicit collations \"{one}\" and \"{other}\"");
+                Err(Error::new(SqlState("42P21"), message))
+            }
+            Self::Open => Err(undetermined("string comparison")),
+            Self::Default | Self::Implicit(_) | Self::Explicit(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Conflict(..) | Self::Open)
+    }
+
+    /// The one that a table's column keeps.
+    pub(crate) fn name(&self) -> Option<CompactString> {
+        match self {
+            Self::Implicit(name) | Self::Explicit(name) => Some(name.clone()),
+            _ => None,
+        }
+    }
+}
+
+fn undetermined(what: &str) -> Error {
+    let message = format!("could not determine which collation to use for {what}");
+    Error::new(SqlState("42P22"), message).hint("Use the COLLATE clause to set the collation explicitly.")
+}
+
+/// Stands for a text that has to be compared without anybody knowing how.
+static UNDETERMINED: Function = Function {
+    name: "undetermined_collation",
+    args: &[Type::Text, Type::Text],
+    variadic: false,
+    result: Type::Text,
+    strict: true,
+    volatility: Volatility::Stable,
+    eval: |_, _| Err(undetermined("string comparison")),
+};
+
+/// Functions that look at letters, or compare texts.
+const LOOKING: [&str; 14] = [
+    "upper",
+    "lower",
+    "initcap",
+    "replace",
+    "position",
+    "strpos",
+    "split_part",
+    "string_to_array",
+    "regexp_match",
+    "regexp_matches",
+    "regexp_replace",
+    "regexp_split_to_array",
+    "regexp_split_to_table",
+    "regexp_like",
+];
+
+/// Fails when both values are there: as an expression in the place of `left`.
+pub(super) fn open(left: Expr, right: &Expr) -> Expr {
+    Expr::Call { function: &UNDETERMINED, args: vec![left, right.clone()] }
+}
+
+pub(crate) fn is_collatable(ty: Type) -> bool {
     let ty = ty.element().unwrap_or(ty);
     matches!(ty.category(), Category::String | Category::Unknown)
 }
@@ -31,14 +128,18 @@ impl Binder<'_> {
         span: Span,
         bind: impl FnOnce(&mut Self) -> Result<Bound>,
     ) -> Result<Bound> {
-        let around = self.collation.replace(Named::default());
+        let around = self.collation.replace(Collation::default());
         let bound = bind(self);
         let mut own = std::mem::replace(&mut self.collation, around).unwrap_or_default();
         let bound = bound?;
         if !is_collatable(bound.ty.ty) {
-            own = Named::default();
+            own = Collation::default();
         }
-        self.meet(own, span)?;
+        if self.collation.is_none() {
+            self.ended_with = own;
+        } else {
+            self.meet(own, span)?;
+        }
         Ok(bound)
     }
 
@@ -53,55 +154,97 @@ impl Binder<'_> {
     /// What was bound so far has become something else than a text.
     pub(super) fn forget_collation(&mut self, ty: Type) {
         if let (Some(named), false) = (&mut self.collation, is_collatable(ty)) {
-            *named = Named::default();
+            *named = Collation::default();
         }
     }
 
-    fn meet(&mut self, part: Named, span: Span) -> Result<()> {
-        let Some(whole) = &mut self.collation else { return Ok(()) };
-        match (&whole.0, part.0) {
-            (_, None) => Ok(()),
-            (None, part) => {
-                whole.0 = part;
-                Ok(())
-            }
-            (Some(whole), Some(part)) if *whole == part => Ok(()),
-            (Some(whole), Some(part)) => {
-                let message = format!("collation mismatch between explicit collations \"{whole}\" and \"{part}\"");
-                Err(self.place(span, Error::new(SqlState("42P21"), message)))
-            }
+    fn meet(&mut self, part: Collation, span: Span) -> Result<()> {
+        if let Some(whole) = &mut self.collation {
+            let both = std::mem::take(whole).with(part).map_err(|error| self.place(span, error))?;
+            self.collation = Some(both);
+        }
+        Ok(())
+    }
+
+    /// What a column says, where it stands.
+    pub(super) fn meet_column(&mut self, collation: Collation, span: Span) -> Result<()> {
+        let collation = match collation {
+            Collation::Explicit(name) => Collation::Implicit(name),
+            Collation::Conflict(..) => Collation::Open,
+            other => other,
+        };
+        if self.collation.is_some() {
+            return self.meet(collation, span);
+        }
+        self.ended_with = collation;
+        Ok(())
+    }
+
+    /// What the expression that was bound last says, if it stood by itself.
+    pub(super) fn take_collation(&mut self) -> Collation {
+        std::mem::take(&mut self.ended_with)
+    }
+
+    /// Whether two columns of different collations have met in the expression at hand.
+    pub(super) fn is_collation_open(&self) -> bool {
+        self.collation.as_ref().is_some_and(Collation::is_open)
+    }
+
+    /// Both sides of an operator, or arguments of a function: it fails when it is called without knowing its collation.
+    pub(super) fn checked_for_collation(&self, name: &str, args: &mut [Expr]) {
+        let looks = LOOKING.contains(&name) || matches!(name, "~" | "~*" | "!~" | "!~*" | "~~*" | "!~~*");
+        if looks
+            && self.is_collation_open()
+            && let Some(last) = args.last().cloned()
+            && let Some(first) = args.first_mut()
+        {
+            *first = open(first.clone(), &last);
         }
     }
 
     /// `input COLLATE name`
     pub(super) fn collate(&mut self, input: &ast::Expr, collation: &ast::ObjectName, span: Span) -> Result<Bound> {
-        let parts = name_parts(collation)?;
-        let name = parts.last().map(|ident| fold(ident)).unwrap_or_default();
-        if let [.., schema, _] = parts[..]
-            && !crate::system::is_system_schema(&fold(schema))
-        {
-            let schema = fold(schema);
-            let error = if self.catalog.schema(&schema).is_none() {
-                Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist"))
-            } else {
-                no_such_collation(&name)
-            };
-            return Err(self.place(span, error));
-        }
-        if !NAMES.contains(&name.as_str()) {
-            return Err(self.place(span, no_such_collation(&name)));
-        }
+        let name = self.at(span, named(collation, |schema| self.catalog.schema(schema).is_some()))?;
         // What it says of its operand's collation is over here.
         let input = self.apart(|binder| binder.expr(input))?;
         if !matches!(input.ty.ty.category(), Category::String | Category::Unknown) {
-            let message = format!("collations are not supported by type {}", input.ty.ty);
-            return Err(self.place(span, Error::new(SqlState::TYPE_MISMATCH, message)));
+            return Err(self.place(span, not_collatable(input.ty.ty)));
         }
-        self.meet(Named(Some(name)), span)?;
+        self.meet(Collation::Explicit(name), span)?;
         Ok(input)
     }
 }
 
 fn no_such_collation(name: &str) -> Error {
     Error::new(SqlState::NO_SUCH_OBJECT, format!("collation \"{name}\" for encoding \"UTF8\" does not exist"))
+}
+
+/// The collation that a name means.
+fn named(collation: &ast::ObjectName, is_schema: impl Fn(&str) -> bool) -> Result<CompactString> {
+    let parts = name_parts(collation)?;
+    let name = parts.last().map(|ident| fold(ident)).unwrap_or_default();
+    if let [.., schema, _] = parts[..]
+        && !crate::system::is_system_schema(&fold(schema))
+    {
+        let schema = fold(schema);
+        return Err(if is_schema(&schema) {
+            no_such_collation(&name)
+        } else {
+            Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist"))
+        });
+    }
+    if NAMES.contains(&name.as_str()) { Ok(name) } else { Err(no_such_collation(&name)) }
+}
+
+/// The collation that a column is declared with; `None` is the database's.
+pub(crate) fn of_column(collation: &ast::ObjectName, ty: Type) -> Result<Option<CompactString>> {
+    let name = named(collation, |_| true)?;
+    if !is_collatable(ty) {
+        return Err(not_collatable(ty));
+    }
+    Ok((name != "default").then_some(name))
+}
+
+fn not_collatable(ty: Type) -> Error {
+    Error::new(SqlState::TYPE_MISMATCH, format!("collations are not supported by type {ty}"))
 }

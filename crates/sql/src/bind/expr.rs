@@ -16,7 +16,7 @@ use super::types::bind_type;
 use super::{Binder, fold};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
-use crate::expr::{CompareOp, Expr, SubqueryKind};
+use crate::expr::{CaseArm, CompareOp, Expr, SubqueryKind};
 use crate::interval::IntervalFields;
 use crate::numeric::Numeric;
 use crate::pulse;
@@ -234,7 +234,10 @@ impl Binder<'_> {
             E::Subquery(query) => {
                 let (expr, columns) = self.subquery(query, SubqueryKind::Scalar)?;
                 match &columns[..] {
-                    [column] => Ok(Bound { expr, ty: column.ty }),
+                    [column] => {
+                        self.meet_column(column.collation.clone(), span)?;
+                        Ok(Bound { expr, ty: column.ty })
+                    }
                     _ => Err(self.place(span, too_many_columns())),
                 }
             }
@@ -324,9 +327,23 @@ impl Binder<'_> {
             }
             None => None,
         };
+        // One that gives another value each time is evaluated once: it is compared through a place that stands for it.
+        const OPERAND: Expr = Expr::Column(usize::MAX);
+        let once = operand.as_ref().is_some_and(|(operand, _)| super::rewrite::is_volatile(&operand.expr));
+        let mut compared_as = Vec::new();
         let mut arms = Vec::with_capacity(conditions.len());
         for arm in conditions {
             let condition = match &operand {
+                Some((operand, span)) if once => {
+                    let value = self.apart(|binder| binder.expr(&arm.condition))?;
+                    let operand = Bound { expr: OPERAND, ty: operand.ty };
+                    let (left, right) = self.comparable("=", operand, *span, value, arm.condition.span())?;
+                    compared_as.push(match left {
+                        Expr::Cast { from, to, .. } => Some((from, to)),
+                        _ => None,
+                    });
+                    right
+                }
                 None => self.condition(&arm.condition, "CASE/WHEN")?,
                 Some((operand, span)) => {
                     let value = self.apart(|binder| binder.expr(&arm.condition))?;
@@ -352,7 +369,19 @@ impl Binder<'_> {
             typed.push((condition, self.coerce(result, ty.into(), CastContext::Implicit, span)?));
         }
         let otherwise = self.coerce(otherwise.0, ty.into(), CastContext::Implicit, otherwise.1)?;
-        Ok(Bound::new(Expr::Case { arms: typed, otherwise: Box::new(otherwise) }, result_type))
+        let otherwise = Box::new(otherwise);
+        if let (Some((operand, _)), true) = (operand, once) {
+            let arms = typed.into_iter().zip(compared_as);
+            // NULL equals nothing, and where there is nothing else the operand is not evaluated, as in PostgreSQL.
+            let arms = arms.filter(|((value, _), _)| !matches!(value, Expr::Const(Datum::Null)));
+            let arms: Vec<CaseArm> =
+                arms.map(|((value, result), operand_as)| CaseArm { operand_as, value, result }).collect();
+            if arms.is_empty() {
+                return Ok(Bound::new(*otherwise, result_type));
+            }
+            return Ok(Bound::new(Expr::CaseOf { operand: Box::new(operand.expr), arms, otherwise }, result_type));
+        }
+        Ok(Bound::new(Expr::Case { arms: typed, otherwise }, result_type))
     }
 }
 

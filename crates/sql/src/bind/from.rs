@@ -5,6 +5,7 @@ use std::sync::Arc;
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 
+use super::collation::Collation;
 use super::logical::{Column, From, Join, Query, Relation, Source};
 use super::{Binder, With, fold, in_database, name_span, no_such_relation, qualified, whole};
 use crate::catalog::{Relation as Object, Table, View};
@@ -220,6 +221,7 @@ impl Binder<'_> {
             name: CompactString::const_new(name),
             ty: (*ty).into(),
             origin: Some((table.oid, at as i16 + 1)),
+            collation: Collation::Default,
         };
         let columns = table.columns.iter().enumerate().map(column).collect();
         // However often it is named, its rows are made once.
@@ -335,11 +337,17 @@ pub(super) fn table_columns(table: &Table) -> (Vec<Column>, Vec<bool>) {
             name: column.name.clone(),
             ty: column.ty,
             origin: Some((table.id, index as i16 + 1)),
+            collation: column.collation.clone().map_or(Collation::Default, Collation::Implicit),
         })
         .collect();
     let mut hidden: Vec<bool> = table.columns.iter().map(|column| column.dropped).collect();
     if table.primary_key.is_none() {
-        columns.push(Column { name: CompactString::default(), ty: Type::Int8.into(), origin: None });
+        columns.push(Column {
+            name: CompactString::default(),
+            ty: Type::Int8.into(),
+            origin: None,
+            collation: Collation::Default,
+        });
         hidden.push(true);
     }
     (columns, hidden)

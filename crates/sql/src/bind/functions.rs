@@ -6,6 +6,7 @@ use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
+use super::collation;
 use super::expr::Bound;
 use super::query::sort_key_options;
 use super::{AGGREGATES, Binder, EXTRAS, fold, logical, name_parts, rewrite, whole};
@@ -232,6 +233,7 @@ impl Binder<'_> {
             }
             typed.push(self.argument(arg, function.arg_type(index), span)?);
         }
+        self.checked_for_collation(function.name, &mut typed);
         Ok(Bound::new(Expr::Call { function, args: typed }, function.result))
     }
 
@@ -433,7 +435,15 @@ impl Binder<'_> {
             }
             "greatest" | "least" => {
                 let greatest = name == "greatest";
-                let (args, ty) = self.same_type(if greatest { "GREATEST" } else { "LEAST" }, &args.exprs, span)?;
+                let name = if greatest { "GREATEST" } else { "LEAST" };
+                let (mut args, ty) = self.same_type(name, &args.exprs, span)?;
+                if self.is_collation_open()
+                    && let [first, others @ ..] = &mut args[..]
+                {
+                    for other in others {
+                        *other = Expr::Coalesce(vec![collation::open(other.clone(), first), other.clone()]);
+                    }
+                }
                 Bound::new(Expr::Extreme { greatest, args }, ty)
             }
             "nullif" => {
@@ -727,6 +737,10 @@ impl Binder<'_> {
         for expr in &args.exprs {
             bounds.push(self.expr(expr)?);
         }
+        if args.distinct {
+            let collation = self.collation.clone().unwrap_or_default();
+            self.at(span, collation.expect_one())?;
+        }
         // As they were written: what ORDER BY says is compared with these.
         let written: Vec<Expr> = bounds.iter().map(|bound| bound.expr.clone()).collect();
         let types: Vec<Type> = bounds.iter().map(|bound| bound.ty.ty).collect();
@@ -752,7 +766,10 @@ impl Binder<'_> {
         };
         let mut order = Vec::with_capacity(args.order.len());
         for key in args.order {
-            let bound = self.expr(&key.expr)?;
+            self.take_collation();
+            let bound = self.apart(|binder| binder.expr(&key.expr))?;
+            let collation = self.take_collation();
+            self.at(key.expr.span(), collation.expect_one())?;
             let ty = super::expr::known(bound.ty.ty);
             // An argument that was converted by itself is sorted by as it is then.
             let argument =

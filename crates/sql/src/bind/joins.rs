@@ -4,6 +4,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 
+use super::collation;
 use super::expr::Bound;
 use super::logical::{From, Join, Relation};
 use super::{Binder, Merged, ScopeTable, fold, name_parts, rewrite};
@@ -158,6 +159,11 @@ impl Binder<'_> {
             }
             let (left_expr, right_expr) =
                 self.comparable("=", left_bound.clone(), *span, right_bound.clone(), *span)?;
+            let left_expr = if self.is_open(&left.expr, &right.expr)? {
+                collation::open(left_expr, &right_expr)
+            } else {
+                left_expr
+            };
             conditions.push(Expr::Compare {
                 op: CompareOp::Eq,
                 left: Box::new(left_expr),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 
+use super::collation::Collation;
 use crate::aggregates::Aggregate;
 use crate::catalog::{Table, View};
 use crate::expr::Expr;
@@ -38,6 +39,7 @@ pub(crate) struct Column {
     pub(crate) ty: ColumnType,
     /// The table and column that it comes from unchanged.
     pub(crate) origin: Option<(u32, i16)>,
+    pub(crate) collation: Collation,
 }
 
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@
 //! Invariants: every expression that leaves here has operands of the types that its operation wants; literals without a
 //! type and parameters have got theirs from the context, as in PostgreSQL.
 
-mod collation;
+pub(crate) mod collation;
 mod current_of;
 mod expr;
 mod from;
@@ -76,7 +76,9 @@ pub(crate) struct Binder<'a> {
     /// The deepest that has been gone so far, within the query that is measured.
     deepest: usize,
     /// What the parts of the expression that is being bound say of its collation; `None` outside of expressions.
-    collation: Option<collation::Named>,
+    collation: Option<collation::Collation>,
+    /// What the expression that was bound last, and stood by itself, says of its collation.
+    ended_with: collation::Collation,
     /// Operators of the rows around what is being bound.
     links: usize,
     /// Numbers subqueries and shared queries.
@@ -409,6 +411,7 @@ impl<'a> Binder<'a> {
             depth: 0,
             deepest: 0,
             collation: None,
+            ended_with: collation::Collation::default(),
             links: 0,
             next_id: Cell::new(0),
             system: Vec::new(),

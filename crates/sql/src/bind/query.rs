@@ -10,6 +10,7 @@ use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
+use super::collation::Collation;
 use super::logical::{Body, Column, Distinct, Lock, Query, Select, SetOperation};
 use super::{Binder, Scope, fold, whole};
 use crate::cast::CastContext;
@@ -89,6 +90,14 @@ impl Binder<'_> {
     }
 
     fn query_body(&mut self, query: &ast::Query) -> Result<Query> {
+        // Behind parentheses, clauses belong to the query inside them, as in PostgreSQL: it is sorted before it is limited.
+        if let ast::SetExpr::Query(inner) = &*query.body {
+            let is_bare = query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
+            if !is_bare || !query.locks.is_empty() {
+                let joined = joined(inner, query)?;
+                return self.deeper(|binder| binder.query(&joined));
+            }
+        }
         let order: &[ast::OrderByExpr] = match &query.order_by {
             None => &[],
             Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) => keys,
@@ -261,16 +270,16 @@ impl Binder<'_> {
         for (left, right_column) in left_query.columns.iter().zip(&right_query.columns) {
             types.push(self.common_type(name, &[left.ty.ty, right_column.ty.ty], span)?);
         }
-        let columns = left_query
-            .columns
-            .iter()
-            .zip(&right_query.columns)
-            .zip(&types)
-            .map(|((left, right), &ty)| {
-                let ty = if left.ty == right.ty && left.ty.ty == ty { left.ty } else { ColumnType::from(ty) };
-                Column { name: left.name.clone(), ty, origin: None }
-            })
-            .collect();
+        let mut columns = Vec::with_capacity(types.len());
+        for ((left, right), &ty) in left_query.columns.iter().zip(&right_query.columns).zip(&types) {
+            let collation = self.at(span, left.collation.clone().with(right.collation.clone()))?;
+            if op != SetOperation::Union || !all {
+                self.at(span, collation.expect_one())?;
+            }
+            let collation = if collation.is_open() { Collation::Open } else { collation };
+            let ty = if left.ty == right.ty && left.ty.ty == ty { left.ty } else { ColumnType::from(ty) };
+            columns.push(Column { name: left.name.clone(), ty, origin: None, collation });
+        }
         self.retype(&mut left_query, &types)?;
         self.retype(&mut right_query, &types)?;
         let body = Body::Set { op, all, left: Box::new(left_query), right: Box::new(right_query) };
@@ -286,15 +295,21 @@ impl Binder<'_> {
         self.frame().scopes.push(Scope { no_calls: "VALUES", ..Scope::default() });
         let bound = self.values_rows(values, width);
         self.frame().scopes.pop();
-        let (rows, types) = bound?;
+        let (rows, types, collations) = bound?;
         let columns = (1..=width)
-            .zip(&types)
-            .map(|(number, &ty)| Column { name: compact_str::format_compact!("column{number}"), ty, origin: None })
+            .zip(types.into_iter().zip(collations))
+            .map(|(number, (ty, collation))| Column {
+                name: compact_str::format_compact!("column{number}"),
+                ty,
+                origin: None,
+                collation,
+            })
             .collect();
         Ok(plain(Body::Values(rows), columns))
     }
 
-    fn values_rows(&mut self, values: &ast::Values, width: usize) -> Result<(Vec<Vec<Expr>>, Vec<ColumnType>)> {
+    fn values_rows(&mut self, values: &ast::Values, width: usize) -> Result<ValuesRows> {
+        let mut collations = vec![Collation::Default; width];
         let mut rows = Vec::with_capacity(values.rows.len());
         for row in &values.rows {
             if row.content.len() != width {
@@ -303,8 +318,11 @@ impl Binder<'_> {
                 return Err(self.place(span, error));
             }
             let mut bounds = Vec::with_capacity(width);
-            for expr in &row.content {
+            for (expr, collation) in row.content.iter().zip(&mut collations) {
+                self.ended_with = Collation::Default;
                 bounds.push((self.expr(expr)?, expr.span()));
+                let both = std::mem::take(collation).with(self.take_collation());
+                *collation = self.at(expr.span(), both)?;
             }
             rows.push(bounds);
         }
@@ -330,7 +348,7 @@ impl Binder<'_> {
             }
             exprs.push(typed);
         }
-        Ok((exprs, types))
+        Ok((exprs, types, collations))
     }
 
     /// ORDER BY over a result: by name or number of its columns.
@@ -356,10 +374,40 @@ impl Binder<'_> {
                 },
             };
             let place = self.at(key.expr.span(), place)?;
+            self.at(key.expr.span(), columns[place].collation.expect_one())?;
             keys.push(SortKey { expr: Expr::Column(place), descending, nulls_first });
         }
         Ok(keys)
     }
+}
+
+/// Rows of VALUES, and of which types and collations their columns are.
+type ValuesRows = (Vec<Vec<Expr>>, Vec<ColumnType>, Vec<Collation>);
+
+/// A query in parentheses, with the clauses behind these.
+fn joined(inner: &ast::Query, outer: &ast::Query) -> Result<ast::Query> {
+    fn put<T: Clone>(inner: &mut Option<T>, outer: Option<&T>, name: &str) -> Result<()> {
+        if inner.is_some() && outer.is_some() {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, format!("multiple {name} clauses not allowed")));
+        }
+        if let Some(outer) = outer {
+            *inner = Some(outer.clone());
+        }
+        Ok(())
+    }
+    use ast::LimitClause::LimitOffset;
+    let mut joined = inner.clone();
+    put(&mut joined.order_by, outer.order_by.as_ref(), "ORDER BY")?;
+    put(&mut joined.fetch, outer.fetch.as_ref(), "LIMIT")?;
+    match (&mut joined.limit_clause, &outer.limit_clause) {
+        (Some(LimitOffset { limit, offset, .. }), Some(LimitOffset { limit: more, offset: further, .. })) => {
+            put(limit, more.as_ref(), "LIMIT")?;
+            put(offset, further.as_ref(), "OFFSET")?;
+        }
+        (limit, outer) => put(limit, outer.as_ref(), "LIMIT")?,
+    }
+    joined.locks.extend(outer.locks.iter().cloned());
+    Ok(joined)
 }
 
 /// `TABLE name`, as the query that it is.
@@ -411,9 +459,12 @@ pub(super) fn enclose(inner: Query) -> Query {
 fn ordinal(expr: &ast::Expr) -> Option<i64> {
     match expr {
         ast::Expr::Value(value) => match &value.value {
-            ast::Value::Number(text, _) => text.parse().ok(),
+            ast::Value::Number(text, _) => text.parse::<i32>().ok().map(i64::from),
             _ => None,
         },
+        // A sign in front of a number belongs to it, but a plus is an operator.
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus, expr } => ordinal(expr).map(|number| -number),
+        ast::Expr::Nested(inner) => ordinal(inner),
         _ => None,
     }
 }

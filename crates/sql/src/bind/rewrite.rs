@@ -34,6 +34,14 @@ pub(crate) fn for_each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)
             }
             visit(otherwise);
         }
+        Expr::CaseOf { operand, arms, otherwise } => {
+            visit(operand);
+            for arm in arms {
+                visit(&arm.value);
+                visit(&arm.result);
+            }
+            visit(otherwise);
+        }
         Expr::InList { input, list, .. } => {
             visit(input);
             list.iter().for_each(visit);
@@ -72,6 +80,14 @@ pub(crate) fn for_each_child_mut(expr: &mut Expr, visit: &mut dyn FnMut(&mut Exp
             for (condition, result) in arms {
                 visit(condition);
                 visit(result);
+            }
+            visit(otherwise);
+        }
+        Expr::CaseOf { operand, arms, otherwise } => {
+            visit(operand);
+            for arm in arms {
+                visit(&mut arm.value);
+                visit(&mut arm.result);
             }
             visit(otherwise);
         }

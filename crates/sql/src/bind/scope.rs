@@ -4,6 +4,7 @@ use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
+use super::collation::Collation;
 use super::expr::Bound;
 use super::logical::{Column, From, Relation, Source};
 use super::{Binder, Merged, Scope, ScopeTable, fold};
@@ -63,7 +64,8 @@ impl Binder<'_> {
         let merged = scope.merged.split_off(first_merged);
         let mut parts: Vec<(Column, Expr, usize)> = Vec::new();
         for merged in &merged {
-            let column = Column { name: merged.name.clone(), ty: merged.ty.into(), origin: None };
+            let column =
+                Column { name: merged.name.clone(), ty: merged.ty.into(), origin: None, collation: Collation::Default };
             parts.push((column, merged.expr.clone(), merged.parts[0]));
         }
         let covered: Vec<usize> = merged.iter().flat_map(|merged| merged.parts.clone()).collect();
@@ -112,11 +114,20 @@ impl Binder<'_> {
                 if table.is_none() {
                     self.note_column(ident.span, depth, &name, &bound.expr);
                 }
+                let collation = scope_collation(&self.frames[depth], &bound.expr);
                 bound.expr = self.handed_down(bound.expr, depth);
+                self.meet_column(collation, ident.span)?;
                 return Ok(bound);
             }
         }
         Err(self.place(ident.span, self.no_such_column(table.as_ref(), &name)))
+    }
+
+    /// Whether two columns have collations that leave it open how they are compared.
+    pub(super) fn is_open(&mut self, left: &Expr, right: &Expr) -> Result<bool> {
+        let frame = self.frame();
+        let (left, right) = (scope_collation(frame, left), scope_collation(frame, right));
+        Ok(left.with(right)?.is_open())
     }
 
     fn no_such_column(&self, table: Option<&(Option<CompactString>, CompactString)>, name: &str) -> Error {
@@ -193,7 +204,12 @@ impl Scope {
         let mut covered = Vec::new();
         if table.is_none() {
             for merged in &self.merged {
-                let column = Column { name: merged.name.clone(), ty: merged.ty.into(), origin: None };
+                let column = Column {
+                    name: merged.name.clone(),
+                    ty: merged.ty.into(),
+                    origin: None,
+                    collation: Collation::Default,
+                };
                 columns.push((column, merged.expr.clone()));
                 covered.extend_from_slice(&merged.parts);
             }
@@ -214,6 +230,13 @@ impl Scope {
         }
         known.then_some(columns)
     }
+}
+
+/// What a column of a query's FROM says of its collation.
+pub(super) fn scope_collation(frame: &super::Frame, expr: &Expr) -> Collation {
+    let (Expr::Column(place), Some(scope)) = (expr, frame.scopes.last()) else { return Collation::Default };
+    let of = |table: &ScopeTable| Some(table.columns.get(place.checked_sub(table.base)?)?.collation.clone());
+    scope.tables.iter().find_map(of).unwrap_or_default()
 }
 
 impl ScopeTable {

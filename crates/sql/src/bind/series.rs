@@ -4,6 +4,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
 
+use super::collation::Collation;
 use super::expr::Bound;
 use super::logical::{Column, From, Relation, Source};
 use super::{Binder, fold, name_span, qualified};
@@ -65,11 +66,16 @@ impl Binder<'_> {
         let is_only = calls.len() == 1;
         for call in calls {
             let name = if is_only { visible_as.clone() } else { call.name };
-            columns.push(Column { name, ty: call.ty, origin: None });
+            columns.push(Column { name, ty: call.ty, origin: None, collation: Collation::Default });
             list.push((call.series, call.args));
         }
         if numbered {
-            columns.push(Column { name: "ordinality".into(), ty: Type::Int8.into(), origin: None });
+            columns.push(Column {
+                name: "ordinality".into(),
+                ty: Type::Int8.into(),
+                origin: None,
+                collation: Collation::Default,
+            });
         }
         if columns.is_empty() {
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "ROWS FROM needs a function")));

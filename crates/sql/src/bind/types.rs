@@ -154,7 +154,7 @@ pub(crate) fn bind_type(data_type: &DataType) -> Result<ColumnType> {
 }
 
 fn unknown(name: &str) -> Error {
-    let known_elsewhere = ["jsonb", "xml", "inet", "cidr", "money", "bit", "point", "timetz", "time"];
+    let known_elsewhere = ["jsonb", "xml", "inet", "cidr", "money", "bit", "point", "timetz", "time", "reg"];
     let lower = name.to_ascii_lowercase();
     if lower.ends_with("[]") || known_elsewhere.iter().any(|known| lower.starts_with(known)) {
         return Error::unsupported(format_args!("type {lower}"));

@@ -387,6 +387,7 @@ impl Binder<'_> {
                 name: table.columns[target].name.clone(),
                 ty: table.columns[target].ty,
                 origin: None,
+                collation: super::collation::Collation::Default,
             })
             .collect();
         for (index, &target) in targets[..width].iter().enumerate() {

@@ -40,6 +40,9 @@ pub struct Column {
     /// It was dropped; its place stays.
     #[serde(default)]
     pub dropped: bool,
+    /// The collation that it was declared with, if not the database's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<CompactString>,
 }
 
 /// `GENERATED … AS IDENTITY`

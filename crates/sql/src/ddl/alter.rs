@@ -586,7 +586,14 @@ impl Session {
                 draft.table.columns[place].default = self.checked_default(value, &column)?;
             }
             AlterColumnOperation::DropDefault => {
-                draft.table.columns[place].default = None;
+                let column = &mut draft.table.columns[place];
+                if column.identity.is_some() {
+                    let message =
+                        format!("column \"{}\" of relation \"{}\" is an identity column", column.name, table.name);
+                    let hint = "Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.";
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, message).hint(hint));
+                }
+                column.default = None;
             }
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
                 return self.alter_type(table, draft, place, data_type, using.as_ref());
@@ -632,6 +639,7 @@ impl Session {
         }
         let changed = &mut draft.table.columns[place];
         changed.ty = to;
+        changed.collation = None;
         changed.missing = None;
         if let Some(default) = changed.default.clone() {
             let name = changed.name.clone();

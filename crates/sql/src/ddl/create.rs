@@ -6,6 +6,7 @@ use sqlparser::ast::{self, ColumnOption, TableConstraint};
 
 use super::Session;
 use super::constraint::column_constraint;
+use crate::bind::collation::Collation;
 use crate::bind::types::serial_type;
 use crate::bind::{self, bind_type, fold, name_parts};
 use crate::catalog::{COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table};
@@ -111,6 +112,9 @@ impl Session {
         if create.columns.len() > fragment.columns.len() {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "too many column names were specified"));
         }
+        let collations: Vec<Collation> = self.with_binder("", |binder| {
+            Ok(binder.query(query)?.columns.into_iter().map(|column| column.collation).collect())
+        })?;
         let mut columns = Vec::with_capacity(fragment.columns.len());
         for (index, column) in fragment.columns.iter().enumerate() {
             let name = match create.columns.get(index) {
@@ -119,7 +123,12 @@ impl Session {
             };
             let ty = if column.ty.ty == Type::Unknown { Type::Text.into() } else { column.ty };
             refuse_system_column(&name)?;
-            columns.push(new_column(name, ty));
+            let collation = collations.get(index).cloned().unwrap_or_default();
+            if collation.is_open() {
+                let message = format!("no collation was derived for column \"{name}\" with collatable type {}", ty.ty);
+                return Err(Error::new(SqlState("42P22"), message));
+            }
+            columns.push(Column { collation: collation.name(), ..new_column(name, ty) });
         }
         for (index, column) in columns.iter().enumerate() {
             if columns[..index].iter().any(|other| other.name == column.name) {
@@ -230,11 +239,7 @@ impl Session {
                 | ColumnOption::ForeignKey(_)
                 | ColumnOption::Check(_) => {}
                 ColumnOption::Collation(name) => {
-                    let name = name.to_string();
-                    if !["\"C\"", "\"POSIX\"", "\"default\"", "C", "POSIX"].contains(&name.as_str()) {
-                        let message = format!("collation {name} for encoding \"UTF8\" does not exist");
-                        return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
-                    }
+                    column.collation = bind::collation::of_column(name, column.ty.ty)?;
                 }
                 other => return Err(Error::unsupported(format_args!("the column option {other}"))),
             }
@@ -311,7 +316,8 @@ impl Session {
 }
 
 fn new_column(name: CompactString, ty: ColumnType) -> Column {
-    Column { name, ty, not_null: false, default: None, missing: None, identity: None, dropped: false }
+    let (default, missing, identity, collation) = (None, None, None, None);
+    Column { name, ty, not_null: false, default, missing, identity, dropped: false, collation }
 }
 
 /// Refuses a name that a column of each of PostgreSQL's tables has.

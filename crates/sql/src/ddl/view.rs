@@ -33,11 +33,18 @@ impl Session {
         }
         let (columns, query, reads) = self.with_binder("", |binder| {
             let (query, text) = binder.stored_query(&create.query)?;
+            if !binder.params.is_empty() {
+                return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
+            }
             Ok((query.columns, text, std::mem::take(&mut binder.used)))
         })?;
         if create.columns.len() > columns.len() {
             let message = "CREATE VIEW specifies more column names than columns";
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+        if let Some(column) = columns.iter().find(|column| column.collation.is_open()) {
+            let message = format!("could not determine which collation to use for view column \"{}\"", column.name);
+            return Err(Error::new(SqlState("42P22"), message));
         }
         let named = |(index, column): (usize, &logical::Column)| {
             create.columns.get(index).map_or(column.name.clone(), |given| fold(&given.name))

@@ -198,13 +198,12 @@ pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
         comment,
         with_no_schema_binding,
         if_not_exists: _,
-        // The view is an ordinary one.
-        temporary: _,
+        temporary,
         copy_grants,
         to,
         params,
     } = create;
-    refuse(&[(*materialized, "a materialized view")])?;
+    refuse(&[(*materialized, "a materialized view"), (*temporary, "a temporary view")])?;
     foreign(&[
         (*or_alter || *secure || *copy_grants || *with_no_schema_binding, "form of CREATE VIEW like this"),
         (

@@ -22,7 +22,7 @@ use crate::array::Array;
 use crate::cast;
 use crate::env::Env;
 use crate::error::{Error, Result};
-use crate::expr::{CompareOp, Expr, SessionFunction, Test};
+use crate::expr::{CaseArm, CompareOp, Expr, SessionFunction, Test};
 use crate::functions::Function;
 use crate::operators;
 use crate::pulse;
@@ -312,6 +312,15 @@ impl Expr {
                 }
                 otherwise.eval_owned(scope, row)
             }
+            Self::CaseOf { operand, arms, otherwise } => {
+                let operand = operand.eval_owned(scope, row)?;
+                for arm in arms {
+                    if is_case(arm, &operand, scope, row)? {
+                        return arm.result.eval_owned(scope, row);
+                    }
+                }
+                otherwise.eval_owned(scope, row)
+            }
             Self::Coalesce(args) => {
                 for arg in args {
                     let value = arg.eval_owned(scope, row)?;
@@ -563,4 +572,19 @@ fn call_session(function: &SessionFunction, args: &[Expr], scope: &mut Scope<'_>
         SessionFunction::NextVal(sequence) => Ok(Datum::Int(outside.cx.session.next_value(sequence)?)),
         SessionFunction::Named(name) => outside.cx.session.call(&mut *outside.txn, name, &values),
     }
+}
+
+/// Whether the operand of CASE is what an arm says. Values are evaluated for NULL too, as in PostgreSQL.
+fn is_case(arm: &CaseArm, operand: &Datum, scope: &mut Scope<'_>, row: &[Datum]) -> Result<bool> {
+    let mut scratch = Datum::Null;
+    let cast_operand;
+    let operand = match arm.operand_as {
+        Some((from, to)) if !operand.is_null() => {
+            cast_operand = cast::cast(operand, from, to.ty, to.modifier, cast::CastContext::Implicit, scope.env)?;
+            &cast_operand
+        }
+        _ => operand,
+    };
+    let value = arm.value.eval(scope, row, &mut scratch)?;
+    Ok(compare_values(CompareOp::Eq, operand, value) == Some(true))
 }

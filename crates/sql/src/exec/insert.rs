@@ -291,7 +291,7 @@ impl Conflict {
             (ConflictAction::Update { assignments, condition }, Some(_)) => (assignments, condition),
         };
         let (Some(key), Some(plan)) = (found, &self.plan) else { return Ok(Resolved::Skipped) };
-        ex.txn.lock(space, &key, LockMode::Exclusive, IfLocked::Wait)?;
+        ex.txn.lock(space, &key, plan.lock_mode_of_any(), IfLocked::Wait)?;
         let width = table.columns.len();
         self.old.resize(width + usize::from(table.primary_key.is_none()), Datum::Null);
         match ex.txn.get(space, &key, ColumnSet::ALL)? {
@@ -348,8 +348,9 @@ impl Conflict {
             if table.primary_key.is_none() {
                 return Ok(None);
             }
-            if self.plan.is_some() {
-                ex.txn.lock(space, key, LockMode::Exclusive, IfLocked::Wait)?;
+            // Two that would insert the row exclude each other, and one that only refers to it neither.
+            if let Some(plan) = &self.plan {
+                ex.txn.lock(space, key, plan.lock_mode_of_any(), IfLocked::Wait)?;
             }
             Ok(ex.txn.get(space, key, ColumnSet::NONE)?.is_some().then(|| key.clone()))
         };

@@ -223,6 +223,14 @@ impl Expr {
                 }
                 visit(otherwise);
             }
+            Self::CaseOf { operand, arms, otherwise } => {
+                visit(operand);
+                for arm in arms {
+                    visit(&arm.value);
+                    visit(&arm.result);
+                }
+                visit(otherwise);
+            }
             Self::InList { input, list, .. } => {
                 visit(input);
                 list.iter().for_each(visit);

@@ -87,6 +87,11 @@ impl ChangePlan {
         Self::new(table, rules, &sets, &adds)
     }
 
+    /// How strongly a row is locked before it is known what it will be: others may count on keys that are not set.
+    pub(super) fn lock_mode_of_any(&self) -> LockMode {
+        if self.sets_unique.is_empty() { LockMode::NoKeyUpdate } else { LockMode::Exclusive }
+    }
+
     /// How strongly a row is locked for a change: others may count on its keys if these stay.
     fn lock_mode(&self, old: &[Datum], new: &[Datum], adds_alone: bool) -> LockMode {
         if differ(&self.sets_unique, old, new) {
@@ -99,7 +104,7 @@ impl ChangePlan {
     }
 }
 
-fn is_unique(table: &Table, column: usize) -> bool {
+pub(super) fn is_unique(table: &Table, column: usize) -> bool {
     let in_index = |index: &Arc<Index>| index.unique && index.columns.iter().any(|part| part.column == column);
     table.key_columns().contains(&column) || table.indexes.iter().any(in_index)
 }

@@ -68,6 +68,13 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
             }
             format!("{case} ELSE {} END", text(otherwise))
         }
+        Expr::CaseOf { operand, arms, otherwise } => {
+            let mut case = format!("CASE {}", text(operand));
+            for arm in arms {
+                let _ = write!(case, " WHEN {} THEN {}", text(&arm.value), text(&arm.result));
+            }
+            format!("{case} ELSE {} END", text(otherwise))
+        }
         Expr::Coalesce(args) => format!("COALESCE({})", joined(args, ", ")),
         Expr::NullIf { left, right, .. } => format!("NULLIF({}, {})", text(left), text(right)),
         Expr::Extreme { greatest, args } => {

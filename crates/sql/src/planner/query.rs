@@ -114,8 +114,17 @@ impl Planner<'_> {
         };
         let sorts = !query.order.is_empty() && !sorted;
         let (mut node, late) = match &query.body {
-            Body::Select(select) if sorts && select.distinct == Distinct::No => put_off(node, query),
+            Body::Select(select) => match &select.distinct {
+                Distinct::No if sorts => put_off(node, query, &[]),
+                Distinct::On(places) if !query.order.is_empty() => put_off(node, query, places),
+                _ => (node, None),
+            },
             _ => (node, None),
+        };
+        let width = match (&node, &late, &query.body) {
+            (Node::Project { exprs, .. }, Some(_), _) => exprs.len(),
+            (_, _, Body::Select(select)) => select.output.len(),
+            _ => 0,
         };
         if sorts {
             let top = match (&query.limit, &query.offset) {
@@ -129,13 +138,15 @@ impl Planner<'_> {
             let top = if query.locks.is_empty() && !leaves_out { top } else { None };
             node = Node::Sort { input: Box::new(node), keys: query.order.clone(), top };
         }
+        if let Body::Select(select) = &query.body
+            && let Distinct::On(places) = &select.distinct
+        {
+            node = distinct_on(node, places, width);
+        }
         if let Some(exprs) = late {
             node = Node::Project { input: Box::new(node), exprs };
         }
         if let Body::Select(select) = &query.body {
-            if let Distinct::On(places) = &select.distinct {
-                node = distinct_on(node, places, select.output.len());
-            }
             node = self.locks(query, select, node);
         }
         if query.limit.is_some() || query.offset.is_some() {
@@ -463,17 +474,18 @@ fn with_grouped_rows(planned: Planned, select: &Select) -> Planned {
 
 /// Bug: `SELECT nextval('s') FROM t ORDER BY x LIMIT 3` took a value for each row of the table, in the order of the table.
 /// Consequence: the three rows had values out of order, and the others were lost. Fix: what gives another value each time
-/// is evaluated behind the sort, for rows that are given; what the rows are sorted by is not.
+/// is evaluated behind the sort, for rows that are given; what the rows are sorted by, or told apart by (`keys`), is not.
 ///
 /// Gives the projection without such expressions, behind whose columns stands what they need, and what is to be projected
 /// behind the sort.
-fn put_off(node: Node, query: &Query) -> (Node, Option<Vec<Expr>>) {
+fn put_off(node: Node, query: &Query, keys: &[usize]) -> (Node, Option<Vec<Expr>>) {
     let Node::Project { input, exprs } = node else { return (node, None) };
     let is_key = |place: usize| {
-        query
-            .order
-            .iter()
-            .any(|key| rewrite::any(&key.expr, &|part| matches!(part, Expr::Column(column) if *column == place)))
+        keys.contains(&place)
+            || query
+                .order
+                .iter()
+                .any(|key| rewrite::any(&key.expr, &|part| matches!(part, Expr::Column(column) if *column == place)))
     };
     let is_late = |(place, expr): (usize, &Expr)| rewrite::is_volatile(expr) && !is_key(place);
     if !exprs.iter().enumerate().any(is_late) {

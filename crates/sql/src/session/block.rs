@@ -24,6 +24,9 @@ pub(super) struct Block {
     pub(super) pipelined: bool,
     /// What its transaction is like.
     pub(super) modes: Modes,
+    /// What the transaction was like when it began, before anything was said of it. A block that fails is like this
+    /// again, and so is the one that a COMMIT or ROLLBACK AND CHAIN then puts in its place.
+    pub(super) modes_at_first: Modes,
     pub(super) savepoints: Vec<NamedSavepoint>,
     /// Settings as they were before the block.
     pub(super) settings_before: Option<Settings>,
@@ -272,10 +275,18 @@ impl Session {
         }
     }
 
-    /// The block at hand has failed. Settings are at once as they were before it, or before its last savepoint.
+    /// The block at hand has failed. Settings and modes are at once as they were before it, or before its last savepoint.
     pub(super) fn block_has_failed(&mut self) {
         self.state = TransactionState::Failed;
         self.own.settings_before = None;
+        match self.block.savepoints.last() {
+            // The other modes cannot change behind a savepoint.
+            Some(savepoint) => self.be_read_only(savepoint.read_only),
+            None => {
+                self.block.modes = self.block.modes_at_first;
+                self.own.modes = Some(self.block.modes);
+            }
+        }
         let before = match self.block.savepoints.last() {
             Some(savepoint) => Some(&savepoint.settings),
             None => self.block.settings_before.as_ref(),
@@ -329,10 +340,12 @@ impl Block {
 
 impl Default for Block {
     fn default() -> Self {
+        let modes = Modes { level: Level::default(), read_only: false, deferrable: false, level_is_asked: false };
         Self {
             implicit: false,
             pipelined: false,
-            modes: Modes { level: Level::default(), read_only: false, deferrable: false, level_is_asked: false },
+            modes,
+            modes_at_first: modes,
             savepoints: Vec::new(),
             settings_before: None,
             catalog_changed: false,

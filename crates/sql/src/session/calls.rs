@@ -230,6 +230,7 @@ impl SessionCalls for Own {
             },
             "version" => Datum::text(super::VERSION),
             "pg_backend_pid" => Datum::Int(self.number.into()),
+            "current_setting" if matches!(args.get(1), Some(Datum::Null)) => Datum::Null,
             "current_setting" => match self.show(text(0)) {
                 Ok(value) => Datum::text(&value),
                 Err(_) if matches!(args.get(1), Some(Datum::Bool(true))) => Datum::Null,

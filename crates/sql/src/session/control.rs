@@ -7,6 +7,7 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, Statement};
 
 use super::block::{CommitStep, NamedSavepoint};
+use super::settings::Modes;
 use super::step::Ends;
 use super::{Answer, Completion, Prepared, ResultColumn, Rows, Session, Severity, TransactionState, whole};
 use crate::bind::{fold, name_parts};
@@ -120,7 +121,7 @@ impl Session {
         match statement {
             Statement::Commit { chain, .. } => Ok(self.end_without_commit(*chain)),
             Statement::Rollback { chain, savepoint: None } => {
-                let modes = self.block.modes;
+                let modes = self.modes_of_chained();
                 let was_open = self.state != TransactionState::Idle;
                 if !was_open || self.block.implicit {
                     self.warn_of_no_block();
@@ -236,6 +237,16 @@ impl Session {
         self.ensure_txn(begin, self.env.statement_us)
     }
 
+    /// The modes of the block that AND CHAIN puts in the place of one that is rolled back: without what was said behind its
+    /// savepoints.
+    fn modes_of_chained(&self) -> Modes {
+        let mut modes = self.block.modes;
+        if let Some(first) = self.block.savepoints.first() {
+            modes.read_only = first.read_only;
+        }
+        modes
+    }
+
     /// What a COMMIT ends, if there is something to commit.
     pub(super) fn ends_open_block(&mut self, statement: &Statement) -> Option<Ends> {
         let Statement::Commit { chain, .. } = statement else { return None };
@@ -271,7 +282,7 @@ impl Session {
             self.warn_of_no_block();
             return done("COMMIT");
         }
-        let modes = self.block.modes;
+        let modes = self.modes_of_chained();
         let ticket = self.abort_txn();
         self.end_block(false);
         if chain {

@@ -231,6 +231,14 @@ impl Mender<'_> {
             }
             Keyword::SUBSTRING if *self.token(nth + 1) == Token::LParen => self.substring_similar(nth + 1),
             Keyword::INTERVAL if *self.token(nth + 1) == Token::LParen => self.interval_with_digits(nth),
+            // No table has others that inherit from it.
+            Keyword::ONLY
+                if matches!(self.token(nth + 1), Token::Word(_))
+                    && (nth == start + 1 && self.is(start, "UPDATE")
+                        || nth == start + 2 && self.are(start, &["DELETE", "FROM"])) =>
+            {
+                self.edit(nth, Edit::Remove);
+            }
             Keyword::RESET if nth == start && self.are(nth + 1, &["TIME", "ZONE"]) => {
                 self.edit(nth + 1, Edit::Replace(word(Keyword::NoKeyword, "timezone")));
                 self.edit(nth + 2, Edit::Remove);
@@ -304,6 +312,15 @@ impl Mender<'_> {
             }
             Keyword::SET if self.is(start, "ALTER") && *self.token(nth + 1) == Token::LParen => {
                 self.storage_parameters(nth + 2);
+            }
+            // ON DELETE SET NULL (column): the parser does not know it.
+            Keyword::NULL | Keyword::DEFAULT
+                if nth >= start + 3
+                    && *self.token(nth + 1) == Token::LParen
+                    && self.is(nth - 1, "SET")
+                    && (self.are(nth - 3, &["ON", "DELETE"]) || self.are(nth - 3, &["ON", "UPDATE"])) =>
+            {
+                return Err(Error::unsupported("a column list of SET NULL or SET DEFAULT"));
             }
             Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 1),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {

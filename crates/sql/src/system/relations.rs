@@ -330,11 +330,13 @@ struct Attribute<'a> {
     has_default: bool,
     identity: &'static str,
     dropped: bool,
+    collation: Option<&'a str>,
 }
 
 impl<'a> Attribute<'a> {
     fn plain(relation: u32, name: &'a str, ty: ColumnType, number: i64) -> Self {
-        Self { relation, name, ty, number, not_null: false, has_default: false, identity: "", dropped: false }
+        let (not_null, has_default, identity, dropped, collation) = (false, false, "", false, None);
+        Self { relation, name, ty, number, not_null, has_default, identity, dropped, collation }
     }
 
     fn push(&self, rows: &mut Rows) -> Result<()> {
@@ -362,7 +364,7 @@ impl<'a> Attribute<'a> {
             flag(self.dropped),
             flag(true),
             int(0),
-            oid(collation_of(ty)),
+            oid(self.collation.map_or(collation_of(ty), super::types::collation_number)),
             NULL,
             NULL,
             NULL,
@@ -401,6 +403,7 @@ fn attributes(env: &Env, rows: &mut Rows) -> Result<()> {
                 has_default: column.default.is_some() && column.identity.is_none(),
                 identity: identity_letter(column),
                 dropped: column.dropped,
+                collation: column.collation.as_deref(),
                 ..Attribute::plain(table.id, &name, column.ty, at as i64 + 1)
             }
             .push(rows)?;

@@ -192,10 +192,23 @@ fn row_types(env: &Env, rows: &mut Rows) -> Result<()> {
 
 // ---- the rest ----
 
+/// The number of a collation.
+pub(super) fn collation_number(name: &str) -> u32 {
+    match name {
+        "C" => 950,
+        "POSIX" => 951,
+        "ucs_basic" => 962,
+        _ => 100,
+    }
+}
+
 fn collations(_: &Env, rows: &mut Rows) -> Result<()> {
-    for (number, name, provider, encoding, locale) in
-        [(100, "default", "d", -1, None), (950, "C", "c", -1, Some("C")), (951, "POSIX", "c", -1, Some("POSIX"))]
-    {
+    for (number, name, provider, encoding, locale) in [
+        (100, "default", "d", -1, None),
+        (950, "C", "c", -1, Some("C")),
+        (951, "POSIX", "c", -1, Some("POSIX")),
+        (962, "ucs_basic", "c", 6, Some("C")),
+    ] {
         let locale = super::text_or_null(locale);
         rows.push([
             oid(number),

@@ -44,7 +44,7 @@ ZONES = ["'UTC'", "\"Europe/Berlin\"", "3", "-5", "5.5", "INTERVAL '+02:30' HOUR
          "utc", "INTERVAL '3:04:05'"]
 TEXTS = ["'1'", "''", "'on'", "'2h'", "NULL", "'a, b'", "'UTC'", "'4'", "'-2'"]
 MODES = ["READ ONLY", "READ WRITE", "DEFERRABLE", "NOT DEFERRABLE", "READ ONLY, DEFERRABLE", "READ WRITE NOT DEFERRABLE"]
-SHOWN = ["app.a", "app.b", "application_name", "statement_timeout", "enable_sort", "search_path", "timezone", "transaction_read_only"]
+SHOWN = ["app.a", "app.b", "application_name", "statement_timeout", "enable_sort", "search_path", "timezone", "transaction_read_only", "transaction_deferrable"]
 
 
 class Session:
@@ -91,8 +91,8 @@ class Session:
             return self.random.choice(["SELECT 1 / 0", "SELECT set_config('app.a', 'lost', false), 1 / 0", "SET nosuch = 1"])
         self.saved = []
         if pick < 0.95:
-            return self.random.choice(["COMMIT", "COMMIT", "COMMIT AND CHAIN"])
-        return self.random.choice(["ROLLBACK", "ROLLBACK", "ROLLBACK AND CHAIN", "DISCARD ALL"])
+            return self.random.choice(["COMMIT", "COMMIT AND CHAIN"])
+        return self.random.choice(["ROLLBACK", "ROLLBACK AND CHAIN", "ROLLBACK AND CHAIN", "DISCARD ALL"])
 
     def statements(self, count):
         shown = ", ".join(f"current_setting('{name}', true)" for name in SHOWN)

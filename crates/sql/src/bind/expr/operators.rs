@@ -5,6 +5,7 @@ use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use sqlparser::tokenizer::Span;
 
 use super::{Bound, as_tuple, negated, number, number_text, subqueries::SubqueryUse};
+use crate::bind::collation;
 use crate::bind::{Binder, fold, rewrite};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
@@ -247,7 +248,9 @@ impl Binder<'_> {
         let left = if matches_blanks { crate::bind::functions::with_blanks(left) } else { left };
         let left = self.argument(left, function.arg_type(0), left_span)?;
         let right = self.argument(right, function.arg_type(1), right_span)?;
-        Ok(Bound::new(Expr::Call { function, args: vec![left, right] }, function.result))
+        let mut args = vec![left, right];
+        self.checked_for_collation(symbol, &mut args);
+        Ok(Bound::new(Expr::Call { function, args }, function.result))
     }
 
     /// Both sides in the type that they are compared in.
@@ -269,6 +272,9 @@ impl Binder<'_> {
         let ty = if ty == Type::Unknown { Type::Text } else { ty };
         let left = self.coerce(left, ty.into(), CastContext::Implicit, left_span)?;
         let right = self.coerce(right, ty.into(), CastContext::Implicit, right_span)?;
+        if self.is_collation_open() && collation::is_collatable(ty) {
+            return Ok((collation::open(left, &right), right));
+        }
         Ok((left, right))
     }
 
@@ -335,10 +341,11 @@ impl Binder<'_> {
         let (mut lefts, mut rights) = (Vec::new(), Vec::new());
         for (left, right) in left.iter().zip(right.iter()) {
             let (left_span, right_span) = (left.span(), right.span());
-            let (left, right) = (self.expr(left)?, self.expr(right)?);
             // Each pair by itself.
             self.forget_collation(Type::Bool);
+            let (left, right) = (self.expr(left)?, self.expr(right)?);
             let (left, right) = self.comparable(op.symbol(), left, left_span, right, right_span)?;
+            self.forget_collation(Type::Bool);
             lefts.push(left);
             rights.push(right);
         }
@@ -367,12 +374,20 @@ impl Binder<'_> {
         let span = input.span();
         let input = self.expr(input)?;
         let mut types = vec![input.ty.ty];
+        // Each is compared by itself.
+        let collation = self.collation.clone();
+        let mut open = Vec::new();
         let mut items = Vec::with_capacity(list.len());
         for item in list {
+            self.collation.clone_from(&collation);
             let bound = self.expr(item)?;
+            if self.is_collation_open() && collation::is_collatable(bound.ty.ty) {
+                open.push(items.len());
+            }
             types.push(bound.ty.ty);
             items.push((bound, item.span()));
         }
+        self.forget_collation(Type::Bool);
         if let [(item, item_span)] = &items[..]
             && (self.gives_rows(&input.expr) || self.gives_rows(&item.expr))
         {
@@ -386,6 +401,9 @@ impl Binder<'_> {
         let mut list = Vec::with_capacity(items.len());
         for (item, span) in items {
             list.push(self.coerce(item, ty.into(), CastContext::Implicit, span)?);
+        }
+        for place in open {
+            list[place] = collation::open(list[place].clone(), &input);
         }
         // Several values that depend on no row are an array to PostgreSQL, which is looked at first.
         let depends_on_row = |item: &Expr| rewrite::any(item, &|part| matches!(part, Expr::Column(_)));
@@ -426,9 +444,12 @@ impl Binder<'_> {
         }
         let spans = (input.span(), low.span(), high.span());
         let input = self.expr(input)?;
-        let (low, high) = (self.expr(low)?, self.expr(high)?);
+        let collation = self.collation.clone();
         let mut sides = Vec::with_capacity(2);
-        for (op, bound, span) in [(low_op, low, spans.1), (high_op, high, spans.2)] {
+        for (op, end, span) in [(low_op, low, spans.1), (high_op, high, spans.2)] {
+            // Each end by itself.
+            self.collation.clone_from(&collation);
+            let bound = self.expr(end)?;
             let (left, right) = self.comparable(op.symbol(), input.clone(), spans.0, bound, span)?;
             sides.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
         }

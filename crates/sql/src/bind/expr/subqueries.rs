@@ -7,6 +7,7 @@ use sqlparser::ast::{self, BinaryOperator};
 use sqlparser::tokenizer::Span;
 
 use super::{Bound, as_tuple, known, operators::Operator, operators::operator};
+use crate::bind::collation;
 use crate::bind::logical::Column;
 use crate::bind::{Binder, Frame, logical};
 use crate::cast::CastContext;
@@ -86,6 +87,8 @@ impl Binder<'_> {
         };
         let left = self.coerce(left, common.into(), CastContext::Implicit, left_span)?;
         let array = self.coerce(array, of_common.into(), CastContext::Assignment, span)?;
+        let is_open = self.is_collation_open() && collation::is_collatable(common);
+        let left = if is_open { collation::open(left, &array) } else { left };
         Ok(Bound::bool(Expr::AnyOf { test, left: Box::new(left), array: Box::new(array), all }))
     }
 
@@ -155,8 +158,12 @@ impl Binder<'_> {
         let mut query_bound = self.subquery_query(query)?;
         let mut lefts = Vec::with_capacity(left.len());
         for left in left {
-            lefts.push((self.expr(left)?, left.span()));
+            self.forget_collation(Type::Bool);
+            let bound = self.expr(left)?;
+            let collation = self.collation.clone().unwrap_or_default();
+            lefts.push((bound, left.span(), collation));
         }
+        self.forget_collation(Type::Bool);
         if query_bound.0.columns.len() != lefts.len() {
             let message = if query_bound.0.columns.len() > lefts.len() {
                 "subquery has too many columns"
@@ -167,7 +174,7 @@ impl Binder<'_> {
         }
         let mut left = Vec::with_capacity(lefts.len());
         let mut types = Vec::with_capacity(lefts.len());
-        for ((bound, left_span), column) in lefts.into_iter().zip(&query_bound.0.columns) {
+        for ((bound, left_span, collation), column) in lefts.into_iter().zip(&query_bound.0.columns) {
             // Literals that a query gives are texts, whatever they are compared with.
             let ty = resolve::comparison_type(bound.ty.ty, known(column.ty.ty));
             let Some(ty) = ty else {
@@ -175,7 +182,10 @@ impl Binder<'_> {
                 return Err(self.place(left_span, Error::new(SqlState::NO_SUCH_FUNCTION, message)));
             };
             let ty = if ty == Type::Unknown { Type::Text } else { ty };
-            left.push(self.coerce(bound, ty.into(), CastContext::Implicit, left_span)?);
+            let expr = self.coerce(bound, ty.into(), CastContext::Implicit, left_span)?;
+            let both = self.at(left_span, collation.with(column.collation.clone()))?;
+            let is_open = both.is_open() && collation::is_collatable(ty);
+            left.push(if is_open { collation::open(expr.clone(), &expr) } else { expr });
             types.push(ty);
         }
         self.retype(&mut query_bound.0, &types)?;

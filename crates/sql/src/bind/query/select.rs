@@ -7,6 +7,7 @@ use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
 
+use super::super::collation::Collation;
 use super::names::name_of;
 use super::{OUTPUT_MAX, at_ordinal, ordinal, plain, sort_key_options, too_many_columns};
 use crate::bind::expr::{Bound, as_tuple, known};
@@ -23,6 +24,7 @@ struct Item {
     bound: Bound,
     name: CompactString,
     origin: Option<(u32, i16)>,
+    collation: Collation,
     span: Span,
 }
 
@@ -95,6 +97,11 @@ impl Binder<'_> {
         let is_ordered = !order.is_empty();
         let all_distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
         let mut order = self.order(order, &mut items, width, all_distinct)?;
+        if all_distinct {
+            for item in &items[..width] {
+                self.at(item.span, item.collation.expect_one())?;
+            }
+        }
         let keys = self.group_keys(&select.group_by, &items[..width])?;
         let on = match &select.distinct {
             Some(ast::Distinct::On(exprs)) if exprs.is_empty() => {
@@ -112,7 +119,8 @@ impl Binder<'_> {
         let mut columns = Vec::with_capacity(width);
         for (index, item) in items.into_iter().enumerate() {
             if index < width {
-                columns.push(Column { name: item.name, ty: item.bound.ty, origin: item.origin });
+                let (name, ty) = (item.name, item.bound.ty);
+                columns.push(Column { name, ty, origin: item.origin, collation: item.collation });
             }
             output.push(item.bound.expr);
         }
@@ -186,7 +194,9 @@ impl Binder<'_> {
     }
 
     fn item(&mut self, expr: &ast::Expr, name: CompactString) -> Result<Item> {
+        self.ended_with = Collation::Default;
         let bound = self.expr(expr)?;
+        let collation = self.take_collation();
         let origin = match bound.expr {
             Expr::Column(place) if place < AGGREGATES => {
                 let scope = self.scope();
@@ -194,7 +204,7 @@ impl Binder<'_> {
             }
             _ => None,
         };
-        Ok(Item { bound, name, origin, span: expr.span() })
+        Ok(Item { bound, name, origin, collation, span: expr.span() })
     }
 
     /// Binds a clause in which aggregates and window functions are an error.
@@ -256,9 +266,16 @@ impl Binder<'_> {
                             Error::new(SqlState::GROUPING_ERROR, "aggregate functions are not allowed in GROUP BY");
                         return Err(self.place(items[item].span, error));
                     }
+                    self.at(span, items[item].collation.expect_one())?;
                     key
                 }
-                None => self.expr(expr)?,
+                None => {
+                    self.ended_with = Collation::Default;
+                    let key = self.expr(expr)?;
+                    let collation = self.take_collation();
+                    self.at(span, collation.expect_one())?;
+                    key
+                }
             };
             self.check_extras_of_key(&key.expr, span)?;
             let ty = known(key.ty.ty);
@@ -290,7 +307,13 @@ impl Binder<'_> {
     }
 
     fn distinct_on(&mut self, exprs: &[ast::Expr], items: &mut Vec<Item>, width: usize) -> Result<Vec<usize>> {
-        exprs.iter().map(|expr| self.item_for(expr, items, width, "SELECT DISTINCT ON")).collect()
+        let mut places = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let place = self.item_for(expr, items, width, "SELECT DISTINCT ON")?;
+            self.at(expr.span(), items[place].collation.expect_one())?;
+            places.push(place);
+        }
+        Ok(places)
     }
 
     fn order(
@@ -314,6 +337,7 @@ impl Binder<'_> {
         for (expr, options) in flat {
             let (descending, nulls_first) = self.at(expr.span(), sort_key_options(options))?;
             let place = self.item_for(&expr, items, width, "ORDER BY")?;
+            self.at(expr.span(), items[place].collation.expect_one())?;
             if all_distinct && place >= width {
                 let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
                 return Err(self.place(expr.span(), Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
@@ -343,14 +367,16 @@ impl Binder<'_> {
             let error = Error::new(SqlState::SYNTAX_ERROR, format!("non-integer constant in {clause}"));
             return Err(self.place(expr.span(), error));
         }
+        self.ended_with = Collation::Default;
         let bound = self.expr(expr)?;
+        let collation = self.take_collation();
         if let Some(same) = items.iter().position(|item| rewrite::same(&item.bound.expr, &bound.expr)) {
             return Ok(same);
         }
         let ty = known(bound.ty.ty);
         let expr_bound = self.coerce(bound, ty.into(), CastContext::Implicit, expr.span())?;
         let bound = Bound::new(expr_bound, ty);
-        items.push(Item { bound, name: CompactString::default(), origin: None, span: expr.span() });
+        items.push(Item { bound, name: CompactString::default(), origin: None, collation, span: expr.span() });
         Ok(items.len() - 1)
     }
 
@@ -362,7 +388,7 @@ impl Binder<'_> {
         for item in self.items(projection)? {
             let ty = if item.bound.ty.ty == Type::Unknown { Type::Text.into() } else { item.bound.ty };
             exprs.push(self.coerce(item.bound, ty, CastContext::Implicit, item.span)?);
-            columns.push(Column { name: item.name, ty, origin: item.origin });
+            columns.push(Column { name: item.name, ty, origin: item.origin, collation: item.collation });
         }
         Ok((exprs, columns))
     }
@@ -378,7 +404,13 @@ impl Scope {
 }
 
 fn from_column((column, expr): (Column, Expr), span: Span) -> Item {
-    Item { bound: Bound { expr, ty: column.ty }, name: column.name, origin: column.origin, span }
+    Item {
+        bound: Bound { expr, ty: column.ty },
+        name: column.name,
+        origin: column.origin,
+        collation: column.collation,
+        span,
+    }
 }
 
 /// DISTINCT ON's columns come first in the order, in whichever order ORDER BY names them.

@@ -26,7 +26,7 @@ use crate::catalog::{ObjectId, Table};
 use crate::error::{Error, Result};
 use crate::exec::delete::delete_row;
 use crate::exec::scan::Lookup;
-use crate::exec::update::{ChangePlan, change_row};
+use crate::exec::update::{ChangePlan, change_row, is_unique};
 use crate::exec::{Batch, Exec, row_bytes};
 use crate::plan::{ReferenceAction, ReferenceRule, TableRules};
 use crate::record::{self, RowReader};
@@ -273,13 +273,19 @@ impl Effects {
             .flat_map(|values| values.iter())
             .map(|(_, value)| row_bytes(std::slice::from_ref(value)))
             .sum();
+        // Others may count on keys that stay.
+        let stays = |(column, _): &(usize, Datum)| !is_unique(&table, *column);
+        let mode = match &assigned {
+            Some(values) if values.iter().all(stays) => LockMode::NoKeyUpdate,
+            _ => LockMode::Exclusive,
+        };
         let Some(mut lookup) = look_for_referring(ex, &event)? else { return Ok(()) };
         let mut batch = Batch::new();
         while next_referring(ex, &mut lookup, &event, ColumnSet::ALL, &mut batch)? {
             ex.check_cancel()?;
             for row in batch.iter() {
                 let key = record::row_key(&table, row)?;
-                ex.txn.lock(&space, &key, LockMode::Exclusive, IfLocked::Wait)?;
+                ex.txn.lock(&space, &key, mode, IfLocked::Wait)?;
                 match round.fate_of(target, &key) {
                     None => {
                         bytes += round.add(target, key, assigned.as_ref());

@@ -138,6 +138,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         missing: None,
         identity: None,
         dropped: false,
+        collation: None,
     };
     let index = |(number, &(columns, unique)): (usize, &(&[usize], bool))| {
         let part = |&column: &usize| IndexColumn { column, descending: number % 2 == 1, nulls_first: number % 3 == 1 };

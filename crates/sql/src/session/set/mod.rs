@@ -191,6 +191,7 @@ impl Session {
     /// Begins a block.
     pub(super) fn open_block(&mut self, modes: Modes) {
         self.block.modes = modes;
+        self.block.modes_at_first = modes;
         self.block.settings_before = Some(self.own.settings.clone());
         self.own.modes = Some(modes);
         self.state = TransactionState::Open;
