@@ -195,6 +195,12 @@ pub(crate) fn instant_to_local(instant: i64, zone: &Zone) -> Result<i64> {
     checked_timestamp(i128::from(zone.to_local(instant)))
 }
 
+/// What a zone's clocks show at an instant, to take parts of it: near the ends of what timestamps there are, that may be
+/// no timestamp.
+pub(crate) fn clocks_at(instant: i64, zone: &Zone) -> i64 {
+    if is_infinite_timestamp(instant) { instant } else { zone.to_local(instant) }
+}
+
 fn write_day(days: i64, out: &mut String) -> bool {
     let (year, month, day) = civil_from_days(days);
     let (year, is_bc) = if year <= 0 { (1 - year, true) } else { (year, false) };

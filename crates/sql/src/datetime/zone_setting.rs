@@ -37,19 +37,22 @@ pub(crate) fn zone_of_setting(value: &str) -> Result<(String, Zone), ZoneFault> 
     if let Some(hours) = hours(value) {
         return offset((hours * 3600.0) as i64).filter(|_| hours.is_finite()).ok_or(OUT_OF_RANGE);
     }
-    // A name of the database is looked up as it is, without blanks around it.
-    if value.trim_ascii() != value || value.is_empty() || value.starts_with(['/', '.']) || value.contains("..") {
-        return Err(ZoneFault::Invalid(None));
-    }
-    if value.eq_ignore_ascii_case("utc") {
+    if value.strip_prefix(':').unwrap_or(value).eq_ignore_ascii_case("utc") {
         return Ok(("UTC".to_owned(), Zone::Utc));
     }
-    if let Ok(zone) = jiff::tz::db().get(value) {
-        let name = zone.iana_name().unwrap_or(value).to_owned();
-        return Ok((name.clone(), Zone::Named(Arc::new((name, zone)))));
+    let (shown, zone) = match Zone::of_database(value) {
+        Some(zone) => (zone.name(), zone),
+        None => {
+            let shown = value.to_ascii_uppercase();
+            let zone = posix(&shown).ok_or(ZoneFault::Invalid(None))?;
+            (shown, zone)
+        }
+    };
+    // Seconds at the start of 2000 are taken for a sign of leap seconds in the clocks of the zone.
+    if zone.offset_at(0) % 60 != 0 {
+        return Err(ZoneFault::Invalid(Some("The zone appears to use leap seconds.")));
     }
-    let shown = value.to_ascii_uppercase();
-    posix(&shown).map(|zone| (shown, zone)).ok_or(ZoneFault::Invalid(None))
+    Ok((shown, zone))
 }
 
 /// The seconds of `'…'`, which stands behind the word INTERVAL.
@@ -107,6 +110,7 @@ fn fixed(seconds: i32) -> Zone {
 pub(super) fn posix(text: &str) -> Option<Zone> {
     let (name, rest) = match text.strip_prefix('<') {
         Some(inside) => inside.split_once('>')?,
+        None if text.starts_with(':') => return None,
         None => text.split_at(text.find(|c: char| c.is_ascii_digit() || matches!(c, ',' | '+' | '-'))?),
     };
     let (seconds, behind) = posix_offset(rest)?;
@@ -117,12 +121,8 @@ pub(super) fn posix(text: &str) -> Option<Zone> {
         let (offset, summer) = (&rest[..rest.len() - behind.len()], behind_name(behind)?);
         return library(&format!("{text}{rule}")).or_else(|| library(&format!("STD{offset}DST{summer}{rule}")));
     }
-    // What an offset without a name calls itself is no other than a name that says so.
     let east = fixed(-seconds);
-    if name.is_empty() || name == east.name() {
-        return Some(east);
-    }
-    Some(library(text).unwrap_or(east))
+    Some(if name == east.name() { east } else { Zone::Called(Arc::new((name.to_owned(), -seconds))) })
 }
 
 /// What stands behind a name.

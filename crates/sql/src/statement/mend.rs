@@ -301,7 +301,8 @@ impl Mender<'_> {
             Keyword::SET if self.is(start, "ALTER") && *self.token(nth + 1) == Token::LParen => {
                 self.storage_parameters(nth + 2);
             }
-            Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 1),
+            // Behind its name, which may be one of the words.
+            Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 2),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
                 self.sequence_options(nth + 2);
             }
@@ -815,7 +816,13 @@ impl Mender<'_> {
     fn sequence_options(&mut self, from: usize) {
         let begins = |mender: &Self, at: usize| -> Option<usize> {
             let at = if mender.is(at, "NO") { at + 1 } else { at };
-            ["INCREMENT", "MINVALUE", "MAXVALUE", "START", "CACHE", "CYCLE"].iter().position(|name| mender.is(at, name))
+            // What a column is owned by may have any of these names.
+            if at > 0 && (*mender.token(at - 1) == Token::Period || mender.is(at - 1, "BY")) {
+                return None;
+            }
+            ["AS", "INCREMENT", "MINVALUE", "MAXVALUE", "START", "CACHE", "CYCLE", "OWNED"]
+                .iter()
+                .position(|name| mender.is(at, name))
         };
         let mut at = from;
         while begins(self, at).is_none() {
@@ -831,7 +838,6 @@ impl Mender<'_> {
             at += if self.is(at, "NO") { 2 } else { 1 };
             while !matches!(self.token(at), Token::EOF | Token::SemiColon | Token::RParen)
                 && begins(self, at).is_none()
-                && !self.is(at, "OWNED")
                 && !self.is(at, "RESTART")
             {
                 at += 1;
