@@ -28,7 +28,7 @@ pub(crate) use parse::{
 };
 pub(crate) use picture::{interval_to_char, timestamp_to_char, to_date, to_timestamp};
 pub(crate) use zone::Zone;
-pub(crate) use zone_setting::{ZoneFault, zone_of_setting};
+pub(crate) use zone_setting::{ZoneFault, zone_of_setting, zone_of_shown};
 
 /// Full names of the months; the first three letters are the short ones.
 const MONTHS: [&str; 12] = [

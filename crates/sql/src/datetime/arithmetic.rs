@@ -2,8 +2,8 @@
 
 use super::{
     JULIAN_DAY_2000, UNIX_EPOCH_TO_2000_US, Zone, checked_date, checked_timestamp, civil_from_days, clocks_at,
-    days_from_civil, days_in_month, instant_to_local, is_infinite_date, is_infinite_timestamp, iso_week,
-    local_to_instant, timestamp_out_of_range, weekday,
+    days_from_civil, days_in_month, is_infinite_date, is_infinite_timestamp, iso_week, local_to_instant,
+    timestamp_out_of_range, weekday,
 };
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval, out_of_range};
@@ -14,14 +14,14 @@ pub(crate) fn timestamp_add(local: i64, interval: Interval) -> Result<i64> {
     if is_infinite_timestamp(local) {
         return Ok(local);
     }
-    let moved = add_calendar(local, interval)?;
+    let moved = checked_timestamp(add_calendar(local, interval).into())?;
     checked_timestamp(i128::from(moved) + i128::from(interval.micros))
 }
 
-/// Adds an interval's months and days.
-fn add_calendar(local: i64, interval: Interval) -> Result<i64> {
+/// Adds an interval's months and days; the result may be no timestamp.
+fn add_calendar(local: i64, interval: Interval) -> i64 {
     if interval.months == 0 && interval.days == 0 {
-        return Ok(local);
+        return local;
     }
     let (mut days, time) = (local.div_euclid(DAY_US), local.rem_euclid(DAY_US));
     if interval.months != 0 {
@@ -31,7 +31,7 @@ fn add_calendar(local: i64, interval: Interval) -> Result<i64> {
         days = days_from_civil(year, month, day.min(days_in_month(year, month)));
     }
     days += i64::from(interval.days);
-    checked_timestamp(i128::from(days) * i128::from(DAY_US) + i128::from(time))
+    days.saturating_mul(DAY_US).saturating_add(time)
 }
 
 /// An instant plus an interval: months and days are those of the zone's calendar.
@@ -42,7 +42,7 @@ pub(crate) fn timestamptz_add(instant: i64, interval: Interval, zone: &Zone) -> 
     let moved = if interval.months == 0 && interval.days == 0 {
         instant
     } else {
-        local_to_instant(add_calendar(instant_to_local(instant, zone)?, interval)?, zone)?
+        checked_timestamp(zone.to_instant(add_calendar(clocks_at(instant, zone), interval)).into())?
     };
     checked_timestamp(i128::from(moved) + i128::from(interval.micros))
 }

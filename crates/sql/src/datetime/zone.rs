@@ -192,6 +192,10 @@ fn library_datetime(us: i64) -> Option<jiff::civil::DateTime> {
 /// A POSIX specification: a name, hours westward, perhaps a summer time's name, its hours and its rules:
 /// `EST5EDT`, `+03`, `<X>-2:30`, `PST8PDT,M3.2.0,M11.1.0`.
 fn posix(text: &str) -> Option<Zone> {
+    // Only a name of the database has a colon before it.
+    if text.starts_with(':') {
+        return None;
+    }
     let text = text.to_ascii_uppercase();
     let (_, rest) = posix_name(&text)?;
     let (west, rest) = posix_offset(rest)?;

@@ -30,29 +30,50 @@ pub(crate) enum ZoneFault {
 /// # Errors
 /// What is wrong with the value.
 pub(crate) fn zone_of_setting(value: &str) -> Result<(String, Zone), ZoneFault> {
+    match offset_of_setting(value)? {
+        Some(offset) => Ok(offset),
+        None => {
+            let (shown, zone) = named_zone(value).ok_or(ZoneFault::Invalid(None))?;
+            // Seconds at the start of 2000 are taken for a sign of leap seconds in the zone's clocks.
+            if zone.offset_at(0) % 60 != 0 {
+                return Err(ZoneFault::Invalid(Some("The zone appears to use leap seconds.")));
+            }
+            Ok((shown, zone))
+        }
+    }
+}
+
+/// The zone of a value as SHOW gives it. What an interval has made of itself may have seconds.
+pub(crate) fn zone_of_shown(value: &str) -> Option<Zone> {
+    match offset_of_setting(value) {
+        Ok(Some((_, zone))) => Some(zone),
+        _ => named_zone(value).map(|(_, zone)| zone),
+    }
+}
+
+/// The zone that an interval or a number of hours stands for; `None` if the value is neither.
+fn offset_of_setting(value: &str) -> Result<Option<(String, Zone)>, ZoneFault> {
     const OUT_OF_RANGE: ZoneFault = ZoneFault::Invalid(Some("UTC timezone offset is out of range."));
     if value.get(..8).is_some_and(|word| word.eq_ignore_ascii_case("interval")) {
-        return offset(interval_seconds(&value[8..])?).ok_or(OUT_OF_RANGE);
+        return offset(interval_seconds(&value[8..])?).ok_or(OUT_OF_RANGE).map(Some);
     }
-    if let Some(hours) = hours(value) {
-        return offset((hours * 3600.0) as i64).filter(|_| hours.is_finite()).ok_or(OUT_OF_RANGE);
+    match hours(value) {
+        Some(hours) => offset((hours * 3600.0) as i64).filter(|_| hours.is_finite()).ok_or(OUT_OF_RANGE).map(Some),
+        None => Ok(None),
     }
+}
+
+/// A zone by its name in the database, or a POSIX specification.
+fn named_zone(value: &str) -> Option<(String, Zone)> {
     if value.strip_prefix(':').unwrap_or(value).eq_ignore_ascii_case("utc") {
-        return Ok(("UTC".to_owned(), Zone::Utc));
+        return Some(("UTC".to_owned(), Zone::Utc));
     }
-    let (shown, zone) = match Zone::of_database(value) {
-        Some(zone) => (zone.name(), zone),
-        None => {
-            let shown = value.to_ascii_uppercase();
-            let zone = posix(&shown).ok_or(ZoneFault::Invalid(None))?;
-            (shown, zone)
-        }
-    };
-    // Seconds at the start of 2000 are taken for a sign of leap seconds in the clocks of the zone.
-    if zone.offset_at(0) % 60 != 0 {
-        return Err(ZoneFault::Invalid(Some("The zone appears to use leap seconds.")));
+    if let Some(zone) = Zone::of_database(value) {
+        return Some((zone.name(), zone));
     }
-    Ok((shown, zone))
+    let shown = value.to_ascii_uppercase();
+    let zone = posix(&shown)?;
+    Some((shown, zone))
 }
 
 /// The seconds of `'…'`, which stands behind the word INTERVAL.
@@ -190,14 +211,35 @@ mod tests {
             ("2h", "2H", -7_200),
             ("europe/berlin", "Europe/Berlin", 3_600),
             ("Etc/UTC", "Etc/UTC", 0),
+            (":utc", "UTC", 0),
+            ("posix/europe/berlin", "posix/Europe/Berlin", 3_600),
+            ("f3", "F3", -10_800),
+            (" x3", " X3", -10_800),
             ("uTc", "UTC", 0),
             ("est", "EST", -18_000),
         ] {
             assert_eq!(of(value), Some((shown.to_owned(), seconds)), "{value}");
         }
-        for wrong in
-            ["", "pst", "msk", "Z", "+0530", "200", "inf", "nan", " utc", "utc ", "default", "INTERVAL '1 day'", "++2"]
-        {
+        for wrong in [
+            "",
+            "pst",
+            "msk",
+            "Z",
+            "+0530",
+            "200",
+            "inf",
+            "nan",
+            " utc",
+            "utc ",
+            "default",
+            "INTERVAL '1 day'",
+            "++2",
+            ":foo3",
+            "foo3:00:15",
+            "<+00:00:02>-00:00:02",
+            "..",
+            "posix/",
+        ] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
     }
@@ -206,7 +248,7 @@ mod tests {
     fn what_is_shown_means_the_same_when_it_is_set() {
         for value in ["3", "-3.5", "+02:00", "interval '1:02:03'", "foo-3", "xyz5xdt", "europe/berlin", "utc"] {
             let (shown, seconds) = of(value).unwrap();
-            assert_eq!(of(&shown), Some((shown.clone(), seconds)), "{value}");
+            assert_eq!(zone_of_shown(&shown).unwrap().offset_at(631_152_000_000_000), seconds, "{value}");
         }
     }
 }

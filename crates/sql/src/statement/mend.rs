@@ -304,6 +304,9 @@ impl Mender<'_> {
             // Behind its name, which may be one of the words.
             Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 2),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
+                if *self.token(nth + 2) == Token::RParen {
+                    return Err(self.refuse(nth + 2));
+                }
                 self.sequence_options(nth + 2);
             }
             _ => {}
@@ -313,6 +316,7 @@ impl Mender<'_> {
 
     /// `substring(a SIMILAR b ESCAPE c)` is `substring(a, b, c)`.
     fn substring_similar(&mut self, open: usize) {
+        self.substring_for_from(open);
         let mut depth = 0;
         for at in open..self.close_of(open) {
             match self.token(at) {
@@ -328,6 +332,30 @@ impl Mender<'_> {
                     }
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// `substring(a FOR b FROM c)` is `substring(a FROM c FOR b)`.
+    fn substring_for_from(&mut self, open: usize) {
+        let close = self.close_of(open);
+        let mut depth = 0;
+        let (mut length, mut start) = (None, None);
+        for at in open..close {
+            match self.token(at) {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ if depth == 1 && self.is(at, "FOR") => length = length.or(Some(at)),
+                _ if depth == 1 && self.is(at, "FROM") => start = start.or(Some(at)),
+                _ => {}
+            }
+        }
+        let (Some(length), Some(start)) = (length, start) else { return };
+        // An operand is a tree of its own, in which FROM stands behind DISTINCT alone.
+        if length < start && !self.is(start - 1, "DISTINCT") {
+            let turned: Vec<Token> = (start..close).chain(length..start).map(|at| self.token(at).clone()).collect();
+            for (at, token) in (length..close).zip(turned) {
+                self.edit(at, Edit::Replace(token));
             }
         }
     }

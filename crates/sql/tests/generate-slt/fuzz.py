@@ -609,7 +609,9 @@ def differences(output, mixed):
         eager = mixed and ("expected to fail, but actually succeed" in text or (data and all(code[:2] == "22" for code in data)))
         limits = "NaN or infinity as a value of type numeric", "infinity as a part", "not supported for type", "cannot be binned", \
             "time without time zone) does not exist", "bytea ~~", "~~ bytea"
-        (moods if eager or any(limit in text for limit in limits) else wrong).append(text)
+        # PostgreSQL 15 computes on with what does not fit an interval, and with infinity as if it were a time.
+        wraps = "22008: interval out of range" in text or re.search(r"\[SQL\] SELECT age\(.*'infinity'", text)
+        (moods if eager or wraps or any(limit in text for limit in limits) else wrong).append(text)
     return wrong, moods
 
 
@@ -670,9 +672,15 @@ def main():
             directory = os.path.join(keep, name) if kind == "privileges" else keep
             os.makedirs(directory, exist_ok=True)
             path = os.path.join(directory, name + ".slt")
-            conn = pg.Conn(host, port, pg.DB)
-            total += write_file(path, seed, a.count, conn, kind)
-            conn.close()
+            # Grants in circles cannot be taken back, so roles stay: they get a server of their own.
+            apart = pg.Server() if kind == "privileges" else None
+            try:
+                conn = pg.Conn(*(apart.start() if apart else (host, port)), pg.DB)
+                total += write_file(path, seed, a.count, conn, kind)
+                conn.close()
+            finally:
+                if apart:
+                    apart.stop()
             found, moods = compare(programs["rights" if kind == "privileges" else "slt"], directory, name, kind)
             eager += len(moods)
             with open(os.path.join(keep, "eager.txt"), "a", encoding="utf-8") as f:
