@@ -413,16 +413,17 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
             text.split_ascii_whitespace().map(|part| text_io::parse(element, Modifier::NONE, part, env)).collect();
         return Ok(Datum::Array(Arc::new(Array::counted_from(element, values?, 0))));
     }
-    let mut reader = Reader { whole: text, rest: trim(text), element, modifier, env };
+    let mut reader = Reader { whole: text, rest: trim(text) };
     let lowers = reader.bounds()?;
-    let mut values = Vec::new();
+    // What is wrong with the braces is said before what is wrong with a value.
+    let mut texts = Vec::new();
     let mut lengths: SmallVec<[Option<usize>; 2]> = SmallVec::new();
-    reader.level(0, &mut lengths, &mut values)?;
+    reader.level(0, &mut lengths, &mut texts)?;
     if !trim(reader.rest).is_empty() {
         return Err(malformed(text, "Junk after closing right brace."));
     }
-    if values.is_empty() && lowers.is_none() {
-        return Ok(Datum::Array(Arc::new(Array::new(element, values))));
+    if texts.is_empty() && lowers.is_none() {
+        return Ok(Datum::Array(Arc::new(Array::new(element, Vec::new()))));
     }
     let mut dimensions: SmallVec<[Dimension; 1]> =
         lengths.iter().map(|length| Dimension { length: length.unwrap_or(0), lower: 1 }).collect();
@@ -437,15 +438,20 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
         }
         dimensions.iter_mut().zip(&lowers).for_each(|(dimension, bounds)| dimension.lower = bounds.0);
     }
+    let read = |text: Option<String>| match text {
+        None => Ok(Datum::Null),
+        Some(text) => {
+            pulse::work(UNITS_PER_VALUE)?;
+            text_io::parse(element, modifier, &text, env)
+        }
+    };
+    let values = texts.into_iter().map(read).collect::<Result<Vec<_>>>()?;
     Ok(Datum::Array(Arc::new(Array { element, dimensions, values })))
 }
 
 struct Reader<'t> {
     whole: &'t str,
     rest: &'t str,
-    element: Type,
-    modifier: Modifier,
-    env: &'t Env,
 }
 
 impl<'t> Reader<'t> {
@@ -510,7 +516,7 @@ impl<'t> Reader<'t> {
         &mut self,
         level: usize,
         lengths: &mut SmallVec<[Option<usize>; 2]>,
-        values: &mut Vec<Datum>,
+        values: &mut Vec<Option<String>>,
     ) -> Result<()> {
         let Some(rest) = self.rest.strip_prefix('{') else {
             return self.fail("Array value must start with \"{\" or dimension information.");
@@ -565,7 +571,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn value(&mut self) -> Result<Datum> {
+    /// An element's text, `None` for NULL.
+    fn value(&mut self) -> Result<Option<String>> {
         pulse::work(UNITS_PER_VALUE)?;
         let mut text = String::new();
         let quoted = self.rest.starts_with('"');
@@ -599,10 +606,10 @@ impl<'t> Reader<'t> {
                 return self.fail("Unexpected \",\" or \"}\" character.");
             }
             if keep == 0 && text.eq_ignore_ascii_case("null") {
-                return Ok(Datum::Null);
+                return Ok(None);
             }
         }
-        text_io::parse(self.element, self.modifier, &text, self.env)
+        Ok(Some(text))
     }
 }
 

@@ -506,7 +506,7 @@ def keeps_any(sql, conn):
 SESSIONS = {"settings": settings.Session, "sequences": sequences.Sequences, "zones": zones.Zones}
 TEXTS = list(texts.Texts.KINDS)
 # What the seeds make in turn.
-TURNS = ["mixed", "mixed", "mixed", "settings", "regexp", "sequences", "texts", "zones", "privileges", "regexp", "mixed", "zones"]
+TURNS = ["mixed", "mixed", "mixed", "settings", "regexp", "sequences", "texts", "zones", "privileges", "regexp", "mixed", "arrays"]
 
 
 def mixed(seed, count):
