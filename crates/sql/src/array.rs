@@ -436,6 +436,10 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
         if !fits {
             return Err(malformed(text, "Specified array dimensions do not match array contents."));
         }
+        if let Some((lower, _)) = lowers.iter().find(|(_, upper)| *upper == i32::MAX) {
+            let message = format!("array lower bound is too large: {lower}");
+            return Err(Error::new(SqlState::PROGRAM_LIMIT, message));
+        }
         dimensions.iter_mut().zip(&lowers).for_each(|(dimension, bounds)| dimension.lower = bounds.0);
     }
     let read = |text: Option<String>| match text {
@@ -474,10 +478,6 @@ impl<'t> Reader<'t> {
             if upper < lower {
                 let message = "upper bound cannot be less than lower bound";
                 return Err(Error::new(SqlState("2202E"), message));
-            }
-            if upper == i32::MAX {
-                let message = format!("array lower bound is too large: {lower}");
-                return Err(Error::new(SqlState::PROGRAM_LIMIT, message));
             }
             found.push((lower, upper));
             self.rest = rest;
