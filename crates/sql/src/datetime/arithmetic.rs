@@ -391,7 +391,7 @@ fn truncate_clocks(name: &str, local: i64, ty: &str) -> Result<i64> {
         Part::Millennium => first((year - 1).div_euclid(1000) * 1000 + 1),
         _ => return Err(unknown_part(name, ty)),
     };
-    Ok(truncated * DAY_US)
+    Ok(truncated.saturating_mul(DAY_US))
 }
 
 /// An instant truncated as the zone's clocks show it.
