@@ -213,8 +213,7 @@ fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
             Datum::Timestamp(datetime::instant_to_local(*instant, &env.zone)?)
         }
         (Datum::Timestamp(timestamp), Type::Date | Type::Time) => {
-            let local =
-                if from == Type::TimestampTz { datetime::instant_to_local(*timestamp, &env.zone)? } else { *timestamp };
+            let local = if from == Type::TimestampTz { datetime::clocks_at(*timestamp, &env.zone) } else { *timestamp };
             match to {
                 Type::Date => Datum::Date(datetime::timestamp_to_date(local)),
                 _ if datetime::is_infinite_timestamp(local) => Datum::Null,

@@ -28,7 +28,7 @@ pub(crate) use parse::{
 };
 pub(crate) use picture::{interval_to_char, timestamp_to_char, to_date, to_timestamp};
 pub(crate) use zone::Zone;
-pub(crate) use zone_setting::{ZoneFault, zone_of_setting};
+pub(crate) use zone_setting::{ZoneFault, zone_of_setting, zone_of_shown};
 
 /// Full names of the months; the first three letters are the short ones.
 const MONTHS: [&str; 12] = [
@@ -193,6 +193,12 @@ pub(crate) fn instant_to_local(instant: i64, zone: &Zone) -> Result<i64> {
         return Ok(instant);
     }
     checked_timestamp(i128::from(zone.to_local(instant)))
+}
+
+/// What a zone's clocks show at an instant, to take parts of it: near the ends of what timestamps there are, that may be
+/// no timestamp.
+pub(crate) fn clocks_at(instant: i64, zone: &Zone) -> i64 {
+    if is_infinite_timestamp(instant) { instant } else { zone.to_local(instant) }
 }
 
 fn write_day(days: i64, out: &mut String) -> bool {

@@ -67,7 +67,14 @@ pub(crate) fn lower(c: char) -> char {
     let mut lower = c.to_lowercase();
     match (lower.next(), lower.next()) {
         (Some(one), None) => one,
-        _ => c,
+        // The Turkish capital I with a dot, the only one of several characters: its dot is lost.
+        _ => {
+            if c == '\u{130}' {
+                'i'
+            } else {
+                c
+            }
+        }
     }
 }
 

@@ -50,6 +50,11 @@ fn is_operator(word: &str) -> bool {
     ["and", "or", "between", "then", "else", "when"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
+/// Functions whose first argument names a sequence.
+fn names_sequence(word: &str) -> bool {
+    ["nextval", "currval", "setval"].iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
 /// Words behind which BY's list has ended.
 fn ends_list(word: &str) -> bool {
     let ends = ["having", "limit", "offset", "fetch", "for", "union", "except", "intersect", "returning", "where"];
@@ -72,6 +77,7 @@ pub(crate) fn lift(text: &str) -> Option<Lifted> {
     let mut depth = 0u32;
     // Nothing is lifted at this depth and deeper: in a list of BY, in the parentheses of a type.
     let mut held: Option<(u32, bool)> = None;
+    let mut last_word = "";
     while at < bytes.len() {
         let byte = bytes[at];
         let start = at;
@@ -150,6 +156,7 @@ pub(crate) fn lift(text: &str) -> Option<Lifted> {
                     return None;
                 }
                 words += 1;
+                last_word = word;
                 if word.eq_ignore_ascii_case("by") {
                     held = held.or(Some((depth, true)));
                 } else if held == Some((depth, true)) && ends_list(word) {
@@ -173,7 +180,9 @@ pub(crate) fn lift(text: &str) -> Option<Lifted> {
                 }
                 depth += 1;
                 at += 1;
-                before = Before::Operator;
+                // A sequence is named when the statement is planned.
+                let names = before == Before::Word && names_sequence(last_word);
+                before = if names { Before::Word } else { Before::Operator };
             }
             b')' => {
                 if held.is_some_and(|(from, _)| from >= depth) {

@@ -484,7 +484,10 @@ impl Numeric {
             return Err(bad());
         }
         if let Some(b'e' | b'E') = bytes.get(at) {
-            let (below, digits) = match &bytes[at + 1..] {
+            // As C reads a number, with blanks before it.
+            let exponent = &bytes[at + 1..];
+            let blanks = exponent.iter().take_while(|&&byte| crate::letters::is_blank(byte)).count();
+            let (below, digits) = match &exponent[blanks..] {
                 [b'-', rest @ ..] => (true, rest),
                 [b'+', rest @ ..] => (false, rest),
                 rest => (false, rest),

@@ -133,16 +133,27 @@ fn parse_int(ty: Type, text: &str) -> Result<Datum> {
         [b'+', rest @ ..] => (false, rest),
         _ => (false, trimmed),
     };
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+    let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if length == 0 {
         return Err(bad_syntax(ty, text));
     }
+    let least = match ty {
+        Type::Int2 => i64::from(i16::MIN),
+        Type::Int4 => i64::from(i32::MIN),
+        _ => i64::MIN,
+    };
     let mut value = 0i64;
-    for digit in digits {
+    // Too many digits are said before what is wrong behind them.
+    for digit in &digits[..length] {
         // Towards the negative, which has one number more.
         value = value
             .checked_mul(10)
             .and_then(|value| value.checked_sub(i64::from(digit - b'0')))
+            .filter(|&value| value >= least)
             .ok_or_else(|| out_of_range(ty, text))?;
+    }
+    if length < digits.len() {
+        return Err(bad_syntax(ty, text));
     }
     if !negative {
         value = value.checked_neg().ok_or_else(|| out_of_range(ty, text))?;

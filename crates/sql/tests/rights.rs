@@ -88,11 +88,13 @@ fn run_file(path: &Path) -> Vec<String> {
 #[test]
 fn rights_are_those_that_postgresql_gives() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rights");
-    let dir = std::env::var_os("COLIBRI_RIGHTS_DIR").map_or(dir, Into::into);
+    let chosen = std::env::var_os("COLIBRI_RIGHTS_DIR");
+    let least = if chosen.is_some() { 1 } else { 2 };
+    let dir = chosen.map_or(dir, Into::into);
     let mut files: Vec<_> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "slt"));
     files.sort();
-    assert!(files.len() >= 2, "{files:?}");
+    assert!(files.len() >= least, "{files:?}");
     let failures: Vec<String> = files.iter().flat_map(|path| run_file(path)).collect();
     assert!(failures.is_empty(), "{} records do not agree:\n{}", failures.len(), failures.join("\n"));
 }

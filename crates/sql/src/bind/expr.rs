@@ -173,7 +173,11 @@ impl Binder<'_> {
                 self.call("timezone", vec![zone, timestamp], span)
             }
             E::Extract { field, expr: input, .. } => {
-                let field = text_literal(field.to_string().to_ascii_lowercase().trim_matches('\''));
+                let field = match field {
+                    ast::DateTimeField::Custom(field) => field.value.to_ascii_lowercase(),
+                    field => field.to_string().to_ascii_lowercase(),
+                };
+                let field = text_literal(&field);
                 let input = self.expr(input)?;
                 self.call("extract", vec![field, input], span)
             }

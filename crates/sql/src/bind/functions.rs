@@ -541,6 +541,9 @@ impl Binder<'_> {
         }
         self.has_side_effects |= changes;
         let args: Vec<Bound> = args.into_iter().map(|arg| self.sequence_name(arg)).collect::<Result<_>>()?;
+        if super::stored::SEQUENCE_FUNCTIONS.contains(&name) {
+            self.expect_sequence(args.first(), span)?;
+        }
         if let (true, Some(Bound { expr: Expr::Const(Datum::Text(sequence)), .. })) =
             (super::stored::SEQUENCE_FUNCTIONS.contains(&name), args.first())
         {
@@ -590,6 +593,18 @@ impl Binder<'_> {
                 Bound::new(Expr::Cast { input: Box::new(expr), from: Type::RegClass, to, context }, to)
             }
         })
+    }
+
+    /// A literal names what there is when the statement is planned, whether or not it is evaluated.
+    fn expect_sequence(&mut self, arg: Option<&Bound>, span: Span) -> Result<()> {
+        if let Some(Bound { expr: Expr::Const(Datum::Text(text)), ty }) = arg
+            && ty.ty == Type::Unknown
+            && crate::catalog::parse_name(text).is_none_or(|name| self.catalog.find(&name, self.search_path).is_none())
+        {
+            let named = Bound::new(Expr::Const(Datum::Text(text.clone())), Type::Unknown);
+            self.coerce(named, Type::RegClass.into(), CastContext::Implicit, span)?;
+        }
+        Ok(())
     }
 
     fn sequence_by_text(&mut self, text: &str) -> Option<Arc<crate::catalog::Sequence>> {

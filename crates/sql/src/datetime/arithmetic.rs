@@ -1,8 +1,8 @@
 //! Computing with dates, times and timestamps: sums, differences, parts, truncation.
 
 use super::{
-    JULIAN_DAY_2000, UNIX_EPOCH_TO_2000_US, Zone, checked_date, checked_timestamp, civil_from_days, days_from_civil,
-    days_in_month, instant_to_local, is_infinite_date, is_infinite_timestamp, iso_week, local_to_instant,
+    JULIAN_DAY_2000, UNIX_EPOCH_TO_2000_US, Zone, checked_date, checked_timestamp, civil_from_days, clocks_at,
+    days_from_civil, days_in_month, is_infinite_date, is_infinite_timestamp, iso_week, local_to_instant,
     timestamp_out_of_range, weekday,
 };
 use crate::error::{Error, Result, SqlState};
@@ -14,14 +14,14 @@ pub(crate) fn timestamp_add(local: i64, interval: Interval) -> Result<i64> {
     if is_infinite_timestamp(local) {
         return Ok(local);
     }
-    let moved = add_calendar(local, interval)?;
+    let moved = checked_timestamp(add_calendar(local, interval).into())?;
     checked_timestamp(i128::from(moved) + i128::from(interval.micros))
 }
 
-/// Adds an interval's months and days.
-fn add_calendar(local: i64, interval: Interval) -> Result<i64> {
+/// Adds an interval's months and days; the result may be no timestamp.
+fn add_calendar(local: i64, interval: Interval) -> i64 {
     if interval.months == 0 && interval.days == 0 {
-        return Ok(local);
+        return local;
     }
     let (mut days, time) = (local.div_euclid(DAY_US), local.rem_euclid(DAY_US));
     if interval.months != 0 {
@@ -31,7 +31,7 @@ fn add_calendar(local: i64, interval: Interval) -> Result<i64> {
         days = days_from_civil(year, month, day.min(days_in_month(year, month)));
     }
     days += i64::from(interval.days);
-    checked_timestamp(i128::from(days) * i128::from(DAY_US) + i128::from(time))
+    days.saturating_mul(DAY_US).saturating_add(time)
 }
 
 /// An instant plus an interval: months and days are those of the zone's calendar.
@@ -42,7 +42,7 @@ pub(crate) fn timestamptz_add(instant: i64, interval: Interval, zone: &Zone) -> 
     let moved = if interval.months == 0 && interval.days == 0 {
         instant
     } else {
-        local_to_instant(add_calendar(instant_to_local(instant, zone)?, interval)?, zone)?
+        checked_timestamp(zone.to_instant(add_calendar(clocks_at(instant, zone), interval)).into())?
     };
     checked_timestamp(i128::from(moved) + i128::from(interval.micros))
 }
@@ -173,6 +173,14 @@ impl Part {
             _ => return None,
         })
     }
+
+    /// Whether it is infinite of an infinite timestamp; the parts that begin anew are NULL.
+    fn grows_for_ever(self) -> bool {
+        matches!(
+            self,
+            Self::Year | Self::Decade | Self::Century | Self::Millennium | Self::IsoYear | Self::Julian | Self::Epoch
+        )
+    }
 }
 
 #[cold]
@@ -248,6 +256,16 @@ fn calendar_part(part: Part, days: i64) -> Option<Result<Option<Numeric>>> {
     }))
 }
 
+/// The same as a float, which can be infinite: `date_part`.
+pub(crate) fn timestamp_part(name: &str, local: i64, zone_offset: Option<i32>) -> Result<Option<f64>> {
+    match Part::parse(name) {
+        Some(part) if is_infinite_timestamp(local) && part.grows_for_ever() => {
+            Ok(Some(if local > 0 { f64::INFINITY } else { f64::NEG_INFINITY }))
+        }
+        _ => Ok(extract_timestamp(name, local, zone_offset)?.map(Numeric::to_f64)),
+    }
+}
+
 /// A part of a timestamp; `local` is what its clocks show, `zone_offset` (if it has a zone) seconds east. `None`
 /// (NULL) for parts of infinity that have no value.
 pub(crate) fn extract_timestamp(name: &str, local: i64, zone_offset: Option<i32>) -> Result<Option<Numeric>> {
@@ -255,13 +273,7 @@ pub(crate) fn extract_timestamp(name: &str, local: i64, zone_offset: Option<i32>
     let part = Part::parse(name).ok_or_else(|| unknown_part(name, ty))?;
     if is_infinite_timestamp(local) {
         return match part {
-            Part::Year
-            | Part::Decade
-            | Part::Century
-            | Part::Millennium
-            | Part::IsoYear
-            | Part::Julian
-            | Part::Epoch => Err(Error::unsupported("infinity as a part of a timestamp")),
+            _ if part.grows_for_ever() => Err(Error::unsupported("infinity as a part of a timestamp")),
             _ => Ok(None),
         };
     }
@@ -356,6 +368,11 @@ pub(crate) fn truncate_timestamp(name: &str, local: i64, ty: &str) -> Result<i64
     if is_infinite_timestamp(local) {
         return Ok(local);
     }
+    checked_timestamp(i128::from(truncate_clocks(name, local, ty)?))
+}
+
+/// The same of what clocks show, which may be no timestamp.
+fn truncate_clocks(name: &str, local: i64, ty: &str) -> Result<i64> {
     let part = Part::parse(name).ok_or_else(|| unknown_part(name, ty))?;
     let (days, time) = (local.div_euclid(DAY_US), local.rem_euclid(DAY_US));
     if let Some(time) = truncate_clock(part, time) {
@@ -374,7 +391,7 @@ pub(crate) fn truncate_timestamp(name: &str, local: i64, ty: &str) -> Result<i64
         Part::Millennium => first((year - 1).div_euclid(1000) * 1000 + 1),
         _ => return Err(unknown_part(name, ty)),
     };
-    checked_timestamp(i128::from(truncated) * i128::from(DAY_US))
+    Ok(truncated.saturating_mul(DAY_US))
 }
 
 /// An instant truncated as the zone's clocks show it.
@@ -383,8 +400,7 @@ pub(crate) fn truncate_timestamptz(name: &str, instant: i64, zone: &Zone) -> Res
         return Ok(instant);
     }
     let offset = i64::from(zone.offset_at(instant)) * 1_000_000;
-    let local = instant_to_local(instant, zone)?;
-    let truncated = truncate_timestamp(name, local, "timestamp with time zone")?;
+    let truncated = truncate_clocks(name, clocks_at(instant, zone), "timestamp with time zone")?;
     // Within the day the offset stays, even where clocks show an hour twice.
     match Part::parse(name) {
         Some(part) if truncate_clock(part, 0).is_some() => {
@@ -419,6 +435,9 @@ pub(crate) fn bin(stride: Interval, timestamp: i64, origin: i64) -> Result<i64> 
     if is_infinite_timestamp(timestamp) {
         return Ok(timestamp);
     }
+    if is_infinite_timestamp(origin) {
+        return Err(Error::new(SqlState::DATETIME_OVERFLOW, "origin out of range"));
+    }
     if stride.months != 0 {
         return Err(Error::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -426,9 +445,6 @@ pub(crate) fn bin(stride: Interval, timestamp: i64, origin: i64) -> Result<i64> 
         ));
     }
     let too_long = crate::interval::out_of_range;
-    if is_infinite_timestamp(origin) {
-        return Err(Error::new(SqlState::DATETIME_OVERFLOW, "origin out of range"));
-    }
     let stride = i64::try_from(stride.length_us()).map_err(|_| too_long())?;
     if stride <= 0 {
         return Err(Error::new(SqlState::DATETIME_OVERFLOW, "stride must be greater than zero"));

@@ -276,7 +276,7 @@ impl<'env> Moment<'env> {
 
     /// Reads `hh:mm`, `hh:mm:ss`, `hh:mm:ss.fff`, `mm:ss.fff`.
     fn clock(&mut self, field: &str) -> Parsed<()> {
-        (self.hour, self.minute, self.second, self.fraction_us) = clock_fields(field)?;
+        (self.hour, self.minute, self.second, self.fraction_us) = clock_fields(field, false)?;
         if self.hour > i64::from(i32::MAX) { Err(Fault::Range) } else { Ok(()) }
     }
 
@@ -647,8 +647,8 @@ impl<'env> Moment<'env> {
     }
 }
 
-/// Reads `h:m`, `h:m:s`, `h:m:s.f`, `m:s.f`; the hours may be any number.
-pub(crate) fn clock_fields(field: &str) -> Parsed<(i64, i64, i64, i64)> {
+/// Reads `h:m`, `h:m:s`, `h:m:s.f`, `m:s.f`, and `m:s` for `h:m` if minutes come first; the hours may be any number.
+pub(crate) fn clock_fields(field: &str, minutes_first: bool) -> Parsed<(i64, i64, i64, i64)> {
     let (mut hour, rest) = super::fields::leading_integer(field)?;
     let rest = rest.strip_prefix(':').ok_or(Fault::Syntax)?;
     let (mut minute, rest) = leading_int(rest)?;
@@ -670,6 +670,8 @@ pub(crate) fn clock_fields(field: &str) -> Parsed<(i64, i64, i64, i64)> {
         }
     } else if !rest.is_empty() {
         return Err(Fault::Syntax);
+    } else if minutes_first {
+        (hour, minute, second) = (0, hour, minute);
     }
     let is_inside =
         hour >= 0 && (0..60).contains(&minute) && (0..=60).contains(&second) && (0..=1_000_000).contains(&part_us);

@@ -8,7 +8,6 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use super::UNIX_EPOCH_TO_2000_US;
 use super::words::{self, Abbreviation};
 use crate::error::{Error, Result, SqlState};
-use crate::letters;
 
 /// A time zone.
 #[derive(Debug, Clone)]
@@ -17,6 +16,8 @@ pub enum Zone {
     Utc,
     /// A fixed offset, in seconds east of Greenwich.
     Fixed(i32),
+    /// The same with a name of its own, which may be empty: POSIX writes `FOO3`.
+    Called(Arc<(String, i32)>),
     /// A zone with a history, and its name.
     Named(Arc<(String, TimeZone)>),
 }
@@ -30,42 +31,34 @@ const LIBRARY_MIN: i64 = -210_929_832_000;
 const TRANSITIONS_MAX: usize = 400;
 
 impl Zone {
-    /// Reads a zone: a name of the tz database, `UTC`, an abbreviation such as `EST`, an offset such as `+02` or
-    /// `-05:30` (east of Greenwich positive), or a POSIX specification such as `EST5EDT`.
-    pub fn parse(name: &str) -> Result<Self> {
-        let bad = || Error::new(SqlState::BAD_PARAMETER, format!("time zone \"{name}\" not recognized"));
-        let trimmed = letters::trim(name);
-        if ["utc", "gmt", "z", "zulu", "etc/utc", "uct"].iter().any(|known| trimmed.eq_ignore_ascii_case(known)) {
-            return Ok(Self::Utc);
-        }
-        if let Some(seconds) = parse_offset(trimmed) {
-            return Ok(if seconds == 0 { Self::Utc } else { Self::Fixed(seconds) });
-        }
-        if let Some(Abbreviation::Offset(seconds, _)) = words::abbreviation(trimmed) {
-            return Ok(Self::Fixed(seconds));
-        }
-        if trimmed.is_empty() || trimmed.starts_with(['/', '.']) || trimmed.contains("..") {
-            return Err(bad());
-        }
-        if let Ok(zone) = jiff::tz::db().get(trimmed) {
-            let name = zone.iana_name().unwrap_or(trimmed).to_owned();
-            return Ok(Self::Named(Arc::new((name, zone))));
-        }
-        let zone = TimeZone::posix(trimmed).map_err(|_| bad())?;
-        Ok(Self::Named(Arc::new((trimmed.to_owned(), zone))))
-    }
-
     /// A zone of the tz database, in any case, or a POSIX specification, whose offsets count westward.
     pub(crate) fn named(name: &str) -> Result<Self> {
         let bad = || Error::new(SqlState::BAD_PARAMETER, format!("time zone \"{name}\" not recognized"));
         if ["utc", "gmt", "etc/utc", "uct"].iter().any(|known| name.eq_ignore_ascii_case(known)) {
             return Ok(Self::Utc);
         }
-        if let Ok(zone) = jiff::tz::db().get(name) {
-            let name = zone.iana_name().unwrap_or(name).to_owned();
-            return Ok(Self::Named(Arc::new((name, zone))));
+        match Self::of_database(name) {
+            Some(zone) => Ok(zone),
+            None => posix(name).ok_or_else(bad),
         }
-        posix(name).ok_or_else(bad)
+    }
+
+    /// A zone of the tz database, in any case; `posix/` may stand before its name, and a colon before that.
+    pub(super) fn of_database(name: &str) -> Option<Self> {
+        let path = name.strip_prefix(':').unwrap_or(name);
+        let prefix = "posix/";
+        let plain = match path.get(..prefix.len()) {
+            Some(start) if start.eq_ignore_ascii_case(prefix) => &path[prefix.len()..],
+            _ => path,
+        };
+        // A file of the database is looked for by its name as it is, and within its directory.
+        if plain.is_empty() || plain.starts_with(['/', '.', ' ']) || plain.ends_with(' ') || plain.contains("..") {
+            return None;
+        }
+        let zone = jiff::tz::db().get(plain).ok()?;
+        let known = zone.iana_name().unwrap_or(plain);
+        let shown = if plain.len() < path.len() { format!("{prefix}{known}") } else { known.to_owned() };
+        Some(Self::Named(Arc::new((shown, zone))))
     }
 
     /// A zone as `AT TIME ZONE` names it: an abbreviation, a zone, or a POSIX specification. What an abbreviation stands
@@ -113,6 +106,7 @@ impl Zone {
                 super::write_offset(*seconds, &mut text);
                 text
             }
+            Self::Called(called) => called.0.clone(),
             Self::Named(named) => named.0.clone(),
         }
     }
@@ -124,6 +118,7 @@ impl Zone {
         match self {
             Self::Utc => 0,
             Self::Fixed(seconds) => *seconds,
+            Self::Called(called) => called.1,
             Self::Named(named) => match library_timestamp(instant_us) {
                 Some(timestamp) => named.1.to_offset(timestamp).seconds(),
                 None => 0,
@@ -136,7 +131,7 @@ impl Zone {
     pub fn abbreviation_at(&self, instant_us: i64) -> String {
         match self {
             Self::Utc => "UTC".to_owned(),
-            Self::Fixed(_) => self.name(),
+            Self::Fixed(_) | Self::Called(_) => self.name(),
             Self::Named(named) => match library_timestamp(instant_us) {
                 Some(timestamp) => named.1.to_offset_info(timestamp).abbreviation().to_owned(),
                 None => named.0.clone(),
@@ -151,6 +146,7 @@ impl Zone {
         let offset = match self {
             Self::Utc => 0,
             Self::Fixed(seconds) => *seconds,
+            Self::Called(called) => called.1,
             Self::Named(named) => match library_datetime(local_us) {
                 Some(local) => match named.1.to_ambiguous_timestamp(local).offset() {
                     AmbiguousOffset::Unambiguous { offset } => offset.seconds(),
@@ -193,40 +189,13 @@ fn library_datetime(us: i64) -> Option<jiff::civil::DateTime> {
     library_timestamp(us).map(|timestamp| jiff::tz::Offset::UTC.to_datetime(timestamp))
 }
 
-/// Seconds east of `+05`, `-05:30`, `+0530`, `+05:30:15`.
-pub(super) fn parse_offset(text: &str) -> Option<i32> {
-    let (sign, digits) = match text.as_bytes() {
-        [b'+', ..] => (1, &text[1..]),
-        [b'-', ..] => (-1, &text[1..]),
-        _ => return None,
-    };
-    let number = |part: &str| -> Option<i32> {
-        (!part.is_empty() && part.len() <= 6 && part.bytes().all(|byte| byte.is_ascii_digit()))
-            .then(|| part.parse().ok())
-            .flatten()
-    };
-    let mut parts = digits.split(':');
-    let first = parts.next()?;
-    let (mut hours, mut minutes, mut seconds) = (number(first)?, 0, 0);
-    match (parts.next(), parts.next(), parts.next()) {
-        (None, ..) if first.len() > 2 => {
-            if first.len() > 4 {
-                (hours, minutes, seconds) = (hours / 10_000, hours / 100 % 100, hours % 100);
-            } else {
-                (hours, minutes) = (hours / 100, hours % 100);
-            }
-        }
-        (None, ..) => {}
-        (Some(part), None, _) => minutes = number(part)?,
-        (Some(part), Some(next), None) => (minutes, seconds) = (number(part)?, number(next)?),
-        _ => return None,
-    }
-    (hours <= 15 && minutes < 60 && seconds < 60).then_some(sign * (hours * 3600 + minutes * 60 + seconds))
-}
-
 /// A POSIX specification: a name, hours westward, perhaps a summer time's name, its hours and its rules:
 /// `EST5EDT`, `+03`, `<X>-2:30`, `PST8PDT,M3.2.0,M11.1.0`.
 fn posix(text: &str) -> Option<Zone> {
+    // Only a name of the database has a colon before it.
+    if text.starts_with(':') {
+        return None;
+    }
     let text = text.to_ascii_uppercase();
     let (_, rest) = posix_name(&text)?;
     let (west, rest) = posix_offset(rest)?;

@@ -30,26 +30,50 @@ pub(crate) enum ZoneFault {
 /// # Errors
 /// What is wrong with the value.
 pub(crate) fn zone_of_setting(value: &str) -> Result<(String, Zone), ZoneFault> {
+    match offset_of_setting(value)? {
+        Some(offset) => Ok(offset),
+        None => {
+            let (shown, zone) = named_zone(value).ok_or(ZoneFault::Invalid(None))?;
+            // Seconds at the start of 2000 are taken for a sign of leap seconds in the zone's clocks.
+            if zone.offset_at(0) % 60 != 0 {
+                return Err(ZoneFault::Invalid(Some("The zone appears to use leap seconds.")));
+            }
+            Ok((shown, zone))
+        }
+    }
+}
+
+/// The zone of a value as SHOW gives it. What an interval has made of itself may have seconds.
+pub(crate) fn zone_of_shown(value: &str) -> Option<Zone> {
+    match offset_of_setting(value) {
+        Ok(Some((_, zone))) => Some(zone),
+        _ => named_zone(value).map(|(_, zone)| zone),
+    }
+}
+
+/// The zone that an interval or a number of hours stands for; `None` if the value is neither.
+fn offset_of_setting(value: &str) -> Result<Option<(String, Zone)>, ZoneFault> {
     const OUT_OF_RANGE: ZoneFault = ZoneFault::Invalid(Some("UTC timezone offset is out of range."));
     if value.get(..8).is_some_and(|word| word.eq_ignore_ascii_case("interval")) {
-        return offset(interval_seconds(&value[8..])?).ok_or(OUT_OF_RANGE);
+        return offset(interval_seconds(&value[8..])?).ok_or(OUT_OF_RANGE).map(Some);
     }
-    if let Some(hours) = hours(value) {
-        return offset((hours * 3600.0) as i64).filter(|_| hours.is_finite()).ok_or(OUT_OF_RANGE);
+    match hours(value) {
+        Some(hours) => offset((hours * 3600.0) as i64).filter(|_| hours.is_finite()).ok_or(OUT_OF_RANGE).map(Some),
+        None => Ok(None),
     }
-    // A name of the database is looked up as it is, without blanks around it.
-    if value.trim_ascii() != value || value.is_empty() || value.starts_with(['/', '.']) || value.contains("..") {
-        return Err(ZoneFault::Invalid(None));
+}
+
+/// A zone by its name in the database, or a POSIX specification.
+fn named_zone(value: &str) -> Option<(String, Zone)> {
+    if value.strip_prefix(':').unwrap_or(value).eq_ignore_ascii_case("utc") {
+        return Some(("UTC".to_owned(), Zone::Utc));
     }
-    if value.eq_ignore_ascii_case("utc") {
-        return Ok(("UTC".to_owned(), Zone::Utc));
-    }
-    if let Ok(zone) = jiff::tz::db().get(value) {
-        let name = zone.iana_name().unwrap_or(value).to_owned();
-        return Ok((name.clone(), Zone::Named(Arc::new((name, zone)))));
+    if let Some(zone) = Zone::of_database(value) {
+        return Some((zone.name(), zone));
     }
     let shown = value.to_ascii_uppercase();
-    posix(&shown).map(|zone| (shown, zone)).ok_or(ZoneFault::Invalid(None))
+    let zone = posix(&shown)?;
+    Some((shown, zone))
 }
 
 /// The seconds of `'…'`, which stands behind the word INTERVAL.
@@ -107,6 +131,7 @@ fn fixed(seconds: i32) -> Zone {
 pub(super) fn posix(text: &str) -> Option<Zone> {
     let (name, rest) = match text.strip_prefix('<') {
         Some(inside) => inside.split_once('>')?,
+        None if text.starts_with(':') => return None,
         None => text.split_at(text.find(|c: char| c.is_ascii_digit() || matches!(c, ',' | '+' | '-'))?),
     };
     let (seconds, behind) = posix_offset(rest)?;
@@ -117,12 +142,8 @@ pub(super) fn posix(text: &str) -> Option<Zone> {
         let (offset, summer) = (&rest[..rest.len() - behind.len()], behind_name(behind)?);
         return library(&format!("{text}{rule}")).or_else(|| library(&format!("STD{offset}DST{summer}{rule}")));
     }
-    // What an offset without a name calls itself is no other than a name that says so.
     let east = fixed(-seconds);
-    if name.is_empty() || name == east.name() {
-        return Some(east);
-    }
-    Some(library(text).unwrap_or(east))
+    Some(if name == east.name() { east } else { Zone::Called(Arc::new((name.to_owned(), -seconds))) })
 }
 
 /// What stands behind a name.
@@ -190,14 +211,35 @@ mod tests {
             ("2h", "2H", -7_200),
             ("europe/berlin", "Europe/Berlin", 3_600),
             ("Etc/UTC", "Etc/UTC", 0),
+            (":utc", "UTC", 0),
+            ("posix/europe/berlin", "posix/Europe/Berlin", 3_600),
+            ("f3", "F3", -10_800),
+            (" x3", " X3", -10_800),
             ("uTc", "UTC", 0),
             ("est", "EST", -18_000),
         ] {
             assert_eq!(of(value), Some((shown.to_owned(), seconds)), "{value}");
         }
-        for wrong in
-            ["", "pst", "msk", "Z", "+0530", "200", "inf", "nan", " utc", "utc ", "default", "INTERVAL '1 day'", "++2"]
-        {
+        for wrong in [
+            "",
+            "pst",
+            "msk",
+            "Z",
+            "+0530",
+            "200",
+            "inf",
+            "nan",
+            " utc",
+            "utc ",
+            "default",
+            "INTERVAL '1 day'",
+            "++2",
+            ":foo3",
+            "foo3:00:15",
+            "<+00:00:02>-00:00:02",
+            "..",
+            "posix/",
+        ] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
     }
@@ -206,7 +248,7 @@ mod tests {
     fn what_is_shown_means_the_same_when_it_is_set() {
         for value in ["3", "-3.5", "+02:00", "interval '1:02:03'", "foo-3", "xyz5xdt", "europe/berlin", "utc"] {
             let (shown, seconds) = of(value).unwrap();
-            assert_eq!(of(&shown), Some((shown.clone(), seconds)), "{value}");
+            assert_eq!(zone_of_shown(&shown).unwrap().offset_at(631_152_000_000_000), seconds, "{value}");
         }
     }
 }

@@ -176,7 +176,6 @@ impl Session {
         if if_not_exists && self.catalog().relation(&schema, &name).is_some() {
             return Ok(());
         }
-        self.expect_free(&schema, &name)?;
         let ty = data_type.map(bind_type).transpose()?.map_or(Type::Int8, |ty| ty.ty);
         let owned_by = match owned_by {
             Some(owner) if !owner.to_string().eq_ignore_ascii_case("none") => {
@@ -186,7 +185,9 @@ impl Session {
             _ => None,
         };
         let id = self.new_id()?;
+        // What is wrong with the options is said before what has the name already.
         let mut sequence = new_sequence(id, schema, name, ty, options, None, self.role())?;
+        self.expect_free(&sequence.schema, &sequence.name)?;
         if let Some(owner) = owned_by {
             sequence.owned_by = Some(self.owner_of(&sequence, &owner)?);
         }

@@ -32,8 +32,21 @@ fn float_part(value: Option<Numeric>) -> Result<Datum> {
 }
 
 fn timestamptz_part(name: &str, instant: i64, env: &Env) -> Result<Option<Numeric>> {
-    let local = dt::instant_to_local(instant, &env.zone)?;
-    dt::extract_timestamp(name, local, Some(env.zone.offset_at(instant)))
+    dt::extract_timestamp(name, dt::clocks_at(instant, &env.zone), Some(env.zone.offset_at(instant)))
+}
+
+fn infinite_part(name: &str, local: i64, zone_offset: Option<i32>) -> Result<Datum> {
+    Ok(dt::timestamp_part(name, local, zone_offset)?.map_or(Datum::Null, Datum::Float))
+}
+
+/// A timestamp moved into a zone by name, or out of it. Infinity stays, whatever the name.
+fn in_zone(name: &str, us: i64, moved: fn(i64, &Zone) -> Result<i64>) -> Result<Datum> {
+    if dt::is_infinite_timestamp(us) { at(us) } else { at(moved(us, &Zone::at(name, us)?)?) }
+}
+
+/// The same with an interval for a zone.
+fn in_offset(offset: Interval, us: i64, moved: fn(i64, &Zone) -> Result<i64>) -> Result<Datum> {
+    if dt::is_infinite_timestamp(us) { at(us) } else { at(moved(us, &interval_zone(offset)?)?) }
 }
 
 fn date_plus_interval(date: i32, interval: Interval) -> Result<Datum> {
@@ -123,16 +136,64 @@ fn shown(local: i64, zone: Option<(&Zone, i64)>, picture: &str) -> Result<Datum>
     dt::timestamp_to_char(local, zone, picture).map(|text| Datum::text(&text))
 }
 
-fn overlaps(a: i64, b: i64, c: i64, d: i64) -> Result<Datum> {
-    let ((a, b), (c, d)) = ((a.min(b), a.max(b)), (c.min(d), c.max(d)));
-    // A span of no length counts as its one moment.
-    Ok(Datum::Bool(if a == c {
-        true
-    } else if a < c {
-        c < b
-    } else {
-        a < d
-    }))
+/// One end of a span: a value, or NULL.
+type End = Option<i64>;
+
+/// Whether two spans have a moment in common. A span is half open and has its ends in any order; one without a second
+/// end, or of no length, is its one moment.
+fn overlaps(first: (End, End), second: (End, End)) -> Datum {
+    let span = |ends: (End, End)| match ends {
+        (None, None) => None,
+        (None, Some(one)) | (Some(one), None) => Some((one, None)),
+        (Some(one), Some(other)) => Some((one.min(other), Some(one.max(other)))),
+    };
+    let (Some(first), Some(second)) = (span(first), span(second)) else { return Datum::Null };
+    if first.0 == second.0 {
+        return if first.1.is_some() && second.1.is_some() { Datum::Bool(true) } else { Datum::Null };
+    }
+    let (earlier, later) = if first.0 < second.0 { (first, second) } else { (second, first) };
+    match (earlier.1, later.1) {
+        (None, _) => Datum::Null,
+        (Some(end), _) if later.0 < end => Datum::Bool(true),
+        (_, None) => Datum::Null,
+        _ => Datum::Bool(false),
+    }
+}
+
+/// How an interval is added to a start.
+type Later = fn(i64, Interval, &Env) -> Result<i64>;
+
+/// OVERLAPS of two starts and ends, or of starts and intervals.
+fn overlaps_of(a: &[&Datum], env: &Env, later: Later) -> Result<Datum> {
+    let start = |value: &Datum| match value {
+        Datum::Null => Ok(None),
+        Datum::Timestamp(us) | Datum::Time(us) => Ok(Some(*us)),
+        other => Err(super::wrong("OVERLAPS", other)),
+    };
+    let span = |from: &Datum, to: &Datum| -> Result<(End, End)> {
+        let from = start(from)?;
+        Ok((
+            from,
+            match (from, to) {
+                (Some(from), Datum::Interval(length)) => Some(later(from, *length, env)?),
+                (None, Datum::Interval(_)) => None,
+                (_, to) => start(to)?,
+            },
+        ))
+    };
+    Ok(overlaps(span(a[0], a[1])?, span(a[2], a[3])?))
+}
+
+fn later_timestamp(local: i64, length: Interval, _: &Env) -> Result<i64> {
+    dt::timestamp_add(local, length)
+}
+
+fn later_instant(instant: i64, length: Interval, env: &Env) -> Result<i64> {
+    dt::timestamptz_add(instant, length, &env.zone)
+}
+
+fn later_time(time: i64, length: Interval, _: &Env) -> Result<i64> {
+    Ok((time + length.micros % DAY_US).rem_euclid(DAY_US))
 }
 
 pub(super) const TABLE: &[Function] = &[
@@ -210,14 +271,14 @@ pub(super) const TABLE: &[Function] = &[
     f("isfinite", &[SPAN], Bool, |_, _| Ok(Datum::Bool(true))),
     f("age", &[TS, TS], SPAN, |a, _| dt::age(timestamp(a[0])?, timestamp(a[1])?).map(Datum::Interval)),
     f("age", &[TimestampTz, TimestampTz], SPAN, |a, env| {
-        let local = |value: &Datum| dt::instant_to_local(timestamp(value)?, &env.zone);
+        let local = |value: &Datum| Ok::<i64, Error>(dt::clocks_at(timestamp(value)?, &env.zone));
         dt::age(local(a[0])?, local(a[1])?).map(Datum::Interval)
     })
     .stable(),
     f("age", &[TS], SPAN, |a, env| dt::age(dt::date_to_timestamp(today(env))?, timestamp(a[0])?).map(Datum::Interval))
         .stable(),
     f("age", &[TimestampTz], SPAN, |a, env| {
-        let local = dt::instant_to_local(timestamp(a[0])?, &env.zone)?;
+        let local = dt::clocks_at(timestamp(a[0])?, &env.zone);
         dt::age(dt::date_to_timestamp(today(env))?, local).map(Datum::Interval)
     })
     .stable(),
@@ -230,12 +291,13 @@ pub(super) const TABLE: &[Function] = &[
     f("date_part", &[Text, DATE], Float8, |a, _| {
         // By way of a timestamp, so that a date has hours.
         let local = dt::date_to_timestamp(date(a[1])?)?;
-        float_part(dt::extract_timestamp(text(a[0])?, local, None)?)
+        infinite_part(text(a[0])?, local, None)
     }),
     f("date_part", &[Text, TIME], Float8, |a, _| float_part(dt::extract_time(text(a[0])?, time(a[1])?)?)),
-    f("date_part", &[Text, TS], Float8, |a, _| float_part(dt::extract_timestamp(text(a[0])?, timestamp(a[1])?, None)?)),
+    f("date_part", &[Text, TS], Float8, |a, _| infinite_part(text(a[0])?, timestamp(a[1])?, None)),
     f("date_part", &[Text, TimestampTz], Float8, |a, env| {
-        float_part(timestamptz_part(text(a[0])?, timestamp(a[1])?, env)?)
+        let instant = timestamp(a[1])?;
+        infinite_part(text(a[0])?, dt::clocks_at(instant, &env.zone), Some(env.zone.offset_at(instant)))
     })
     .stable(),
     f("date_part", &[Text, SPAN], Float8, |a, _| float_part(dt::extract_interval(text(a[0])?, interval(a[1])?)?)),
@@ -248,6 +310,9 @@ pub(super) const TABLE: &[Function] = &[
     .stable(),
     f("date_trunc", &[Text, TimestampTz, Text], TimestampTz, |a, _| {
         let instant = timestamp(a[1])?;
+        if dt::is_infinite_timestamp(instant) {
+            return at(instant);
+        }
         at(dt::truncate_timestamptz(text(a[0])?, instant, &Zone::at(text(a[2])?, instant)?)?)
     }),
     f("date_trunc", &[Text, SPAN], SPAN, |a, _| span(dt::truncate_interval(text(a[0])?, interval(a[1])?)?)),
@@ -255,20 +320,10 @@ pub(super) const TABLE: &[Function] = &[
     f("date_bin", &[SPAN, TimestampTz, TimestampTz], TimestampTz, |a, _| {
         at(dt::bin(interval(a[0])?, timestamp(a[1])?, timestamp(a[2])?)?)
     }),
-    f("timezone", &[Text, TS], TimestampTz, |a, _| {
-        let local = timestamp(a[1])?;
-        at(dt::local_to_instant(local, &Zone::at(text(a[0])?, local)?)?)
-    }),
-    f("timezone", &[Text, TimestampTz], TS, |a, _| {
-        let instant = timestamp(a[1])?;
-        at(dt::instant_to_local(instant, &Zone::at(text(a[0])?, instant)?)?)
-    }),
-    f("timezone", &[SPAN, TS], TimestampTz, |a, _| {
-        at(dt::local_to_instant(timestamp(a[1])?, &interval_zone(interval(a[0])?)?)?)
-    }),
-    f("timezone", &[SPAN, TimestampTz], TS, |a, _| {
-        at(dt::instant_to_local(timestamp(a[1])?, &interval_zone(interval(a[0])?)?)?)
-    }),
+    f("timezone", &[Text, TS], TimestampTz, |a, _| in_zone(text(a[0])?, timestamp(a[1])?, dt::local_to_instant)),
+    f("timezone", &[Text, TimestampTz], TS, |a, _| in_zone(text(a[0])?, timestamp(a[1])?, dt::instant_to_local)),
+    f("timezone", &[SPAN, TS], TimestampTz, |a, _| in_offset(interval(a[0])?, timestamp(a[1])?, dt::local_to_instant)),
+    f("timezone", &[SPAN, TimestampTz], TS, |a, _| in_offset(interval(a[0])?, timestamp(a[1])?, dt::instant_to_local)),
     f("make_date", &[Int4, Int4, Int4], DATE, |a, _| {
         dt::make_date(int(a[0])?, int(a[1])?, int(a[2])?).map(Datum::Date)
     }),
@@ -303,16 +358,31 @@ pub(super) const TABLE: &[Function] = &[
     f("to_char", &[TS, Text], Text, |a, _| shown(timestamp(a[0])?, None, text(a[1])?)),
     f("to_char", &[TimestampTz, Text], Text, |a, env| {
         let instant = timestamp(a[0])?;
-        shown(dt::instant_to_local(instant, &env.zone)?, Some((&env.zone, instant)), text(a[1])?)
+        shown(dt::clocks_at(instant, &env.zone), Some((&env.zone, instant)), text(a[1])?)
     })
     .stable(),
     f("to_char", &[SPAN, Text], Text, |a, _| {
         dt::interval_to_char(interval(a[0])?, text(a[1])?).map(|text| Datum::text(&text))
     }),
-    f("overlaps", &[TS, TS, TS, TS], Bool, |a, _| {
-        overlaps(timestamp(a[0])?, timestamp(a[1])?, timestamp(a[2])?, timestamp(a[3])?)
-    }),
-    f("overlaps", &[TimestampTz, TimestampTz, TimestampTz, TimestampTz], Bool, |a, _| {
-        overlaps(timestamp(a[0])?, timestamp(a[1])?, timestamp(a[2])?, timestamp(a[3])?)
-    }),
+    f("overlaps", &[TS, TS, TS, TS], Bool, |a, env| overlaps_of(a, env, later_timestamp)).called_on_null(),
+    f("overlaps", &[TS, TS, TS, SPAN], Bool, |a, env| overlaps_of(a, env, later_timestamp)).called_on_null(),
+    f("overlaps", &[TS, SPAN, TS, TS], Bool, |a, env| overlaps_of(a, env, later_timestamp)).called_on_null(),
+    f("overlaps", &[TS, SPAN, TS, SPAN], Bool, |a, env| overlaps_of(a, env, later_timestamp)).called_on_null(),
+    f("overlaps", &[TimestampTz, TimestampTz, TimestampTz, TimestampTz], Bool, |a, env| {
+        overlaps_of(a, env, later_instant)
+    })
+    .called_on_null(),
+    f("overlaps", &[TimestampTz, TimestampTz, TimestampTz, SPAN], Bool, |a, env| overlaps_of(a, env, later_instant))
+        .called_on_null()
+        .stable(),
+    f("overlaps", &[TimestampTz, SPAN, TimestampTz, TimestampTz], Bool, |a, env| overlaps_of(a, env, later_instant))
+        .called_on_null()
+        .stable(),
+    f("overlaps", &[TimestampTz, SPAN, TimestampTz, SPAN], Bool, |a, env| overlaps_of(a, env, later_instant))
+        .called_on_null()
+        .stable(),
+    f("overlaps", &[TIME, TIME, TIME, TIME], Bool, |a, env| overlaps_of(a, env, later_time)).called_on_null(),
+    f("overlaps", &[TIME, TIME, TIME, SPAN], Bool, |a, env| overlaps_of(a, env, later_time)).called_on_null(),
+    f("overlaps", &[TIME, SPAN, TIME, TIME], Bool, |a, env| overlaps_of(a, env, later_time)).called_on_null(),
+    f("overlaps", &[TIME, SPAN, TIME, SPAN], Bool, |a, env| overlaps_of(a, env, later_time)).called_on_null(),
 ];

@@ -67,7 +67,14 @@ fn left(text: &str, chars: i64) -> Result<&str> {
 
 fn right(text: &str, chars: i64) -> Result<&str> {
     let skip = match chars {
-        ..0 => chars.checked_neg().unwrap_or(i64::MAX),
+        // The least integer has no negative one, and leaves the text whole.
+        ..0 => {
+            if chars == i64::from(i32::MIN) {
+                0
+            } else {
+                -chars
+            }
+        }
         0.. => (pieces::char_count(text)? as i64).saturating_sub(chars).max(0),
     };
     Ok(&text[pieces::byte_of_char(text, skip as usize)?..])
@@ -242,7 +249,7 @@ fn overlay(text: &str, new: &str, start: i64, length: i64) -> Result<Datum> {
     if start <= 0 {
         return Err(Error::new(SqlState::SUBSTRING_ERROR, "negative substring length not allowed"));
     }
-    let after = start.checked_add(length).ok_or_else(|| Error::new(SqlState::OUT_OF_RANGE, "integer out of range"))?;
+    let after = crate::cast::int_in_range(start.saturating_add(length), Int4).map(|_| start + length)?;
     let mut out = CompactString::default();
     pieces::push(&mut out, substring(text, 1, Some(start - 1))?)?;
     pieces::push(&mut out, new)?;

@@ -241,11 +241,7 @@ impl Sum {
 
     /// A time takes the place of whatever was said of times behind it.
     fn set_clock(&mut self, field: &str, negative: bool, range: IntervalFields) -> Parsed<()> {
-        let (mut hours, mut minutes, mut seconds, part_us) = clock_fields(field)?;
-        let is_short = field.bytes().filter(|&byte| byte == b':').count() == 1 && !field.contains('.');
-        if is_short && range == IntervalFields::MINUTE_TO_SECOND {
-            (hours, minutes, seconds) = (0, hours, minutes);
-        }
+        let (hours, minutes, seconds, part_us) = clock_fields(field, range == IntervalFields::MINUTE_TO_SECOND)?;
         let total = hours
             .checked_mul(HOUR_US)
             .and_then(|us| us.checked_add(minutes.checked_mul(MINUTE_US)?))

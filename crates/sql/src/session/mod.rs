@@ -272,7 +272,7 @@ impl Session {
         self.heed_roles();
         self.heed_modes();
         let settings = &self.own.settings;
-        if let Ok((_, zone)) = crate::datetime::zone_of_setting(settings.text("timezone")) {
+        if let Some(zone) = crate::datetime::zone_of_shown(settings.text("timezone")) {
             self.env.zone = zone;
         }
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);

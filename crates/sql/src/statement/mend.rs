@@ -322,8 +322,12 @@ impl Mender<'_> {
             {
                 return Err(Error::unsupported("a column list of SET NULL or SET DEFAULT"));
             }
-            Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 1),
+            // Behind its name, which may be one of the words.
+            Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 2),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
+                if *self.token(nth + 2) == Token::RParen {
+                    return Err(self.refuse(nth + 2));
+                }
                 self.sequence_options(nth + 2);
             }
             _ => {}
@@ -333,6 +337,7 @@ impl Mender<'_> {
 
     /// `substring(a SIMILAR b ESCAPE c)` is `substring(a, b, c)`.
     fn substring_similar(&mut self, open: usize) {
+        self.substring_for_from(open);
         let mut depth = 0;
         for at in open..self.close_of(open) {
             match self.token(at) {
@@ -348,6 +353,30 @@ impl Mender<'_> {
                     }
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// `substring(a FOR b FROM c)` is `substring(a FROM c FOR b)`.
+    fn substring_for_from(&mut self, open: usize) {
+        let close = self.close_of(open);
+        let mut depth = 0;
+        let (mut length, mut start) = (None, None);
+        for at in open..close {
+            match self.token(at) {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ if depth == 1 && self.is(at, "FOR") => length = length.or(Some(at)),
+                _ if depth == 1 && self.is(at, "FROM") => start = start.or(Some(at)),
+                _ => {}
+            }
+        }
+        let (Some(length), Some(start)) = (length, start) else { return };
+        // An operand is a tree of its own, in which FROM stands behind DISTINCT alone.
+        if length < start && !self.is(start - 1, "DISTINCT") {
+            let turned: Vec<Token> = (start..close).chain(length..start).map(|at| self.token(at).clone()).collect();
+            for (at, token) in (length..close).zip(turned) {
+                self.edit(at, Edit::Replace(token));
             }
         }
     }
@@ -858,7 +887,13 @@ impl Mender<'_> {
     fn sequence_options(&mut self, from: usize) {
         let begins = |mender: &Self, at: usize| -> Option<usize> {
             let at = if mender.is(at, "NO") { at + 1 } else { at };
-            ["INCREMENT", "MINVALUE", "MAXVALUE", "START", "CACHE", "CYCLE"].iter().position(|name| mender.is(at, name))
+            // What a column is owned by may have any of these names.
+            if at > 0 && (*mender.token(at - 1) == Token::Period || mender.is(at - 1, "BY")) {
+                return None;
+            }
+            ["AS", "INCREMENT", "MINVALUE", "MAXVALUE", "START", "CACHE", "CYCLE", "OWNED"]
+                .iter()
+                .position(|name| mender.is(at, name))
         };
         let mut at = from;
         while begins(self, at).is_none() {
@@ -874,7 +909,6 @@ impl Mender<'_> {
             at += if self.is(at, "NO") { 2 } else { 1 };
             while !matches!(self.token(at), Token::EOF | Token::SemiColon | Token::RParen)
                 && begins(self, at).is_none()
-                && !self.is(at, "OWNED")
                 && !self.is(at, "RESTART")
             {
                 at += 1;

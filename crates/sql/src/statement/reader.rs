@@ -40,7 +40,14 @@ impl Reader {
     /// # Errors
     /// If the text does not consist of tokens.
     pub(crate) fn new(text: &str) -> Result<Self> {
-        Ok(Self { tokens: super::placed_tokens(text)?, at: 0, text_bytes: text.len() })
+        let tokens = super::placed_tokens(text)?;
+        for (token, byte) in &tokens {
+            if matches!(token, Token::Word(word) if word.quote_style.is_some() && word.value.is_empty()) {
+                let message = "zero-length delimited identifier at or near \"\"\"\"";
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message).at(text[..*byte].chars().count() as u32 + 1));
+            }
+        }
+        Ok(Self { tokens, at: 0, text_bytes: text.len() })
     }
 
     /// The token that comes next; EOF behind the last.

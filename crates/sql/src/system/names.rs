@@ -269,6 +269,10 @@ impl Surroundings {
     /// The type that a text names: in any way that SQL knows, or by the name that the catalogue has for it.
     fn type_meant(&self, text: &str) -> Result<Meaning> {
         let text = letters::trim_name(text);
+        // A vertical tab is no blank of SQL's grammar, nor of a name without quotes.
+        if text.contains('\x0b') && !text.contains('"') {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, format!("invalid type name \"{text}\"")));
+        }
         if let Some(row_type) = text.strip_suffix("[]")
             && type_named(text).is_none()
         {

@@ -71,7 +71,10 @@ class Session:
             return f"SET LOCAL {self.assignment()}"
         if pick < 0.44:
             local = self.random.choice(["true", "true", "false", "NULL"])
-            return f"SELECT set_config('{self.name()}', {self.random.choice(TEXTS)}, {local})"
+            # work_mem has another default, which NULL would show.
+            text = self.random.choice(TEXTS)
+            name = "app.a" if text == "NULL" else self.name()
+            return f"SELECT set_config('{name}', {text}, {local})"
         if pick < 0.48:
             return f"SET {self.random.choice(['', 'LOCAL '])}TIME ZONE {self.random.choice(ZONES)}"
         if pick < 0.53:

@@ -319,7 +319,39 @@ class Texts:
         if k == 1: return f"SELECT {self.pick('upper', 'lower', 'initcap')}({quoted(self.subject() + b() + self.subject())})"
         return f"SELECT {quoted(text)}::{kind}"
 
-    KINDS = {"datetime": ["q_datetime", "q_datetime", "q_datetime", "q_zone"], "interval": ["q_interval"], "to_char": ["q_to_char"], "to_date": ["q_to_date"], "number": ["q_number_picture"],
+    # --- arrays and numbers -------------------------------------------------------------------
+
+    def braces(self, depth):
+        r = self.r
+        if depth == 0 or r.random() < 0.15:
+            return self.pick("1", "2", "a", "NULL", '"b"', '"a b"', "", " 1 ", "a b", '"\\""', "\\{", '"', "-1", '""', "\\", "1.5")
+        count = self.pick(0, 1, 2, 2, 2, 3)
+        return "{" + ",".join(self.pick("", "", "", " ") + self.braces(depth - 1 if r.random() < 0.9 else 0) + self.pick("", "", "", " ") for _ in range(count)) + "}"
+
+    def q_arrays(self):
+        r = self.r
+        text = self.braces(self.pick(1, 1, 2, 2, 3, 7))
+        if r.random() < 0.4:
+            number = lambda: self.pick("0", "1", "1", "2", "2", "3", "-1", "+1", "", " 1", "2147483647", "2147483648", "a", "1-")
+            bounds = "".join(self.pick("", "", " ") + "[" + self.pick(number(), f"{number()}:{number()}", f"1:{number()}", f"1:{number()}") + "]" for _ in range(self.pick(1, 1, 2, 7)))
+            text = bounds + self.pick("=", "=", "=", " = ", "", "==") + text
+        if r.random() < 0.15:
+            at = r.randrange(len(text) + 1)
+            text = text[:at] + self.pick("{", "}", ",", '"', "\\", " ", "x", "[", "=") + text[at + r.randrange(2):]
+        value = f"{quoted(text)}::{self.pick('int[]', 'text[]', 'text[]', 'numeric[]', 'date[]', 'int2vector[]')}"
+        return self.pick(f"SELECT {value}", f"SELECT {value}", f"SELECT array_dims({value}), cardinality({value})", f"SELECT ({value})[{r.randrange(4)}], ({value})[1][{r.randrange(3)}]", f"SELECT {value} || '{{1}}', {value} = {value}",
+                         f"SELECT array_to_string({value}, ',', '*'), array_upper({value}, 1), array_lower({value}, 2)", f"SELECT * FROM unnest({value})")
+
+    def q_numbers(self):
+        r = self.r
+        k = r.randrange(4)
+        if k < 2: text = self.pick("", "", "-", "+", "--") + self.pick(self.number(0, 99), self.number(0, 99999), "0", "00", "", "32767", "32768", "2147483648", "9223372036854775807", "9223372036854775808") + self.pick("", "", ".", "." + self.number(0, 999), ".0") + self.pick("", "", "", "e" + self.number(0, 12), "E-" + self.number(0, 9), "e+3", "e", "e+", "e1.5")
+        elif k == 2: text = self.pick("infinit", "nam", "0x10", "0b1", "0o7", "1_000", "1,000", "1d", "1f", "1e5x", ".", "-.", "e5", "1 2", "--1", "+-1", "t", "yes", "of", "OFF", "tru", "f ", "y\u00e9s", "\uff11")
+        else: text = "".join(self.pick("1", "0", ".", "e", "-", "+", " ", "9", "5") for _ in range(r.randrange(1, 7)))
+        if r.random() < 0.2: text = self.pick(" ", "\t", "\n", "\u00a0") + text + self.pick(" ", "", "\r", "\u3000")
+        return f"SELECT {quoted(text)}::{self.pick('int', 'smallint', 'bigint', 'numeric', 'numeric', 'numeric(5,2)', 'float8', 'boolean', 'oid')}"
+
+    KINDS = {"arrays": ["q_arrays"], "numbers": ["q_numbers"], "datetime": ["q_datetime", "q_datetime", "q_datetime", "q_zone"], "interval": ["q_interval"], "to_char": ["q_to_char"], "to_date": ["q_to_date"], "number": ["q_number_picture"],
              "format": ["q_format", "q_like", "q_similar"], "regexp": ["q_regexp"], "blanks": ["q_blanks"]}
 
     def statement(self, kind=None):

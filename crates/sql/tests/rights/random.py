@@ -96,6 +96,7 @@ say("RESET ROLE", "")
 for text in ["DROP VIEW v1", "DROP TABLE t1", "DROP TABLE t2", "DROP SEQUENCE s1", "DROP SCHEMA sc",
              f"REVOKE ALL ON DATABASE slt FROM {', '.join(ROLES)} CASCADE"]:
     say(text, "")
+say(f"DROP OWNED BY {', '.join(ROLES)}")
 for role in ROLES:
     say(f"DROP OWNED BY {role}")
     say(f"DROP ROLE {role}")

@@ -62,7 +62,7 @@ pub(super) fn operator(op: &BinaryOperator) -> Result<Operator> {
         B::AtArrow => Operator::Call("@>"),
         B::ArrowAt => Operator::Call("<@"),
         B::PGOverlap => Operator::Call("&&"),
-        B::Overlaps => return Err(Error::unsupported("OVERLAPS")),
+        B::Overlaps => return Err(wrong_overlaps()),
         B::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
             Some("=") => Operator::Compare(CompareOp::Eq),
             Some("<>") => Operator::Compare(CompareOp::Ne),
@@ -88,6 +88,10 @@ pub(super) fn operator(op: &BinaryOperator) -> Result<Operator> {
             return Err(Error::new(SqlState::NO_SUCH_FUNCTION, format!("operator does not exist: {other}")));
         }
     })
+}
+
+fn wrong_overlaps() -> Error {
+    Error::new(SqlState::SYNTAX_ERROR, "OVERLAPS takes a row of two values on either side")
 }
 
 fn unequal_rows() -> Error {
@@ -175,6 +179,11 @@ impl Binder<'_> {
         let mut after_comparison = false;
         for (op, right) in links.into_iter().rev() {
             let op_span = right.span();
+            if let (Some(tree), BinaryOperator::Overlaps) = (left_tree, op) {
+                left = self.overlaps(tree, right, span)?;
+                (left_tree, after_comparison) = (None, true);
+                continue;
+            }
             let op = self.at(op_span, operator(op))?;
             let compares = matches!(op, Operator::Compare(_));
             if compares && std::mem::replace(&mut after_comparison, compares) {
@@ -198,6 +207,18 @@ impl Binder<'_> {
             span = Span { start: span.start, end: op_span.end };
         }
         Ok(left)
+    }
+
+    /// `(start, end) OVERLAPS (start, length)`
+    fn overlaps(&mut self, left: &ast::Expr, right: &ast::Expr, span: Span) -> Result<Bound> {
+        let (Some(left), Some(right)) = (as_tuple(left), as_tuple(right)) else {
+            return Err(self.place(span, wrong_overlaps()));
+        };
+        if left.len() != 2 || right.len() != 2 {
+            return Err(self.place(span, wrong_overlaps()));
+        }
+        let ends = left.iter().chain(right.iter()).map(|end| self.expr(end)).collect::<Result<Vec<_>>>()?;
+        self.call("overlaps", ends, span)
     }
 
     fn binary(&mut self, op: Operator, left: Bound, left_span: Span, right: &ast::Expr) -> Result<Bound> {

@@ -315,14 +315,11 @@ impl Writer<'_> {
 
 fn scientific(value: Numeric, after: usize) -> Result<String> {
     let all = value.mantissa().unsigned_abs().to_string();
-    let mut exponent = if value.is_zero() { 0 } else { all.len() as i32 - 1 - i32::from(value.scale()) };
+    let exponent = if value.is_zero() { 0 } else { all.len() as i32 - 1 - i32::from(value.scale()) };
     let fraction = Numeric::checked(value.mantissa().abs(), all.len() as u32 - 1)?;
     let after = after.min(37) as i32;
-    let mut shown = if value.is_zero() { Numeric::ZERO } else { fraction }.round(after)?;
-    if shown >= Numeric::from(10) {
-        exponent += 1;
-        shown = shown.div(Numeric::from(10))?.round(after)?;
-    }
+    // What is rounded up to 10 stays 10: the exponent is that of the value.
+    let shown = if value.is_zero() { Numeric::ZERO } else { fraction }.round(after)?;
     let sign = if value.signum() < 0 { '-' } else { ' ' };
     Ok(format!("{sign}{shown}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs()))
 }

@@ -197,8 +197,19 @@ impl Session {
         self.state = TransactionState::Open;
     }
 
-    /// Has the transaction at hand be otherwise, as far as it may still be.
+    /// Has the transaction at hand be otherwise, as far as it may still be: in all of the modes, or in none.
     pub(super) fn modes(&mut self, modes: &[Mode]) -> Result<()> {
+        let before = self.block.modes;
+        let taken = self.take_modes(modes);
+        if taken.is_err() {
+            self.be_read_only(before.read_only);
+            self.block.modes = before;
+            self.own.modes = Some(before);
+        }
+        taken
+    }
+
+    fn take_modes(&mut self, modes: &[Mode]) -> Result<()> {
         for mode in modes {
             match *mode {
                 Mode::Level(level) if level == self.block.modes.level => self.block.modes.level_is_asked = true,
