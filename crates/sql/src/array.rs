@@ -117,6 +117,29 @@ impl Array {
         Ok(Self { element, dimensions, values: all })
     }
 
+    /// Two arrays, of which neither is empty, one behind the other. One that has a dimension less than the other becomes its first
+    /// or last part.
+    ///
+    /// # Errors
+    /// 2202E if the parts do not have the same dimensions.
+    pub(crate) fn followed_by(&self, other: &Self) -> Result<Self> {
+        let (left, right) = (&self.dimensions[..], &other.dimensions[..]);
+        let (outer, whole, part) = match left.len().cmp(&right.len()) {
+            Ordering::Equal => (left[0].length + right[0].length, left, &right[1..]),
+            Ordering::Less => (right[0].length + 1, right, left),
+            Ordering::Greater => (left[0].length + 1, left, right),
+        };
+        if whole[1..] != *part {
+            return Err(Error::new(SqlState("2202E"), "cannot concatenate incompatible arrays"));
+        }
+        let mut dimensions: SmallVec<[Dimension; 1]> = SmallVec::from_slice(whole);
+        dimensions[0].length = outer;
+        let mut values = Vec::with_capacity(self.values.len() + other.values.len());
+        pieces::extend(&mut values, &self.values)?;
+        pieces::extend(&mut values, &other.values)?;
+        Ok(Self { element: self.element, dimensions, values })
+    }
+
     /// The type of the values.
     #[must_use]
     pub fn element(&self) -> Type {

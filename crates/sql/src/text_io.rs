@@ -161,9 +161,16 @@ fn parse_int(ty: Type, text: &str) -> Result<Datum> {
     cast::int_in_range(value, ty).map_err(|_| out_of_range(ty, text))
 }
 
-/// Reads a float as C's `strtod` does, but for hexadecimal digits.
+/// Reads a float as C's `strtod` does.
 pub(crate) fn parse_float(ty: Type, text: &str) -> Result<f64> {
     let trimmed = trim(text);
+    if let Some(value) = hexadecimal(trimmed) {
+        let value = if ty == Type::Float4 { f64::from(value as f32) } else { value };
+        return match value.is_infinite() {
+            true => Err(Error::new(SqlState::OUT_OF_RANGE, format!("\"{trimmed}\" is out of range for type {ty}"))),
+            false => Ok(value),
+        };
+    }
     let wide: f64 = trimmed.parse().map_err(|_| bad_syntax(ty, text))?;
     let value = if ty == Type::Float4 { trimmed.parse::<f32>().map_or(wide, f64::from) } else { wide };
     let names_infinity = trimmed.bytes().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
@@ -173,6 +180,38 @@ pub(crate) fn parse_float(ty: Type, text: &str) -> Result<f64> {
         return Err(Error::new(SqlState::OUT_OF_RANGE, format!("\"{trimmed}\" is out of range for type {ty}")));
     }
     Ok(value)
+}
+
+/// A float of hexadecimal digits, as in C: `0x1.8p3` is 12. Digits behind the 24th that counts do not change the value.
+fn hexadecimal(text: &str) -> Option<f64> {
+    let (sign, digits) = match text.as_bytes().first()? {
+        b'-' => (-1.0, &text[1..]),
+        b'+' => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?;
+    let (digits, exponent) = match digits.find(['p', 'P']) {
+        Some(at) => (&digits[..at], digits[at + 1..].parse::<i32>().ok()?),
+        None => (digits, 0),
+    };
+    let (before, behind) = digits.split_once('.').unwrap_or((digits, ""));
+    if before.is_empty() && behind.is_empty() {
+        return None;
+    }
+    let (mut value, mut power) = (0_u128, i64::from(exponent));
+    for (at, digit) in before.chars().chain(behind.chars()).enumerate() {
+        let digit = u128::from(digit.to_digit(16)?);
+        let has_room = value >> 96 == 0;
+        // What there is no room for only says that there is more.
+        value = if has_room { value << 4 | digit } else { value | u128::from(digit != 0) };
+        power += if at < before.len() { i64::from(!has_room) * 4 } else { -4 * i64::from(has_room) };
+    }
+    if value == 0 {
+        return Some(0.0 * sign);
+    }
+    // In two steps, so that neither leaves what a float can be before the other has come.
+    let power = i32::try_from(power.clamp(-4_000, 4_000)).ok()?;
+    Some(sign * value as f64 * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2))
 }
 
 /// Reads `\x` and hexadecimal digits, or text with `\\` and octal escapes.

@@ -152,10 +152,7 @@ fn concatenated(args: &[&Datum], _: &Env) -> Result<Datum> {
     if left.dimensions().is_empty() || right.dimensions().is_empty() {
         return Ok(if left.dimensions().is_empty() { args[1].clone() } else { args[0].clone() });
     }
-    let (mut values, lower) = flat(left)?;
-    let (right, _) = flat(right)?;
-    pieces::extend(&mut values, &right)?;
-    Ok(made(Array::counted_from(left.element(), values, lower)))
+    Ok(made(left.followed_by(right)?))
 }
 
 fn same(a: &Datum, b: &Datum) -> bool {

@@ -12,7 +12,6 @@ use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
 use crate::resolve;
 use crate::types::Type;
-use crate::value::Datum;
 
 /// Operators in a row, as in `a + b + c`, those of the rows around it included: evaluating them takes stack for each. The
 /// conditions of AND and OR do not count, they lie side by side.
@@ -588,20 +587,13 @@ impl Binder<'_> {
         Ok(value)
     }
 
-    /// An operator beside an array: what it does not take as an array is taken for a value.
+    /// An operator beside an array: what it does not take as an array is taken for a value, but for what has no type yet.
     fn array_operator(&mut self, symbol: &'static str, left: Bound, right: Bound, span: Span) -> Result<Bound> {
-        let name = match (symbol, left.ty.ty.is_array(), right.ty.ty.is_array()) {
-            ("||", true, true) => "array_cat",
-            ("||", true, false)
-                if matches!(right.expr, Expr::Const(Datum::Text(_))) && right.ty.ty == Type::Unknown =>
-            {
-                "array_cat"
-            }
-            ("||", false, true) if matches!(left.expr, Expr::Const(Datum::Text(_))) && left.ty.ty == Type::Unknown => {
-                "array_cat"
-            }
-            ("||", true, false) => "array_append",
-            ("||", false, true) => "array_prepend",
+        let may_be_array = |side: &Bound| side.ty.ty.is_array() || side.ty.ty == Type::Unknown;
+        let name = match symbol {
+            "||" if may_be_array(&left) && may_be_array(&right) => "array_cat",
+            "||" if left.ty.ty.is_array() => "array_append",
+            "||" => "array_prepend",
             _ => symbol,
         };
         self.call(name, vec![left, right], span)
