@@ -108,7 +108,7 @@ impl Binder<'_> {
                 [table, column] => self.column(Some((None, fold(table))), column),
                 [schema, table, column] => self.column(Some((Some(fold(schema)), fold(table))), column),
                 [database, schema, table, column] => {
-                    let whole = || parts.iter().map(|part| fold(part)).collect::<Vec<_>>().join(".");
+                    let whole = || parts.iter().map(fold).collect::<Vec<_>>().join(".");
                     self.at(span, super::expect_database(&self.env.database, &fold(database), whole))?;
                     self.column(Some((Some(fold(schema)), fold(table))), column)
                 }
