@@ -66,8 +66,9 @@ pub fn in_long_step() {
     worker::in_long_step();
 }
 
-/// Says, before a call that can take long and will not say so along the way, that it begins. Unless another thread is free,
-/// another one takes over what this one does for the runtime, as in [`in_long_step`], but at once.
+/// Says, before a call that can take long and will not say so along the way, that it begins. Unless
+/// another thread is free, another one takes over what this one does for the runtime, as in
+/// [`in_long_step`], but at once.
 pub fn before_long_call() {
     worker::before_long_call();
 }

@@ -356,7 +356,8 @@ pub(crate) fn in_long_step() {
     goes_on(Local::is_long_step_over);
 }
 
-/// Before a part of a task's step that takes long: as [`in_long_step`], but does not wait for the end of the slice.
+/// Before a part of a task's step that takes long: as [`in_long_step`], but does not wait for the
+/// end of the slice.
 pub(crate) fn before_long_call() {
     goes_on(|local| !local.shared.idle.is_anyone());
 }

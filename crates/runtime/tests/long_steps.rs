@@ -192,8 +192,9 @@ fn outside_of_tasks_it_does_nothing() {
     assert_eq!(runtime.counters().handed_over, 0);
 }
 
-/// Bug: a call that says nothing along the way kept its thread from everything else for as long as it took. Consequence: a server
-/// of one thread answered nobody during a long commit. Fix: the step says before that the call begins.
+/// Bug: a call that says nothing along the way kept its thread from everything else for as long as
+/// it took. Consequence: a server of one thread answered nobody during a long commit. Fix: the step
+/// says before that the call begins.
 #[test]
 fn before_a_long_call_another_thread_takes_over_at_once_unless_one_is_free() {
     for (threads, handed_over) in [(1, 1), (2, 0)] {

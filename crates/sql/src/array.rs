@@ -117,8 +117,8 @@ impl Array {
         Ok(Self { element, dimensions, values: all })
     }
 
-    /// Two arrays, of which neither is empty, one behind the other. One that has a dimension less than the other becomes its first
-    /// or last part.
+    /// Two arrays, of which neither is empty, one behind the other. One that has a dimension less
+    /// than the other becomes its first or last part.
     ///
     /// # Errors
     /// 2202E if the parts do not have the same dimensions.

@@ -32,8 +32,8 @@ fn exactly<const N: usize>(bytes: &[u8]) -> Result<[u8; N]> {
 /// Reads a value of a type.
 ///
 /// # Errors
-/// 08P01 if there are too few bytes, 22P03 if they are not of the type's form, 22003 or 22008 if they name a value out of range, 22021 for text that
-/// is not UTF-8.
+/// 08P01 if there are too few bytes, 22P03 if they are not of the type's form, 22003 or 22008 if
+/// they name a value out of range, 22021 for text that is not UTF-8.
 pub(crate) fn parse_binary(ty: Type, bytes: &[u8]) -> Result<Datum> {
     if ty.is_array() {
         return crate::array::parse_binary(ty, bytes);

@@ -195,8 +195,8 @@ pub(crate) fn instant_to_local(instant: i64, zone: &Zone) -> Result<i64> {
     checked_timestamp(i128::from(zone.to_local(instant)))
 }
 
-/// What a zone's clocks show at an instant, to take parts of it: near the ends of what timestamps there are, that may be
-/// no timestamp.
+/// What a zone's clocks show at an instant, to take parts of it: near the ends of what timestamps
+/// there are, that may be no timestamp.
 pub(crate) fn clocks_at(instant: i64, zone: &Zone) -> i64 {
     if is_infinite_timestamp(instant) { instant } else { zone.to_local(instant) }
 }

@@ -217,7 +217,8 @@ struct Writer<'e> {
     shared_names: RefCell<HashMap<usize, Vec<String>>>,
 }
 
-/// A column's name, which is the expression that it is: of one over others that are over others, the beginning.
+/// A column's name, which is the expression that it is: of one over others that are over others,
+/// the beginning.
 fn shortened(mut name: String) -> String {
     const NAME_BYTES_MAX: usize = 200;
     if name.len() > NAME_BYTES_MAX {

@@ -55,7 +55,8 @@ pub(crate) enum Expr {
     Cast { input: Box<Expr>, from: Type, to: ColumnType, context: CastContext },
     /// The first arm whose condition is true. Later arms are not evaluated.
     Case { arms: Vec<(Expr, Expr)>, otherwise: Box<Expr> },
-    /// `CASE operand WHEN …` of an operand that gives another value each time: it is evaluated once.
+    /// `CASE operand WHEN …` of an operand that gives another value each time: it is evaluated
+    /// once.
     CaseOf { operand: Box<Expr>, arms: Vec<CaseArm>, otherwise: Box<Expr> },
     /// The first that is not NULL. Later ones are not evaluated.
     Coalesce(Vec<Expr>),

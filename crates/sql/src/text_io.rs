@@ -182,7 +182,8 @@ pub(crate) fn parse_float(ty: Type, text: &str) -> Result<f64> {
     Ok(value)
 }
 
-/// A float of hexadecimal digits, as in C: `0x1.8p3` is 12. Digits behind the 24th that counts do not change the value.
+/// A float of hexadecimal digits, as in C: `0x1.8p3` is 12. Digits behind the 24th that counts do
+/// not change the value.
 fn hexadecimal(text: &str) -> Option<f64> {
     let (sign, digits) = match text.as_bytes().first()? {
         b'-' => (-1.0, &text[1..]),

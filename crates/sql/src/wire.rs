@@ -41,8 +41,8 @@ pub fn write(ty: ColumnType, format: Format, value: &Datum, env: &Env, scratch: 
 /// Reads a value of a type, for a parameter.
 ///
 /// # Errors
-/// 22P02, 22003 and others if it is none of the type; 08P01 if its bytes in binary form are too few and 22P03 if they are not of the type's form; 22021 if text is
-/// not UTF-8.
+/// 22P02, 22003 and others if it is none of the type; 08P01 if its bytes in binary form are too few
+/// and 22P03 if they are not of the type's form; 22021 if text is not UTF-8.
 pub fn read(ty: Type, format: Format, bytes: &[u8], env: &Env) -> Result<Datum> {
     if format == Format::Binary {
         return binary_io::parse_binary(ty, bytes);

@@ -516,8 +516,9 @@ fn chain(length: usize, each: &str) -> String {
     format!("WITH w0 AS (SELECT 1 AS a), {} SELECT a FROM w{}", queries.join(", "), length - 1)
 }
 
-/// Bug: how deep WITH queries lie was not counted when one read another. Consequence: a chain of 500 overflowed the stack, which
-/// ended the whole server. Fix: a reference counts with all that is below it.
+/// Bug: how deep WITH queries lie was not counted when one read another. Consequence: a chain of
+/// 500 overflowed the stack, which ended the whole server. Fix: a reference counts with all that is
+/// below it.
 #[test]
 fn with_queries_in_a_row_are_run_or_refused() {
     with_small_stack(|| {
@@ -547,9 +548,10 @@ fn with_queries_in_a_row_are_run_or_refused() {
     });
 }
 
-/// Bug: a WITH query was planned once per reference, and so were those below it. Consequence: a chain of 30 in which each reads the
-/// one before it twice was planned for hours, in one step that no time limit ended. Fix: each is planned once, and planning looks
-/// whether the statement was cancelled.
+/// Bug: a WITH query was planned once per reference, and so were those below it. Consequence: a
+/// chain of 30 in which each reads the one before it twice was planned for hours, in one step that
+/// no time limit ended. Fix: each is planned once, and planning looks whether the statement was
+/// cancelled.
 #[test]
 fn with_queries_that_are_read_twice_are_planned_once() {
     let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1)");

@@ -67,8 +67,9 @@ fn statements_take_what_postgresql_takes() {
     }
 }
 
-/// Bug: what a foreign key's action changes was locked as for a DELETE. Consequence: it waited for transactions that only
-/// refer to the changed row. Fix: NO KEY UPDATE, unless a column that others can refer to is set.
+/// Bug: what a foreign key's action changes was locked as for a DELETE. Consequence: it waited for
+/// transactions that only refer to the changed row. Fix: NO KEY UPDATE, unless a column that others
+/// can refer to is set.
 #[test]
 fn actions_of_foreign_keys_lock_no_more_than_they_change() {
     const TABLES: &str = "CREATE TABLE p (id int PRIMARY KEY);

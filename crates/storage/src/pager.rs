@@ -353,7 +353,8 @@ impl Pager {
         Ok(pages)
     }
 
-    /// What is in a run, of which only the first page is needed where the checksum is not looked at.
+    /// What is in a run, of which only the first page is needed where the checksum is not looked
+    /// at.
     fn verify_content(&self, run: &[u8], checksum: bool, bounds: Bounds) -> std::result::Result<(), &'static str> {
         if checksum && page::compute_checksum(run) != page::checksum_of(run) {
             return Err("its checksum does not match");
@@ -368,8 +369,9 @@ impl Pager {
     /// Whether a page carries this transaction or an older one and the checksum of its content: for commits whose
     /// single flush may not have finished. Whatever the policy: this is about what was written, not about what decayed.
     ///
-    /// Bug: the page was looked at where it lies. Consequence: a handle that only reads, and found the page being written by
-    /// another process, panicked: what it had verified was no longer so. Fix: a copy is verified, whose checksum tells.
+    /// Bug: the page was looked at where it lies. Consequence: a handle that only reads, and found
+    /// the page being written by another process, panicked: what it had verified was no longer so.
+    /// Fix: a copy is verified, whose checksum tells.
     pub(crate) fn was_written(&self, id: PageId, checksum_low: u32, bounds: Bounds) -> bool {
         if id.0 >= bounds.page_count || page::checksum_of(self.bytes(id, 1)) as u32 != checksum_low {
             return false;

@@ -89,9 +89,10 @@ impl LocalStore {
         }))
     }
 
-    /// Calls `hook` before work on thousands of changes that cannot be put aside: a commit, a check, a rollback. It is called
-    /// on the thread that does the work, which may be another than that of the session whose work it is, and while others
-    /// may wait: it must neither wait long nor use the store. Only the first hook of a store counts.
+    /// Calls `hook` before work on thousands of changes that cannot be put aside: a commit, a
+    /// check, a rollback. It is called on the thread that does the work, which may be another than
+    /// that of the session whose work it is, and while others may wait: it must neither wait long
+    /// nor use the store. Only the first hook of a store counts.
     pub fn set_long_work_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.0.long_work.set(Box::new(hook));
     }

@@ -1,7 +1,8 @@
-//! Work that cannot be put aside and says nothing along the way: commits, checks and rollbacks of many changes.
+//! A hook that is called before long work: commits, checks and rollbacks of many changes.
 //!
-//! A thread that serves many sessions wants to hear of it before, so that another one can take over what it does. Who has
-//! such threads gives the store a hook ([`crate::LocalStore::set_long_work_hook`]).
+//! Such work is one call that cannot be interrupted. A server calls it on a thread that serves
+//! other sessions as well. The hook ([`crate::LocalStore::set_long_work_hook`]) lets the server
+//! move those sessions to another thread first.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -19,7 +20,8 @@ impl LongWork {
         self.0.set(hook).is_ok()
     }
 
-    /// To be called before work on so many changes or reads.
+    /// Calls the hook if `items`, a number of changes or reads, is large. Call this before the
+    /// work.
     #[inline]
     pub(crate) fn begins(&self, items: usize) {
         if items >= ITEMS_MIN

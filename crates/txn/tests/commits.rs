@@ -649,8 +649,9 @@ fn two_stores_on_one_database_are_serializable_together() {
     let _ = open();
 }
 
-/// Bug: a commit or a rollback of many changes said nothing to the thread that carried it out. Consequence: a server of one thread
-/// answered nobody for its time. Fix: the store calls a hook before.
+/// Bug: a commit or a rollback of many changes said nothing to the thread that carried it out.
+/// Consequence: a server of one thread answered nobody for its time. Fix: the store calls a hook
+/// before.
 #[test]
 fn a_hook_is_called_before_work_on_many_changes_and_not_on_few() {
     let store = with_rows(Durability::NoSync, &[]);

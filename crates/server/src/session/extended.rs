@@ -5,8 +5,8 @@
 //!
 //! A portal that runs to its end at once is nobody else's business and stays here. One that others could notice goes to
 //! the session, among its cursors ([`Stage::InSession`]): when rows are asked for in pieces, and in front of any other
-//! statement of its transaction, which may FETCH from it, or must not change what it sees. Of one that has no plan, the session
-//! knows the name.
+//! statement of its transaction, which may FETCH from it, or must not change what it sees. Of one
+//! that has no plan, the session knows the name.
 //!
 //! Invariants: portals end with the transaction that they were made in; what is suspended here has done all that it does,
 //! or only reads, so to drop it is to end it.
@@ -67,7 +67,8 @@ struct Portal {
     stage: Stage,
     /// Blocks that had ended when it was bound: with the next one it ends as well.
     blocks_ended: u64,
-    /// It was bound in a block that had failed, and may end that: another failure does not change it.
+    /// It was bound in a block that had failed, and may end that: another failure does not change
+    /// it.
     ends_failed: bool,
     /// The session knows its name, for CLOSE and `pg_cursors`, though not how to run it.
     is_listed: bool,
@@ -83,7 +84,8 @@ enum Stage {
     Exhausted(CompactString),
     /// It gives no rows, and has run.
     Over,
-    /// The block has failed with it, or since it was bound. It has its name until the block goes on or ends.
+    /// The block has failed with it, or since it was bound. It has its name until the block goes on
+    /// or ends.
     Failed,
 }
 
@@ -536,8 +538,8 @@ impl Client {
         Ok(())
     }
 
-    /// Tells the session the name of a portal that has run, and that it does not know otherwise, or no more: CLOSE ALL leaves its
-    /// own portal.
+    /// Tells the session the name of a portal that has run, and that it does not know otherwise, or
+    /// no more: CLOSE ALL leaves its own portal.
     fn list(&mut self, portal: &mut Portal, name: &str) -> Result<(), Error> {
         let Statement::Sql(prepared) = &portal.statement else { return Ok(()) };
         if name.is_empty() || prepared.can_be_cursor() {

@@ -197,9 +197,10 @@ fn longest_wait_beside(server: &Server, long: impl FnOnce() + Send) -> Duration 
     })
 }
 
-/// Bug: a commit or a rollback of many changes, and the reading of a long text, were one step that said nothing along the way.
-/// Consequence: on one CPU nobody else was answered for its time, 220 ms for 300,000 rows. Fix: the step says before such a call
-/// that it begins, and another thread takes over meanwhile.
+/// Bug: a commit or a rollback of many changes, and the reading of a long text, were one step that
+/// said nothing along the way. Consequence: on one CPU nobody else was answered for its time, 220
+/// ms for 300,000 rows. Fix: the step says before such a call that it begins, and another thread
+/// takes over meanwhile.
 #[test]
 fn a_call_that_cannot_be_put_aside_disturbs_nobody() {
     let dir = tempfile::tempdir().unwrap();

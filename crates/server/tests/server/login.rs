@@ -295,8 +295,9 @@ fn a_user_without_grants_is_refused_and_learns_nothing() {
     assert_eq!(gone.query("SELECT count(*) FROM secrets").unwrap_err().code(), "42501");
 }
 
-/// Bug: CREATE DATABASE read CONNECTION LIMIT and left it out. Consequence: a database that was to have one session had any
-/// number of them. Fix: what a database is made with is kept with its name.
+/// Bug: CREATE DATABASE read CONNECTION LIMIT and left it out. Consequence: a database that was to
+/// have one session had any number of them. Fix: what a database is made with is kept with its
+/// name.
 #[test]
 fn a_database_keeps_the_limits_it_was_made_with() {
     let dir = tempfile::tempdir().unwrap();

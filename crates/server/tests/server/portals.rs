@@ -1,5 +1,6 @@
-//! Portals as others see them: what a failed block leaves of them, what is only known by name, what they have been bound for and not
-//! run; and what statements between two Syncs are told that no block is around them.
+//! Portals as others see them: what a failed block leaves of them, what is only known by name, what
+//! they have been bound for and not run; and what statements between two Syncs are told that no
+//! block is around them.
 
 use super::support::{Server, Wire};
 
@@ -53,8 +54,9 @@ fn the_row_that_a_portal_is_on_can_be_changed() {
     assert_eq!(wire.query("DELETE FROM t WHERE CURRENT OF p").unwrap_err().code(), "24000");
 }
 
-/// Bug: statements of a pipeline were taken for statements in a block. Consequence: DECLARE, whose cursor the next Sync ends, and
-/// SET LOCAL, which has no effect behind it, went through without a word. Fix: they are told that there is none.
+/// Bug: statements of a pipeline were taken for statements in a block. Consequence: DECLARE, whose
+/// cursor the next Sync ends, and SET LOCAL, which has no effect behind it, went through without a
+/// word. Fix: they are told that there is none.
 #[test]
 fn statements_between_two_syncs_are_in_no_block() {
     let (_dir, _server, mut wire) = server();
@@ -112,8 +114,9 @@ fn portals_of_statements_that_give_no_rows_are_closed_by_name() {
     assert_eq!(said(&mut wire), "12E24000 Z");
 }
 
-/// Bug: a portal that was bound, and not executed, ran when another statement followed. Consequence: sequences moved on and locks were
-/// let go of by statements that nobody had run. Fix: what has effects waits until it is asked for rows.
+/// Bug: a portal that was bound, and not executed, ran when another statement followed.
+/// Consequence: sequences moved on and locks were let go of by statements that nobody had run. Fix:
+/// what has effects waits until it is asked for rows.
 #[test]
 fn what_is_bound_and_not_executed_has_no_effects() {
     let (_dir, _server, mut wire) = server();

@@ -78,7 +78,8 @@ const DATABASE_OPTIONS: [&str; 15] = [
     "OID",
 ];
 
-/// Refuses what a database cannot be made with: one encoding, one locale and one place are all there are.
+/// Refuses what a database cannot be made with: one encoding, one locale and one place are all
+/// there are.
 fn expect_database_option(option: &str, value: &str) -> Result<()> {
     let folded = value.to_ascii_lowercase();
     let accepted: &[&str] = match option {

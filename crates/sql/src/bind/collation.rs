@@ -1,9 +1,9 @@
 //! COLLATE: there is one order of texts, but what is said of it must not contradict itself.
 //!
 //! A collation that an expression names goes over to what is made of it, as long as that is a text. Two different ones that
-//! are named and meet in one operation are an error. Those of columns yield to one that is named; two different ones of
-//! columns leave it open which counts, which is an error only for what has to know: a comparison when it is made, an order
-//! when the statement is bound.
+//! are named and meet in one operation are an error. Those of columns yield to one that is named;
+//! two different ones of columns leave it open which counts, which is an error only for what has to
+//! know: a comparison when it is made, an order when the statement is bound.
 
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -190,7 +190,8 @@ impl Binder<'_> {
         self.collation.as_ref().is_some_and(Collation::is_open)
     }
 
-    /// Both sides of an operator, or arguments of a function: it fails when it is called without knowing its collation.
+    /// Both sides of an operator, or arguments of a function: it fails when it is called without
+    /// knowing its collation.
     pub(super) fn checked_for_collation(&self, name: &str, args: &mut [Expr]) {
         let looks = LOOKING.contains(&name) || matches!(name, "~" | "~*" | "!~" | "!~*" | "~~*" | "!~~*");
         if looks

@@ -1,8 +1,9 @@
 //! `UPDATE … WHERE CURRENT OF cursor` and `DELETE … WHERE CURRENT OF cursor`.
 //!
-//! A row is known by its table's primary key, or by its hidden number. A cursor's query is bound with the keys of its tables'
-//! rows behind its columns ([`CursorRows`]); the statement that changes the row is bound as a comparison of the key with
-//! parameters that follow those of the client ([`CurrentOf`]), and which the session fills when the statement begins.
+//! A row is known by its table's primary key, or by its hidden number. A cursor's query is bound
+//! with the keys of its tables' rows behind its columns ([`CursorRows`]); the statement that
+//! changes the row is bound as a comparison of the key with parameters that follow those of the
+//! client ([`CurrentOf`]), and which the session fills when the statement begins.
 
 use std::sync::Arc;
 
@@ -43,7 +44,8 @@ pub(super) fn cursor_of(selection: Option<&ast::Expr>) -> Option<&ast::Ident> {
 }
 
 impl Binder<'_> {
-    /// The conditions that only the row is left by which a cursor is on. To be bound last: parameters of the client come first.
+    /// The conditions that only the row is left by which a cursor is on. To be bound last:
+    /// parameters of the client come first.
     pub(super) fn row_of_cursor(&mut self, cursor: &ast::Ident, table: &Arc<Table>) -> Vec<Expr> {
         self.current_of = Some(CurrentOf { cursor: fold(cursor), table: Arc::clone(table) });
         let first = self.params.len();

@@ -331,7 +331,8 @@ impl Binder<'_> {
             }
             None => None,
         };
-        // One that gives another value each time is evaluated once: it is compared through a place that stands for it.
+        // One that gives another value each time is evaluated once: it is compared through a place
+        // that stands for it.
         const OPERAND: Expr = Expr::Column(usize::MAX);
         let once = operand.as_ref().is_some_and(|(operand, _)| super::rewrite::is_volatile(&operand.expr));
         let mut compared_as = Vec::new();
@@ -376,7 +377,8 @@ impl Binder<'_> {
         let otherwise = Box::new(otherwise);
         if let (Some((operand, _)), true) = (operand, once) {
             let arms = typed.into_iter().zip(compared_as);
-            // NULL equals nothing, and where there is nothing else the operand is not evaluated, as in PostgreSQL.
+            // NULL equals nothing, and where there is nothing else the operand is not evaluated, as
+            // in PostgreSQL.
             let arms = arms.filter(|((value, _), _)| !matches!(value, Expr::Const(Datum::Null)));
             let arms: Vec<CaseArm> =
                 arms.map(|((value, result), operand_as)| CaseArm { operand_as, value, result }).collect();

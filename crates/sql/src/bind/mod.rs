@@ -356,7 +356,8 @@ pub(crate) fn qualified(name: &ast::ObjectName) -> Result<(Option<CompactString>
     }
 }
 
-/// Schema, if given, and name, of something in this database. 0A000 if the name says that it is another's.
+/// Schema, if given, and name, of something in this database. 0A000 if the name says that it is
+/// another's.
 pub(crate) fn in_database(database: &str, name: &ast::ObjectName) -> Result<(Option<CompactString>, CompactString)> {
     if let [first, _, _] = *name_parts(name)? {
         expect_database(database, &fold(first), || name_parts_text(name))?;
@@ -444,7 +445,8 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// 0A000 if a name of `parts` parts or more begins with another database's than the one at hand.
+    /// 0A000 if a name of `parts` parts or more begins with another database's than the one at
+    /// hand.
     fn expect_here(&self, name: &ast::ObjectName, parts: usize) -> Result<()> {
         match *name_parts(name)? {
             [first, ..] if name.0.len() >= parts => {
@@ -473,7 +475,8 @@ impl<'a> Binder<'a> {
         Ok((bound?, levels))
     }
 
-    /// A query of so many levels stands here too: a tree that refers to it is walked with all that is in it.
+    /// Counts the levels of a WITH query that is referred to here. Later passes walk into it from
+    /// here, so its levels add to those around. 54001 if that makes too many.
     fn deepens(&mut self, levels: usize) -> Result<()> {
         self.deepest = self.deepest.max(self.depth + levels);
         if self.deepest >= DEPTH_MAX { Err(crate::statement::too_deep()) } else { Ok(()) }

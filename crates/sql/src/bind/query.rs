@@ -90,7 +90,8 @@ impl Binder<'_> {
     }
 
     fn query_body(&mut self, query: &ast::Query) -> Result<Query> {
-        // Behind parentheses, clauses belong to the query inside them, as in PostgreSQL: it is sorted before it is limited.
+        // Behind parentheses, clauses belong to the query inside them, as in PostgreSQL: it is
+        // sorted before it is limited.
         if let ast::SetExpr::Query(inner) = &*query.body {
             let is_bare = query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
             if !is_bare || !query.locks.is_empty() {

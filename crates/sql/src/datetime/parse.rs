@@ -647,7 +647,8 @@ impl<'env> Moment<'env> {
     }
 }
 
-/// Reads `h:m`, `h:m:s`, `h:m:s.f`, `m:s.f`, and `m:s` for `h:m` if minutes come first; the hours may be any number.
+/// Reads `h:m`, `h:m:s`, `h:m:s.f`, `m:s.f`, and `m:s` for `h:m` if minutes come first; the hours
+/// may be any number.
 pub(crate) fn clock_fields(field: &str, minutes_first: bool) -> Parsed<(i64, i64, i64, i64)> {
     let (mut hour, rest) = super::fields::leading_integer(field)?;
     let rest = rest.strip_prefix(':').ok_or(Fault::Syntax)?;

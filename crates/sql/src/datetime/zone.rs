@@ -43,7 +43,8 @@ impl Zone {
         }
     }
 
-    /// A zone of the tz database, in any case; `posix/` may stand before its name, and a colon before that.
+    /// A zone of the tz database, in any case; `posix/` may stand before its name, and a colon
+    /// before that.
     pub(super) fn of_database(name: &str) -> Option<Self> {
         let path = name.strip_prefix(':').unwrap_or(name);
         let prefix = "posix/";

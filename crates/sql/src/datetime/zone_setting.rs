@@ -34,7 +34,8 @@ pub(crate) fn zone_of_setting(value: &str) -> Result<(String, Zone), ZoneFault> 
         Some(offset) => Ok(offset),
         None => {
             let (shown, zone) = named_zone(value).ok_or(ZoneFault::Invalid(None))?;
-            // Seconds at the start of 2000 are taken for a sign of leap seconds in the zone's clocks.
+            // Seconds at the start of 2000 are taken for a sign of leap seconds in the zone's
+            // clocks.
             if zone.offset_at(0) % 60 != 0 {
                 return Err(ZoneFault::Invalid(Some("The zone appears to use leap seconds.")));
             }

@@ -574,7 +574,8 @@ fn call_session(function: &SessionFunction, args: &[Expr], scope: &mut Scope<'_>
     }
 }
 
-/// Whether the operand of CASE is what an arm says. Values are evaluated for NULL too, as in PostgreSQL.
+/// Whether the operand of CASE is what an arm says. Values are evaluated for NULL too, as in
+/// PostgreSQL.
 fn is_case(arm: &CaseArm, operand: &Datum, scope: &mut Scope<'_>, row: &[Datum]) -> Result<bool> {
     let mut scratch = Datum::Null;
     let cast_operand;

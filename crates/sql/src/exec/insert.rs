@@ -348,7 +348,8 @@ impl Conflict {
             if table.primary_key.is_none() {
                 return Ok(None);
             }
-            // Two that would insert the row exclude each other, and one that only refers to it neither.
+            // Two that would insert the row exclude each other, and one that only refers to it
+            // neither.
             if let Some(plan) = &self.plan {
                 ex.txn.lock(space, key, plan.lock_mode_of_any(), IfLocked::Wait)?;
             }

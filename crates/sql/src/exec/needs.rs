@@ -37,7 +37,8 @@ struct Search {
     needs: Needs,
     /// Shared queries that were met.
     seen: Vec<usize>,
-    /// Those that were met inside queries of expressions, of which it only counts whether they are volatile.
+    /// Those that were met inside queries of expressions, of which it only counts whether they are
+    /// volatile.
     seen_inside: Vec<usize>,
     inside: bool,
 }

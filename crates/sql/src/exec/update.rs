@@ -87,7 +87,8 @@ impl ChangePlan {
         Self::new(table, rules, &sets, &adds)
     }
 
-    /// How strongly a row is locked before it is known what it will be: others may count on keys that are not set.
+    /// How strongly a row is locked before it is known what it will be: others may count on keys
+    /// that are not set.
     pub(super) fn lock_mode_of_any(&self) -> LockMode {
         if self.sets_unique.is_empty() { LockMode::NoKeyUpdate } else { LockMode::Exclusive }
     }

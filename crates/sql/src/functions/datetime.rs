@@ -139,8 +139,8 @@ fn shown(local: i64, zone: Option<(&Zone, i64)>, picture: &str) -> Result<Datum>
 /// One end of a span: a value, or NULL.
 type End = Option<i64>;
 
-/// Whether two spans have a moment in common. A span is half open and has its ends in any order; one without a second
-/// end, or of no length, is its one moment.
+/// Whether two spans have a moment in common. A span is half open and has its ends in any order;
+/// one without a second end, or of no length, is its one moment.
 fn overlaps(first: (End, End), second: (End, End)) -> Datum {
     let span = |ends: (End, End)| match ends {
         (None, None) => None,

@@ -47,8 +47,8 @@ fn locks(query: &Query, relation: &Relation) -> bool {
     query.locks.iter().any(|lock| lock.of.is_empty() || lock.of.contains(&relation.name))
 }
 
-/// Where the keys of the rows of a cursor's tables are in its rows: of the tables that are locked, or of the only one if the plan
-/// does nothing but read it.
+/// Where the keys of the rows of a cursor's tables are in its rows: of the tables that are locked,
+/// or of the only one if the plan does nothing but read it.
 pub(crate) fn cursor_rows(query: &Query, root: &Node) -> CursorRows {
     let mut rows = CursorRows { locks: !query.locks.is_empty(), tables: Vec::new() };
     let Body::Select(select) = &query.body else { return rows };
@@ -474,7 +474,8 @@ fn with_grouped_rows(planned: Planned, select: &Select) -> Planned {
 
 /// Bug: `SELECT nextval('s') FROM t ORDER BY x LIMIT 3` took a value for each row of the table, in the order of the table.
 /// Consequence: the three rows had values out of order, and the others were lost. Fix: what gives another value each time
-/// is evaluated behind the sort, for rows that are given; what the rows are sorted by, or told apart by (`keys`), is not.
+/// is evaluated behind the sort, for rows that are given; what the rows are sorted by, or told
+/// apart by (`keys`), is not.
 ///
 /// Gives the projection without such expressions, behind whose columns stands what they need, and what is to be projected
 /// behind the sort.

@@ -19,13 +19,14 @@ use crate::error::{Error, Result, SqlState};
 pub(super) struct Block {
     /// It was begun by the protocol, which ends it as well.
     pub(super) implicit: bool,
-    /// Begun so for messages of the extended protocol, of which each is no block to its own mind: what only makes sense in a block
-    /// is refused or warned of.
+    /// Begun so for messages of the extended protocol, of which each is no block to its own mind:
+    /// what only makes sense in a block is refused or warned of.
     pub(super) pipelined: bool,
     /// What its transaction is like.
     pub(super) modes: Modes,
-    /// What the transaction was like when it began, before anything was said of it. A block that fails is like this
-    /// again, and so is the one that a COMMIT or ROLLBACK AND CHAIN then puts in its place.
+    /// What the transaction was like when it began, before anything was said of it. A block that
+    /// fails is like this again, and so is the one that a COMMIT or ROLLBACK AND CHAIN then puts in
+    /// its place.
     pub(super) modes_at_first: Modes,
     pub(super) savepoints: Vec<NamedSavepoint>,
     /// Settings as they were before the block.
@@ -275,7 +276,8 @@ impl Session {
         }
     }
 
-    /// The block at hand has failed. Settings and modes are at once as they were before it, or before its last savepoint.
+    /// The block at hand has failed. Settings and modes are at once as they were before it, or
+    /// before its last savepoint.
     pub(super) fn block_has_failed(&mut self) {
         self.state = TransactionState::Failed;
         self.own.settings_before = None;

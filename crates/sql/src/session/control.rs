@@ -237,8 +237,8 @@ impl Session {
         self.ensure_txn(begin, self.env.statement_us)
     }
 
-    /// The modes of the block that AND CHAIN puts in the place of one that is rolled back: without what was said behind its
-    /// savepoints.
+    /// The modes of the block that AND CHAIN puts in the place of one that is rolled back: without
+    /// what was said behind its savepoints.
     fn modes_of_chained(&self) -> Modes {
         let mut modes = self.block.modes;
         if let Some(first) = self.block.savepoints.first() {

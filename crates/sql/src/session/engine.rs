@@ -103,8 +103,8 @@ impl Engine {
         }))
     }
 
-    /// Calls `hook` before a commit or a rollback of thousands of changes, on the thread that carries it out. See
-    /// [`LocalStore::set_long_work_hook`].
+    /// Calls `hook` before a commit or a rollback of thousands of changes, on the thread that
+    /// carries it out. See [`LocalStore::set_long_work_hook`].
     pub fn set_long_work_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
         self.store.set_long_work_hook(hook);
     }

@@ -17,8 +17,9 @@
 //! - A cursor sees neither what its transaction writes after DECLARE nor, in READ COMMITTED, a later snapshot: before a
 //!   statement that would let it, it is run to its end ([`Session::settle_cursors`]). So one that is not at its end has
 //!   nothing of its own transaction's to take back.
-//! - Cursors end with their block, and those that a savepoint is older than with ROLLBACK TO it. Those WITH HOLD are run to
-//!   their ends before their block commits, and are rows from then on: see [`hold`].
+//! - Cursors end with their block, and those that a savepoint is older than with ROLLBACK TO it.
+//!   Those WITH HOLD are run to their ends before their block commits, and are rows from then on:
+//!   see [`hold`].
 
 mod current_row;
 mod hold;
@@ -343,7 +344,8 @@ impl Session {
         }
     }
 
-    /// Refuses to change a table that an open cursor reads, whether it is at its end or not. What is held reads nothing.
+    /// Refuses to change a table that an open cursor reads, whether it is at its end or not. What
+    /// is held reads nothing.
     ///
     /// # Errors
     /// 55006.

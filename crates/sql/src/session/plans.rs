@@ -86,7 +86,8 @@ pub struct Recipe {
     pub(super) names_cursors: bool,
     /// It is a cursor's query, and this is where the keys of its tables' rows are in its rows.
     pub(super) cursor_rows: Option<CursorRows>,
-    /// It changes the row that a cursor is on, whose key is in parameters behind those of the client.
+    /// It changes the row that a cursor is on, whose key is in parameters behind those of the
+    /// client.
     pub(super) current_of: Option<CurrentOf>,
     /// It changes rows by nothing but adding to them, here.
     pub(super) adds_to: Option<SpaceId>,
@@ -259,8 +260,8 @@ impl Prepared {
         self.is_binary
     }
 
-    /// Whether its rows come while it runs. What writes, and what is no plan, runs to its end before the first of them is told, so
-    /// that its errors come in front of everything.
+    /// Whether its rows come while it runs. What writes, and what is no plan, runs to its end
+    /// before the first of them is told, so that its errors come in front of everything.
     #[must_use]
     pub fn is_query(&self) -> bool {
         matches!(self.command, Command::Plan { kind: Kind::Select, .. })
@@ -418,7 +419,8 @@ impl Session {
         Ok(lifted)
     }
 
-    /// Makes the plan of a cursor's query, in the transaction at hand: its rows come with their keys.
+    /// Makes the plan of a cursor's query, in the transaction at hand: its rows come with their
+    /// keys.
     pub(super) fn prepare_marked(&mut self, text: &str, types: &[Option<Type>]) -> Result<Arc<Prepared>> {
         self.marks_rows = true;
         let prepared = self.prepare_in_txn(text, types);

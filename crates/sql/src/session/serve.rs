@@ -86,7 +86,8 @@ impl Session {
         self.block.pipelined = false;
     }
 
-    /// The same for statements between two Syncs, which are one transaction, but none of which is in a block.
+    /// The same for statements between two Syncs, which are one transaction, but none of which is
+    /// in a block.
     pub fn begin_pipeline(&mut self) {
         if self.state == TransactionState::Idle {
             self.begin_implicit_block();

@@ -587,7 +587,8 @@ impl Binder<'_> {
         Ok(value)
     }
 
-    /// An operator beside an array: what it does not take as an array is taken for a value, but for what has no type yet.
+    /// An operator beside an array: what it does not take as an array is taken for a value, but for
+    /// what has no type yet.
     fn array_operator(&mut self, symbol: &'static str, left: Bound, right: Bound, span: Span) -> Result<Bound> {
         let may_be_array = |side: &Bound| side.ty.ty.is_array() || side.ty.ty == Type::Unknown;
         let name = match symbol {

@@ -1,7 +1,7 @@
 //! Cursors WITH HOLD: what their queries give is there before their block commits, and outlives it.
 //!
-//! Invariants: a cursor that is held has nothing at work. It ends with CLOSE, with DISCARD ALL, and with its session; no block's end
-//! touches it.
+//! Invariants: a cursor that is held has nothing at work. It ends with CLOSE, with DISCARD ALL, and
+//! with its session; no block's end touches it.
 
 use crate::error::Result;
 use crate::session::{Completion, Progress, Running, Session};
@@ -10,7 +10,8 @@ use super::{CursorStatement, OpenCursor};
 use crate::session::plans::Command;
 
 impl Session {
-    /// Runs on the cursors that are to outlive their block, a batch at a time. `None` when all of their rows are there.
+    /// Runs on the cursors that are to outlive their block, a batch at a time. `None` when all of
+    /// their rows are there.
     ///
     /// # Errors
     /// Those of their queries, and 53200 if their rows need too much memory.

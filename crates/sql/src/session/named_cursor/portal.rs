@@ -1,8 +1,8 @@
 //! Portals of the protocol as cursors: FETCH, MOVE, CLOSE and `pg_cursors` know them by their names, ROLLBACK TO ends those that
 //! are younger than its savepoint, and what they see is as of when they were bound.
 //!
-//! Only what has a plan can be such a portal; of others their names are known, which CLOSE and `pg_cursors` ask for. The unnamed
-//! portal has the empty name, which no statement can say.
+//! Only what has a plan can be such a portal; of others their names are known, which CLOSE and
+//! `pg_cursors` ask for. The unnamed portal has the empty name, which no statement can say.
 
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ impl Session {
         Ok(())
     }
 
-    /// The plan of a portal's query whose rows come with their keys; `None` if it cannot be made, or gives something else.
+    /// The plan of a portal's query whose rows come with their keys; `None` if it cannot be made,
+    /// or gives something else.
     fn with_marks(&mut self, prepared: &Arc<Prepared>) -> Option<Arc<Prepared>> {
         let types: Vec<_> = prepared.params.iter().copied().map(Some).collect();
         let preparing = self.begin_preparing().ok()?;

@@ -1,7 +1,7 @@
 //! Cursors that go back, and those that do not.
 //!
-//! Without SCROLL and NO SCROLL a cursor can go back if its plan could be run backwards, as in PostgreSQL. Here its rows are kept
-//! for that; once they take too much memory, the offer ends.
+//! Without SCROLL and NO SCROLL a cursor can go back if its plan could be run backwards, as in
+//! PostgreSQL. Here its rows are kept for that; once they take too much memory, the offer ends.
 
 use super::{Goal, OpenCursor};
 use crate::error::{Error, Result, SqlState};
@@ -66,7 +66,8 @@ pub(super) fn check_locks(hold: bool, scroll: Scroll, insensitive: bool) -> Resu
 }
 
 impl OpenCursor {
-    /// The goal, counted from where the cursor is now. One that does not go back is refused what PostgreSQL would go back for.
+    /// The goal, counted from where the cursor is now. One that does not go back is refused what
+    /// PostgreSQL would go back for.
     pub(super) fn reachable(&self, goal: Goal, moves: bool) -> Result<Goal> {
         let at = self.at as i64;
         let is_on_row = self.at > 0 && self.at <= self.count();

@@ -200,8 +200,8 @@ fn rows_that_have_to_be_kept_have_a_limit() {
     session.run("ROLLBACK").unwrap();
 }
 
-/// Bug: `UPDATE … WHERE CURRENT OF c` was a syntax error. Consequence: programs that walk a cursor and change its rows could not
-/// run. Fix: a cursor's rows come with the keys of its table's rows.
+/// Bug: `UPDATE … WHERE CURRENT OF c` was a syntax error. Consequence: programs that walk a cursor
+/// and change its rows could not run. Fix: a cursor's rows come with the keys of its table's rows.
 #[test]
 fn the_row_that_a_cursor_is_on_can_be_changed() {
     let (_dir, _engine, mut session) = session(2_500);

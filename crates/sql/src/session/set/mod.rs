@@ -197,7 +197,8 @@ impl Session {
         self.state = TransactionState::Open;
     }
 
-    /// Has the transaction at hand be otherwise, as far as it may still be: in all of the modes, or in none.
+    /// Has the transaction at hand be otherwise, as far as it may still be: in all of the modes, or
+    /// in none.
     pub(super) fn modes(&mut self, modes: &[Mode]) -> Result<()> {
         let before = self.block.modes;
         let taken = self.take_modes(modes);
