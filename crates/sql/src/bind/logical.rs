@@ -32,6 +32,22 @@ pub(crate) struct Query {
     pub(crate) view: Option<Arc<View>>,
 }
 
+impl Query {
+    /// A query of a body alone: neither ordered nor limited, without locks, and no view's.
+    pub(crate) fn plain(body: Body, columns: Vec<Column>) -> Self {
+        Self {
+            body,
+            columns,
+            order: Vec::new(),
+            limit: None,
+            offset: None,
+            locks: Vec::new(),
+            is_marked: false,
+            view: None,
+        }
+    }
+}
+
 /// A column of a result or a relation.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {

@@ -284,7 +284,7 @@ impl Binder<'_> {
         self.retype(&mut left_query, &types)?;
         self.retype(&mut right_query, &types)?;
         let body = Body::Set { op, all, left: Box::new(left_query), right: Box::new(right_query) };
-        Ok(plain(body, columns))
+        Ok(Query::plain(body, columns))
     }
 
     pub(super) fn values(&mut self, values: &ast::Values) -> Result<Query> {
@@ -306,7 +306,7 @@ impl Binder<'_> {
                 collation,
             })
             .collect();
-        Ok(plain(Body::Values(rows), columns))
+        Ok(Query::plain(Body::Values(rows), columns))
     }
 
     fn values_rows(&mut self, values: &ast::Values, width: usize) -> Result<ValuesRows> {
@@ -420,19 +420,6 @@ pub(super) fn text_of_table(table: &ast::Table) -> String {
     }
 }
 
-fn plain(body: Body, columns: Vec<Column>) -> Query {
-    Query {
-        body,
-        columns,
-        order: Vec::new(),
-        limit: None,
-        offset: None,
-        locks: Vec::new(),
-        is_marked: false,
-        view: None,
-    }
-}
-
 /// A query in FROM of another that gives all its columns.
 pub(super) fn enclose(inner: Query) -> Query {
     let columns = inner.columns.clone();
@@ -453,7 +440,7 @@ pub(super) fn enclose(inner: Query) -> Query {
         output: (0..width).map(Expr::Column).collect(),
         distinct: Distinct::No,
     };
-    plain(Body::Select(Box::new(select)), columns)
+    Query::plain(Body::Select(Box::new(select)), columns)
 }
 
 /// The number in `ORDER BY 2`.

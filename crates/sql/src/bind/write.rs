@@ -407,16 +407,7 @@ impl Binder<'_> {
                 distinct: logical::Distinct::No,
             }))
         };
-        Ok(Query {
-            body,
-            columns,
-            order: Vec::new(),
-            limit: None,
-            offset: None,
-            locks: Vec::new(),
-            is_marked: false,
-            view: None,
-        })
+        Ok(Query::plain(body, columns))
     }
 
     fn refuse_generated(&self, table: &Table, column: usize, overriding: Overriding, span: Span) -> Result<()> {

@@ -214,16 +214,7 @@ impl Binder<'_> {
                 *column = Column { ty: ty.into(), origin: None, ..column.clone() };
             }
         }
-        let empty = logical::Query {
-            body: logical::Body::Values(Vec::new()),
-            columns: Vec::new(),
-            order: Vec::new(),
-            limit: None,
-            offset: None,
-            locks: Vec::new(),
-            is_marked: false,
-            view: None,
-        };
+        let empty = logical::Query::plain(logical::Body::Values(Vec::new()), Vec::new());
         let inner = std::mem::replace(query, empty);
         let relation =
             logical::Relation { base: 0, width, source: logical::Source::Query(Box::new(inner)), name: "cast".into() };

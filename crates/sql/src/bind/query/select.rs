@@ -9,7 +9,7 @@ use sqlparser::tokenizer::Span;
 
 use super::super::collation::Collation;
 use super::names::name_of;
-use super::{OUTPUT_MAX, at_ordinal, ordinal, plain, sort_key_options, too_many_columns};
+use super::{OUTPUT_MAX, at_ordinal, ordinal, sort_key_options, too_many_columns};
 use crate::bind::expr::{Bound, as_tuple, known};
 use crate::bind::logical::{Body, Column, Distinct, Extra, Group, Query, Relation, Select, Source};
 use crate::bind::{AGGREGATES, Binder, EXTRAS, Scope, fold, in_database, rewrite, whole};
@@ -152,7 +152,7 @@ impl Binder<'_> {
             _ => Distinct::No,
         };
         let select = Select { relations, from, filter, group, grouped_rows, extras, output, distinct };
-        let mut query = plain(Body::Select(Box::new(select)), columns);
+        let mut query = Query::plain(Body::Select(Box::new(select)), columns);
         query.order = order;
         Ok(if is_ordered { rows_behind_distinct_on(query) } else { query })
     }
@@ -523,7 +523,7 @@ fn rows_behind_distinct_on(query: Query) -> Query {
     }
     inner.output.extend(looked_at.into_iter().map(Expr::Column));
     let inner_width = inner.output.len();
-    let mut inner = plain(Body::Select(inner), columns.clone());
+    let mut inner = Query::plain(Body::Select(inner), columns.clone());
     inner.order = order;
     let relation =
         Relation { base: 0, width: inner_width, source: Source::Query(Box::new(inner)), name: "rows".into() };
@@ -537,16 +537,7 @@ fn rows_behind_distinct_on(query: Query) -> Query {
         output,
         distinct: Distinct::No,
     };
-    Query {
-        body: Body::Select(Box::new(outer)),
-        columns,
-        order: Vec::new(),
-        limit,
-        offset,
-        locks,
-        is_marked: false,
-        view,
-    }
+    Query { limit, offset, locks, view, ..Query::plain(Body::Select(Box::new(outer)), columns) }
 }
 
 /// Puts columns behind the first `width` ones in the place of those that an expression looks at.
