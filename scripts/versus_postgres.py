@@ -452,6 +452,9 @@ def first_query(port):
             answer += data
 
 
+PARTS = ["select", "tpcb", "clients", "mixed", "half", "first", "idle"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("colibri", help="the program")
@@ -465,6 +468,14 @@ def main():
     parser.add_argument("--dir", default=None, help="where the servers keep their files")
     parser.add_argument("--json", default=None, help="where all single results go")
     arguments = parser.parse_args()
+    unknown = [part for part in arguments.parts.split(",") if part not in PARTS]
+    if unknown:
+        parser.error(f"no such part: {', '.join(unknown)} (there are {', '.join(PARTS)})")
+    for program in (arguments.colibri, pathlib.Path(arguments.pg_bin) / "initdb"):
+        if not os.access(program, os.X_OK):
+            parser.error(f"{program} is not there, or not a program")
+    if arguments.rounds < 1 or arguments.seconds < 1:
+        parser.error("rounds and seconds are at least one")
     # So that the servers end with the script, whoever ends it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory(dir=arguments.dir) as directory:
