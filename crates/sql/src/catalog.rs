@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::cluster::BOOTSTRAP_ROLE;
 use crate::error::{Error, Result, SqlState};
 use crate::letters;
+use crate::store_error::{InSql as _, in_sql};
 
 /// Where the catalogue is.
 pub const CATALOG_SPACE: SpaceId = SpaceId(0);
@@ -124,7 +125,7 @@ pub(crate) fn sequence_state_key(id: ObjectId) -> Key {
 }
 
 fn get_u64(txn: &mut dyn Transaction, key: &[u8]) -> Result<u64> {
-    let bytes = txn.peek(&catalog_space(), key)?;
+    let bytes = txn.peek(&catalog_space(), key).in_sql()?;
     match bytes.map(<[u8; 8]>::try_from) {
         None => Ok(0),
         Some(Ok(bytes)) => Ok(u64::from_le_bytes(bytes)),
@@ -153,7 +154,7 @@ impl Catalog {
     /// Keeps all others from changing the catalogue, and makes sure that its newest version is seen: two changes must not
     /// make the same version.
     pub(crate) fn lock(txn: &mut dyn Transaction) -> Result<()> {
-        Ok(txn.lock(&catalog_space(), VERSION, LockMode::Exclusive, IfLocked::Wait)?)
+        Ok(txn.lock(&catalog_space(), VERSION, LockMode::Exclusive, IfLocked::Wait).in_sql()?)
     }
 
     /// Whether the database has a catalogue.
@@ -163,15 +164,15 @@ impl Catalog {
     pub(crate) fn exists(txn: &mut dyn Transaction) -> Result<bool> {
         match txn.peek(&catalog_space(), VERSION) {
             Err(colibri_txn::Error::Storage(colibri_storage::Error::NoSuchTable { .. })) | Ok(None) => Ok(false),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(in_sql(error)),
             Ok(Some(_)) => Ok(Self::version_seen_by(txn)? > 0),
         }
     }
 
     /// Makes an empty catalogue with the schema `public`, in a database that has none.
     pub(crate) fn create(txn: &mut dyn Transaction) -> Result<Self> {
-        txn.create_space(CATALOG_SPACE)?;
-        txn.put(&catalog_space(), NEXT_ID, &u64::from(FIRST_USER_OBJECT).to_le_bytes())?;
+        txn.create_space(CATALOG_SPACE).in_sql()?;
+        txn.put(&catalog_space(), NEXT_ID, &u64::from(FIRST_USER_OBJECT).to_le_bytes()).in_sql()?;
         let mut catalog = Self::default();
         catalog.apply(txn, vec![Change::PutSchema(Schema::public())])?;
         Ok(catalog)
@@ -185,7 +186,8 @@ impl Catalog {
         txn.scan(&catalog_space(), &range, colibri_txn::Direction::Forward, ColumnSet::NONE, &mut |key, value| {
             entries.push((key.first().copied().unwrap_or_default(), value.to_vec()));
             std::ops::ControlFlow::Continue(())
-        })?;
+        })
+        .in_sql()?;
         for (kind, value) in entries {
             match kind {
                 SCHEMA => {
@@ -216,13 +218,13 @@ impl Catalog {
     /// Numbers never used before, as many as asked for.
     pub(crate) fn new_ids(txn: &mut dyn Transaction, count: u32) -> Result<ObjectId> {
         let space = catalog_space();
-        let first = match txn.get(&space, NEXT_ID, ColumnSet::ALL)?.map(<[u8; 8]>::try_from) {
+        let first = match txn.get(&space, NEXT_ID, ColumnSet::ALL).in_sql()?.map(<[u8; 8]>::try_from) {
             Some(Ok(bytes)) => u64::from_le_bytes(bytes),
             _ => return Err(damaged("there is no counter of objects")),
         };
         let id = ObjectId::try_from(first + u64::from(count))
             .map_err(|_| Error::new(SqlState::PROGRAM_LIMIT, "all numbers of objects have been used"))?;
-        txn.put(&space, NEXT_ID, &u64::from(id).to_le_bytes())?;
+        txn.put(&space, NEXT_ID, &u64::from(id).to_le_bytes()).in_sql()?;
         Ok(id - count)
     }
 
@@ -231,36 +233,38 @@ impl Catalog {
         let space = catalog_space();
         for change in changes {
             match &change {
-                Change::PutSchema(schema) => txn.put(&space, &object_key(SCHEMA, schema.id), &to_json(schema))?,
+                Change::PutSchema(schema) => {
+                    txn.put(&space, &object_key(SCHEMA, schema.id), &to_json(schema)).in_sql()?
+                }
                 Change::DropSchema(name) => {
                     if let Some(schema) = self.schemas.get(name) {
-                        txn.delete(&space, &object_key(SCHEMA, schema.id))?;
+                        txn.delete(&space, &object_key(SCHEMA, schema.id)).in_sql()?;
                     }
                 }
-                Change::PutTable(table) => txn.put(&space, &table_key(table.id), &to_json(table))?,
-                Change::DropTable(id) => txn.delete(&space, &table_key(*id))?,
+                Change::PutTable(table) => txn.put(&space, &table_key(table.id), &to_json(table)).in_sql()?,
+                Change::DropTable(id) => txn.delete(&space, &table_key(*id)).in_sql()?,
                 Change::PutSequence(sequence) => {
-                    txn.put(&space, &object_key(SEQUENCE, sequence.id), &to_json(sequence))?;
+                    txn.put(&space, &object_key(SEQUENCE, sequence.id), &to_json(sequence)).in_sql()?;
                 }
                 Change::DropSequence(id) => {
-                    txn.delete(&space, &object_key(SEQUENCE, *id))?;
-                    txn.delete(&space, &sequence_state_key(*id))?;
+                    txn.delete(&space, &object_key(SEQUENCE, *id)).in_sql()?;
+                    txn.delete(&space, &sequence_state_key(*id)).in_sql()?;
                 }
-                Change::PutView(view) => txn.put(&space, &view_key(view.id), &to_json(view))?,
-                Change::DropView(id) => txn.delete(&space, &view_key(*id))?,
+                Change::PutView(view) => txn.put(&space, &view_key(view.id), &to_json(view)).in_sql()?,
+                Change::DropView(id) => txn.delete(&space, &view_key(*id)).in_sql()?,
                 Change::Comment(id, column, Some(text)) => {
-                    txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text)))?;
+                    txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
                 }
-                Change::Comment(id, column, None) => txn.delete(&space, &comment_key(*id, *column))?,
+                Change::Comment(id, column, None) => txn.delete(&space, &comment_key(*id, *column)).in_sql()?,
             }
             for key in self.comments_outlived(&change) {
-                txn.delete(&space, &comment_key(key.0, key.1))?;
+                txn.delete(&space, &comment_key(key.0, key.1)).in_sql()?;
                 self.comments.remove(&key);
             }
             self.add(change);
         }
         self.version = Self::version_seen_by(txn)? + 1;
-        txn.put(&space, VERSION, &self.version.to_le_bytes())?;
+        txn.put(&space, VERSION, &self.version.to_le_bytes()).in_sql()?;
         Ok(())
     }
 

@@ -1,17 +1,19 @@
 //! What a pure function may know of the session that calls it.
 //!
-//! Functions see values and an [`Env`], nothing else: no transaction. What they may know of the catalogue, as of the
-//! statement's beginning, and of the server are the [`Surroundings`]. What changes something (sequences, settings) is the
+//! Functions see values and an [`Env`], nothing else: no transaction. What changes something (sequences, settings) is the
 //! session's business.
+//!
+//! Values know nothing of a catalogue. The types whose values are numbers of objects (`regclass` and its kin) ask the
+//! [`Surround`] of the session for names; functions of the catalogue, which are made above, know what stands behind it.
 
-use std::sync::{Arc, LazyLock};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
 
 use compact_str::CompactString;
 
-use crate::catalog::Catalog;
-use crate::cluster::{self, Authority, Cluster, Roles};
 use crate::datetime::Zone;
-use crate::session::{Engine, Modes, Settings};
+use crate::error::{Error, Result, SqlState};
 use crate::types::Type;
 
 /// The surroundings of an expression: fixed while one statement runs.
@@ -32,95 +34,59 @@ pub struct Env {
     /// The setting `extra_float_digits`: above 0, the shortest digits that name a float exactly.
     pub extra_float_digits: i32,
     /// The catalogue and the server, if there is a session.
-    pub(crate) surroundings: Option<Arc<Surroundings>>,
-    /// Cursors of the transaction at hand, for `pg_cursors`.
-    pub(crate) cursors: Vec<CursorInfo>,
-    /// Statements that the session has prepared, for `pg_prepared_statements`.
-    pub(crate) prepared: Vec<PreparedInfo>,
+    pub(crate) surroundings: Option<Arc<dyn Surround>>,
 }
 
-/// A statement that was prepared under a name.
-#[derive(Debug, Clone)]
-pub(crate) struct PreparedInfo {
-    pub(crate) name: CompactString,
-    pub(crate) statement: Arc<str>,
-    pub(crate) types: Vec<Type>,
-    /// By PREPARE, not by the protocol.
-    pub(crate) from_sql: bool,
-    /// When, in microseconds since 2000-01-01 00:00 UTC.
-    pub(crate) prepared_us: i64,
-}
+/// What is around a session: names of objects and, for those who know its type, the rest.
+pub(crate) trait Surround: Any + fmt::Debug + Send + Sync {
+    /// The number of the object that a text names, for a type such as `regclass`.
+    ///
+    /// # Errors
+    /// Nothing, or more than one thing, has the name.
+    fn number_of(&self, ty: Type, name: &str) -> Result<u32>;
 
-/// A cursor that was declared.
-#[derive(Debug, Clone)]
-pub(crate) struct CursorInfo {
-    pub(crate) name: CompactString,
-    pub(crate) statement: String,
-    pub(crate) is_binary: bool,
-    pub(crate) is_scrollable: bool,
-    pub(crate) is_holdable: bool,
-    /// When, in microseconds since 2000-01-01 00:00 UTC.
-    pub(crate) declared_us: i64,
+    /// Appends an object's name; its number, if nothing has that.
+    fn write_name(&self, ty: Type, number: u32, out: &mut String);
 }
-
-/// The catalogue and the server around a session: made anew when one of them changes.
-#[derive(Clone, Default)]
-pub(crate) struct Surroundings {
-    pub(crate) catalog: Arc<Catalog>,
-    /// Schemas that names are looked up in.
-    pub(crate) search_path: Vec<CompactString>,
-    pub(crate) engine: Option<Arc<Engine>>,
-    pub(crate) cluster: Option<Arc<dyn Cluster>>,
-    /// Without a cluster, the session's user alone.
-    pub(crate) roles: Option<Arc<Roles>>,
-    pub(crate) authority: Option<Arc<Authority>>,
-    pub(crate) settings: Settings,
-    /// What the block at hand is like.
-    pub(crate) modes: Option<Modes>,
-    /// The session's number.
-    pub(crate) pid: i32,
-}
-
-impl std::fmt::Debug for Surroundings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("pid", &self.pid).finish_non_exhaustive()
-    }
-}
-
-static NOTHING: LazyLock<Surroundings> = LazyLock::new(Surroundings::default);
 
 impl Env {
-    /// What names mean; without a session, nothing.
-    pub(crate) fn names(&self) -> &Surroundings {
-        self.surroundings.as_deref().unwrap_or(&NOTHING)
+    /// The number of an object, from its name or its number as text.
+    ///
+    /// # Errors
+    /// A number of more than 32 bits; as [`Surround::number_of`].
+    pub(crate) fn object_number(&self, ty: Type, text: &str) -> Result<u32> {
+        match (number_itself(text), &self.surroundings) {
+            (Some(number), _) => number,
+            (None, Some(surroundings)) => surroundings.number_of(ty, text),
+            (None, None) => {
+                Err(Error::new(SqlState::NO_SUCH_OBJECT, format!("\"{text}\" does not exist: there is no catalogue")))
+            }
+        }
+    }
+
+    /// Appends an object's name, or its number if it has none.
+    pub(crate) fn write_object(&self, ty: Type, number: u32, out: &mut String) {
+        match &self.surroundings {
+            _ if number == 0 => out.push('-'),
+            Some(surroundings) => surroundings.write_name(ty, number, out),
+            None => match Type::from_oid(number).filter(|_| ty == Type::RegType) {
+                Some(named) => out.push_str(named.sql_name()),
+                None => out.push_str(&number.to_string()),
+            },
+        }
     }
 }
 
-impl Surroundings {
-    /// The roles there are.
-    pub(crate) fn roles(&self) -> Arc<Roles> {
-        match (&self.roles, &self.cluster) {
-            (_, Some(cluster)) => cluster.roles(),
-            (Some(roles), None) => Arc::clone(roles),
-            (None, None) => Arc::new(Roles::new("colibri")),
-        }
-    }
-
-    /// The databases there are.
-    pub(crate) fn databases(&self) -> Vec<cluster::DatabaseInfo> {
-        match (&self.cluster, &self.engine) {
-            (Some(cluster), _) => cluster.databases(),
-            (None, Some(engine)) => vec![cluster::DatabaseInfo {
-                oid: 5,
-                name: engine.name().into(),
-                owner: cluster::BOOTSTRAP_ROLE,
-                allow_connections: true,
-                connection_limit: -1,
-                acl: None,
-                comment: None,
-            }],
-            (None, None) => Vec::new(),
-        }
+/// The number that a text is instead of a name; `-` is that of nothing.
+pub(crate) fn number_itself(text: &str) -> Option<Result<u32>> {
+    match text {
+        "-" => Some(Ok(0)),
+        "" => None,
+        _ => text.bytes().all(|byte| byte.is_ascii_digit()).then(|| {
+            text.parse().map_err(|_| {
+                Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type oid"))
+            })
+        }),
     }
 }
 
@@ -135,8 +101,6 @@ impl Default for Env {
             schema: CompactString::const_new("public"),
             extra_float_digits: 1,
             surroundings: None,
-            cursors: Vec::new(),
-            prepared: Vec::new(),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Errors as PostgreSQL's clients expect them: a five-letter code, a message, perhaps a position, a detail and a hint.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 /// The result of SQL.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -123,17 +125,8 @@ pub struct Report {
     pub column: Option<String>,
     /// The constraint.
     pub constraint: Option<String>,
-    /// What the statement has to do before it can go on, if it is not an error for the user.
-    pub(crate) pause: Option<Pause>,
-}
-
-/// Why a statement broke off without an error for the user.
-#[derive(Debug, Clone)]
-pub(crate) enum Pause {
-    /// It waits for a lock: take it back, wait, run it again.
-    Wait(std::sync::Arc<parking_lot::Mutex<Option<colibri_txn::LockWait>>>),
-    /// Its snapshot is too old: take it back and run it again.
-    Stale,
+    /// For whoever runs the statement, if it is not an error for the user. Values know nothing of what it is.
+    pub(crate) carried: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Error {
@@ -151,7 +144,7 @@ impl Error {
             table: None,
             column: None,
             constraint: None,
-            pause: None,
+            carried: None,
         }))
     }
 
@@ -246,8 +239,16 @@ impl Error {
         &self.0
     }
 
-    pub(crate) fn pause(&self) -> Option<&Pause> {
-        self.0.pause.as_ref()
+    /// With something for whoever runs the statement: it is not an error for the user then.
+    #[must_use]
+    pub(crate) fn carrying<T: Any + Send + Sync>(mut self, carried: T) -> Self {
+        self.0.carried = Some(Arc::new(carried));
+        self
+    }
+
+    /// What it carries for whoever runs the statement, if that is a `T`.
+    pub(crate) fn carried<T: Any>(&self) -> Option<&T> {
+        self.0.carried.as_deref()?.downcast_ref()
     }
 
     /// Whether running the transaction again is the right answer.
@@ -255,14 +256,7 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.state, SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK)
     }
-
-    /// Whether it says that locks are waited for in a circle.
-    pub(crate) fn is_deadlock(&self) -> bool {
-        self.0.state == SqlState::DEADLOCK || self.0.message == DEADLOCK_DETECTED
-    }
 }
-
-const DEADLOCK_DETECTED: &str = "deadlock detected";
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,53 +265,3 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-impl From<colibri_txn::Error> for Error {
-    #[cold]
-    fn from(error: colibri_txn::Error) -> Self {
-        use colibri_storage::Error as Storage;
-        use colibri_txn::Error as Txn;
-        let message = error.to_string();
-        let state = match error {
-            Txn::Wait(wait) => {
-                let mut paused = Self::new(SqlState::LOCK_NOT_AVAILABLE, message);
-                paused.0.pause = Some(Pause::Wait(std::sync::Arc::new(parking_lot::Mutex::new(Some(wait)))));
-                return paused;
-            }
-            Txn::Stale => {
-                let mut paused = Self::new(SqlState::SERIALIZATION_FAILURE, message);
-                paused.0.pause = Some(Pause::Stale);
-                return paused;
-            }
-            Txn::Patch(error) => {
-                return match error.downcast::<Self>() {
-                    Ok(error) => *error,
-                    Err(error) => Self::internal(error),
-                };
-            }
-            Txn::Conflict { .. } => {
-                return Self::new(
-                    SqlState::SERIALIZATION_FAILURE,
-                    "could not serialize access due to concurrent update",
-                )
-                .detail(message)
-                .hint("The transaction might succeed if retried.");
-            }
-            // What drivers' retry loops look for, in place of PostgreSQL's 40P01.
-            Txn::Deadlock => {
-                return Self::new(SqlState::SERIALIZATION_FAILURE, DEADLOCK_DETECTED)
-                    .hint("The transaction might succeed if retried.");
-            }
-            Txn::NotAvailable => return Self::new(SqlState::LOCK_NOT_AVAILABLE, "could not obtain lock on row"),
-            Txn::Unknown { .. } => SqlState::COMMIT_UNKNOWN,
-            Txn::TooLarge { .. } => SqlState::OUT_OF_MEMORY,
-            Txn::ReadOnly => SqlState::READ_ONLY_TRANSACTION,
-            Txn::Storage(Storage::DiskFull { .. } | Storage::DatabaseFull { .. }) => SqlState::DISK_FULL,
-            Txn::Storage(Storage::KeyTooLong { .. } | Storage::ValueTooLong { .. }) => SqlState::PROGRAM_LIMIT,
-            Txn::Storage(Storage::Corrupted { .. } | Storage::CorruptedLog { .. }) => SqlState::DATA_CORRUPTED,
-            Txn::Storage(_) => SqlState::IO_ERROR,
-            _ => SqlState::INTERNAL,
-        };
-        Self::new(state, message)
-    }
-}

@@ -25,7 +25,8 @@
 //! | `lift` | literals lifted out of texts, so that these share plans |
 //! | `wire`, `directory_lock` | values as clients send them; which process has a database open |
 //! | `pulse`, `pieces` | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
-//! | `env`, `error` | what a statement runs among; SQL's errors by their codes |
+//! | `env`, `surroundings` | what an expression may know of its session; the catalogue and the server around that |
+//! | `error`, `store_error` | SQL's errors by their codes, and those of stores as such |
 //! | `session` | statements, transactions, settings, the plan cache |
 
 mod admin;
@@ -58,11 +59,14 @@ mod plan;
 mod planner;
 mod pulse;
 mod record;
+mod registry;
 mod regular;
 mod resolve;
 pub mod row;
 mod session;
 mod statement;
+mod store_error;
+mod surroundings;
 mod system;
 mod text_io;
 mod types;
@@ -80,5 +84,6 @@ pub use session::{
     Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, DefaultBy, Engine, Lifting, Notice, Prepared, Progress,
     ResultColumn, Rows, Running, Session, Severity, TransactionState, rows_of_tag,
 };
+pub use store_error::{InSql, in_sql};
 pub use types::{Category, ColumnType, Modifier, Scalar, Type};
 pub use value::Datum;

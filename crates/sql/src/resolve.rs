@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use crate::aggregates::{self, Aggregate};
 use crate::cast::{CastContext, cast_context};
 use crate::error::{Error, Result, SqlState};
-use crate::functions::{self, Function};
+use crate::functions::{Function, Registry};
 use crate::types::{Category, Type};
 
 /// Something chosen by its arguments' types.
@@ -159,64 +159,66 @@ fn many_functions(name: &str, args: &[Type]) -> Error {
         .hint("Could not choose a best candidate function. You might need to add explicit type casts.")
 }
 
-/// The function that a call means.
-///
-/// # Errors
-/// 42883 if there is none, 42725 if several are as good.
-pub(crate) fn resolve_function(name: &str, args: &[Type]) -> Result<&'static Function> {
-    match choose(functions::named(name).iter(), args) {
-        Choice::One(function) => Ok(function),
-        Choice::None => Err(no_function(name, args)),
-        Choice::Many => Err(many_functions(name, args)),
+impl Registry {
+    /// The function that a call means.
+    ///
+    /// # Errors
+    /// 42883 if there is none, 42725 if several are as good.
+    pub(crate) fn function(&self, name: &str, args: &[Type]) -> Result<&Function> {
+        match choose(self.named(name).iter(), args) {
+            Choice::One(function) => Ok(function),
+            Choice::None => Err(no_function(name, args)),
+            Choice::Many => Err(many_functions(name, args)),
+        }
     }
-}
 
-/// The operator that an expression means; `left` is `None` for a prefix operator. Comparisons are not among them: see
-/// [`comparison_type`].
-///
-/// # Errors
-/// 42883 if there is none, 42725 if several are as good.
-pub(crate) fn resolve_operator(symbol: &str, left: Option<Type>, right: Type) -> Result<&'static Function> {
-    let candidates = functions::named(symbol);
-    let choice = match left {
-        None => choose(candidates.iter(), &[right]),
-        Some(left) => {
-            // A literal is first taken for the other side's type.
-            let assumed = match (left, right) {
-                (Type::Unknown, other) | (other, Type::Unknown) => other,
-                _ => left,
-            };
-            let exact = candidates.iter().find(|function| match function.args {
-                [a, b] if left == Type::Unknown || right == Type::Unknown => *a == assumed && *b == assumed,
-                [a, b] => *a == left && *b == right,
-                _ => false,
-            });
-            match exact {
-                Some(exact) if assumed != Type::Unknown => Choice::One(exact),
-                _ => choose(candidates.iter(), &[left, right]),
+    /// The operator that an expression means; `left` is `None` for a prefix operator. Comparisons are not among them: see
+    /// [`comparison_type`].
+    ///
+    /// # Errors
+    /// 42883 if there is none, 42725 if several are as good.
+    pub(crate) fn operator(&self, symbol: &str, left: Option<Type>, right: Type) -> Result<&Function> {
+        let candidates = self.named(symbol);
+        let choice = match left {
+            None => choose(candidates.iter(), &[right]),
+            Some(left) => {
+                // A literal is first taken for the other side's type.
+                let assumed = match (left, right) {
+                    (Type::Unknown, other) | (other, Type::Unknown) => other,
+                    _ => left,
+                };
+                let exact = candidates.iter().find(|function| match function.args {
+                    [a, b] if left == Type::Unknown || right == Type::Unknown => *a == assumed && *b == assumed,
+                    [a, b] => *a == left && *b == right,
+                    _ => false,
+                });
+                match exact {
+                    Some(exact) if assumed != Type::Unknown => Choice::One(exact),
+                    _ => choose(candidates.iter(), &[left, right]),
+                }
             }
+        };
+        // Text takes a value of any type beside it.
+        let choice = match (choice, left) {
+            (Choice::None, Some(left))
+                if symbol == "||"
+                    && [left, right].iter().any(|ty| matches!(ty.category(), Category::String | Category::Unknown))
+                    && [left, right].iter().all(|&ty| cast_context(ty, Type::Text).is_some()) =>
+            {
+                candidates.iter().find(|function| function.args == [Type::Text; 2]).map_or(Choice::None, Choice::One)
+            }
+            (choice, _) => choice,
+        };
+        let written = match left {
+            Some(left) => format!("{left} {symbol} {right}"),
+            None => format!("{symbol} {right}"),
+        };
+        match choice {
+            Choice::One(function) => Ok(function),
+            Choice::None => Err(no_operator(&written, left.is_none())),
+            Choice::Many => Err(Error::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {written}"))
+                .hint("Could not choose a best candidate operator. You might need to add explicit type casts.")),
         }
-    };
-    // Text takes a value of any type beside it.
-    let choice = match (choice, left) {
-        (Choice::None, Some(left))
-            if symbol == "||"
-                && [left, right].iter().any(|ty| matches!(ty.category(), Category::String | Category::Unknown))
-                && [left, right].iter().all(|&ty| cast_context(ty, Type::Text).is_some()) =>
-        {
-            candidates.iter().find(|function| function.args == [Type::Text; 2]).map_or(Choice::None, Choice::One)
-        }
-        (choice, _) => choice,
-    };
-    let written = match left {
-        Some(left) => format!("{left} {symbol} {right}"),
-        None => format!("{symbol} {right}"),
-    };
-    match choice {
-        Choice::One(function) => Ok(function),
-        Choice::None => Err(no_operator(&written, left.is_none())),
-        Choice::Many => Err(Error::new(SqlState::AMBIGUOUS_FUNCTION, format!("operator is not unique: {written}"))
-            .hint("Could not choose a best candidate operator. You might need to add explicit type casts.")),
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
         return crate::array::parse(ty, modifier, text, env);
     }
     let value = match ty.base() {
-        Type::Oid if ty.is_reg() => env.names().number_of(ty, text)?,
+        Type::Oid if ty.is_reg() => Datum::Int(env.object_number(ty, text)?.into()),
         Type::Bool => parse_bool(text).map(Datum::Bool).ok_or_else(|| bad_syntax(ty, text))?,
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid => parse_int(ty.base(), text)?,
         Type::Float4 | Type::Float8 => Datum::Float(parse_float(ty, text)?),
@@ -326,7 +326,7 @@ pub(crate) fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
     match value {
         Datum::Null => {}
         Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
-        Datum::Int(value) if ty.is_reg() => env.names().write_name(ty, *value as u32, out),
+        Datum::Int(value) if ty.is_reg() => env.write_object(ty, *value as u32, out),
         Datum::Int(value) => {
             // Writing to a string cannot fail.
             let _ = write!(out, "{value}");

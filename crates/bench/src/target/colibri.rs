@@ -145,7 +145,7 @@ impl InProcess {
                 Step::Telling(_, ticket) => {
                     let told = ready!(Pin::new(ticket).poll(cx));
                     let Step::Telling(rows, ticket) = mem::replace(&mut self.step, Step::Idle) else { continue };
-                    told.map_err(|e| failure(&e.into()))?;
+                    told.map_err(|e| failure(&in_sql(e)))?;
                     self.connection.session().wait_durable(ticket).map_err(|e| failure(&e))?;
                     out.affected(rows);
                 }
@@ -275,7 +275,7 @@ impl Connection for InProcess {
                     Progress::Rows | Progress::Yield => {}
                     Progress::Done(Completion { tag, ticket }) => {
                         if let Some(mut ticket) = ticket {
-                            Pin::new(&mut ticket).await.map_err(|e| failure(&e.into()))?;
+                            Pin::new(&mut ticket).await.map_err(|e| failure(&in_sql(e)))?;
                             self.connection.session().wait_durable(ticket).map_err(|e| failure(&e))?;
                         }
                         return Ok(rows_of_tag(&tag));

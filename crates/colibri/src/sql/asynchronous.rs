@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 
-use colibri_sql::{CompactString, Completion, Progress, Running, SqlState, TransactionState, rows_of_tag};
+use colibri_sql::{CompactString, Completion, InSql as _, Progress, Running, SqlState, TransactionState, rows_of_tag};
 
 use super::connection::only_row;
 use super::row::{Block, Row};
@@ -82,7 +82,7 @@ impl AtWork<'_> {
                 Progress::Commits(turn) => turn.await,
                 Progress::Done(Completion { tag, ticket }) => {
                     if let Some(mut ticket) = ticket {
-                        Pin::new(&mut ticket).await?;
+                        Pin::new(&mut ticket).await.in_sql()?;
                         self.connection.session.wait_durable(ticket)?;
                     }
                     return Ok(Some(tag));

@@ -100,5 +100,5 @@ impl std::fmt::Debug for Database {
 }
 
 fn from_storage(error: crate::Error) -> Error {
-    colibri_txn::Error::Storage(error).into()
+    colibri_sql::in_sql(error)
 }

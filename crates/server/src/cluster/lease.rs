@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use colibri_runtime::{Handle, Pool, sleep_until};
-use colibri_sql::{CompactString, DirectoryLock, Engine, Error, Result, SqlState};
+use colibri_sql::{CompactString, DirectoryLock, Engine, Error, InSql as _, Result, SqlState};
 use colibri_storage::Database;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -127,7 +127,7 @@ fn close(open: Open) -> Result<()> {
         Ok(engine) => {
             let database = engine.store().database().clone();
             drop(engine);
-            database.close().map_err(|error| colibri_txn::Error::Storage(error).into())
+            database.close().in_sql()
         }
         // A session that is being ended has it still, and closes it.
         Err(_) => Ok(()),
@@ -161,7 +161,7 @@ impl Directory {
             return Ok(lease);
         }
         let path = self.path_of(name);
-        let database = Database::open(&path, &self.options).map_err(colibri_txn::Error::Storage)?;
+        let database = Database::open(&path, &self.options).in_sql()?;
         let lock = DirectoryLock::for_sql(&path)?;
         let engine = Engine::open(database)?;
         engine.set_long_work_hook(colibri_runtime::budget::before_long_call);

@@ -95,7 +95,7 @@ pub(crate) struct Loaded {
 }
 
 fn storage(error: colibri_storage::Error) -> Error {
-    colibri_txn::Error::Storage(error).into()
+    colibri_sql::in_sql(error)
 }
 
 fn damaged(what: &str) -> Error {

@@ -476,7 +476,7 @@ impl Client {
             if let Err(error) = due {
                 // Nobody knows what has become of it: none of what was to be said of it is.
                 self.link.out.truncate(from);
-                return Err(End::Fatal(error.into()));
+                return Err(End::Fatal(colibri_sql::in_sql(error)));
             }
         }
         Ok(())

@@ -23,6 +23,7 @@ use crate::catalog::{Relation, catalog_space, table_key};
 use crate::cluster::{Authority, Cluster, Dependents, ObjectKind, Privileges, RoleId};
 use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, TransactionState};
+use crate::store_error::InSql as _;
 
 pub(crate) use parse::parse;
 pub(crate) use settings::{SettingChange, SettingsOf};
@@ -401,7 +402,7 @@ impl Session {
         if !self.authority().is_superuser() {
             return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, "must be superuser to do CHECKPOINT"));
         }
-        self.engine().store().database().sync().map_err(|error| Error::from(colibri_txn::Error::from(error)))
+        self.engine().store().database().sync().in_sql()
     }
 
     fn lock_tables(&mut self, tables: &[Vec<CompactString>], strength: LockTable, nowait: bool) -> Result<()> {
@@ -430,7 +431,7 @@ impl Session {
             if strength == LockTable::Exclusive {
                 let if_locked = if nowait { IfLocked::Refuse } else { IfLocked::Wait };
                 let (_, txn) = self.catalog_and_txn()?;
-                txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, if_locked)?;
+                txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, if_locked).in_sql()?;
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ use crate::catalog::{Change, Relation, Sequence, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
 use crate::expr::Expr;
+use crate::store_error::InSql as _;
 use crate::types::Type;
 
 /// What a changed table needs of its rows.
@@ -288,7 +289,7 @@ impl Session {
 
     fn row_count(&mut self, table: &Table) -> Result<u64> {
         let (_, txn) = self.catalog_and_txn()?;
-        Ok(txn.count(&table.space(), &crate::record::whole_range())?)
+        Ok(txn.count(&table.space(), &crate::record::whole_range()).in_sql()?)
     }
 
     /// Puts a changed table into the catalogue, its rows written anew if need be.
@@ -310,12 +311,12 @@ impl Session {
         }
         self.with_context(|txn, cx| {
             // Before the rows come: those without a primary key ask the space for the last row's number.
-            txn.create_space(SpaceId(new.space))?;
+            txn.create_space(SpaceId(new.space)).in_sql()?;
             validate::rewrite_table(txn, cx, old, &new, &map)?;
-            txn.drop_space(SpaceId(old.space))?;
+            txn.drop_space(SpaceId(old.space)).in_sql()?;
             for index in &old.indexes {
                 if new.indexes.iter().all(|kept| kept.space != index.space) {
-                    txn.drop_space(SpaceId(index.space))?;
+                    txn.drop_space(SpaceId(index.space)).in_sql()?;
                 }
             }
             Ok(())
@@ -398,7 +399,7 @@ impl Session {
         if let Some(at) = changed.indexes.iter().position(|index| index.constraint && index.name == name) {
             let index = changed.indexes.remove(at);
             let (_, txn) = self.catalog_and_txn()?;
-            txn.drop_space(SpaceId(index.space))?;
+            txn.drop_space(SpaceId(index.space)).in_sql()?;
         }
         if changed.primary_key.as_ref().is_some_and(|key| key.name == name) {
             // Rows are kept by the key: without it they get numbers.
@@ -671,7 +672,7 @@ impl Session {
         if let Some(at) = changed.indexes.iter().position(|index| index.name == name) {
             let index = changed.indexes.remove(at);
             let (_, txn) = self.catalog_and_txn()?;
-            txn.drop_space(SpaceId(index.space))?;
+            txn.drop_space(SpaceId(index.space)).in_sql()?;
         }
         self.change(vec![Change::PutTable(changed)])
     }

@@ -12,6 +12,7 @@ use crate::bind::{self, bind_type, fold, name_parts};
 use crate::catalog::{COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table};
 use crate::cluster::{ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
+use crate::store_error::InSql as _;
 use crate::types::{ColumnType, Type};
 
 /// A table in the making.
@@ -80,9 +81,9 @@ impl Session {
         let Draft { table, sequences, .. } = draft;
         {
             let (_, txn) = self.catalog_and_txn()?;
-            txn.create_space(SpaceId(table.space))?;
+            txn.create_space(SpaceId(table.space)).in_sql()?;
             for index in &table.indexes {
-                txn.create_space(SpaceId(index.space))?;
+                txn.create_space(SpaceId(index.space)).in_sql()?;
             }
         }
         let mut changes: Vec<Change> = sequences.into_iter().map(Change::PutSequence).collect();
@@ -139,7 +140,7 @@ impl Session {
         table.renew_generation();
         {
             let (_, txn) = self.catalog_and_txn()?;
-            txn.create_space(SpaceId(table.space))?;
+            txn.create_space(SpaceId(table.space)).in_sql()?;
         }
         let full = ast::ObjectName(vec![
             ast::ObjectNamePart::Identifier(ast::Ident::with_quote('"', table.schema.as_str())),

@@ -12,6 +12,7 @@ use crate::bind::{self, fold, name_parts};
 use crate::catalog::{Change, Relation, Table, View};
 use crate::cluster::{ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
+use crate::store_error::InSql as _;
 
 fn depended_on(what: &str, details: &[String]) -> Error {
     Error::new(SqlState::DEPENDENT_OBJECTS, format!("cannot drop {what} because other objects depend on it"))
@@ -164,9 +165,9 @@ impl Session {
         self.expect_not_in_use(&table, "DROP TABLE")?;
         {
             let (_, txn) = self.catalog_and_txn()?;
-            txn.drop_space(SpaceId(table.space))?;
+            txn.drop_space(SpaceId(table.space)).in_sql()?;
             for index in &table.indexes {
-                txn.drop_space(SpaceId(index.space))?;
+                txn.drop_space(SpaceId(index.space)).in_sql()?;
             }
         }
         let mut changes = vec![Change::DropTable(id)];
@@ -348,11 +349,11 @@ impl Session {
             }
             {
                 let (_, txn) = self.catalog_and_txn()?;
-                txn.create_space(SpaceId(changed.space))?;
-                txn.drop_space(SpaceId(table.space))?;
+                txn.create_space(SpaceId(changed.space)).in_sql()?;
+                txn.drop_space(SpaceId(table.space)).in_sql()?;
                 for (new, old) in changed.indexes.iter().zip(&table.indexes) {
-                    txn.create_space(SpaceId(new.space))?;
-                    txn.drop_space(SpaceId(old.space))?;
+                    txn.create_space(SpaceId(new.space)).in_sql()?;
+                    txn.drop_space(SpaceId(old.space)).in_sql()?;
                 }
             }
             self.change(vec![Change::PutTable(changed)])?;

@@ -30,6 +30,7 @@ use crate::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key}
 use crate::error::{Error, Result, SqlState};
 use crate::record;
 use crate::session::Session;
+use crate::store_error::InSql as _;
 
 /// Whether a statement changes the catalogue.
 pub(crate) fn is_ddl(statement: &Statement) -> bool {
@@ -133,10 +134,10 @@ impl Session {
     /// Locks a table against everybody else, and makes sure that it is seen as it is now.
     fn lock_table(&mut self, table: &Table) -> Result<()> {
         let (_, txn) = self.catalog_and_txn()?;
-        txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, IfLocked::Wait)?;
+        txn.lock(&catalog_space(), &table_key(table.id), LockMode::Exclusive, IfLocked::Wait).in_sql()?;
         // What its last writers did has to be seen as well.
         for space in table.indexes.iter().map(|index| index.space()).chain([table.space()]) {
-            txn.expect_newest(&space, &record::whole_range())?;
+            txn.expect_newest(&space, &record::whole_range()).in_sql()?;
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::{Access, Node, TableRules};
 use crate::record;
+use crate::store_error::InSql as _;
 use crate::text_io;
 use crate::types::Type;
 use crate::value::Datum;
@@ -177,7 +178,8 @@ pub(super) fn find_entry(txn: &mut dyn Transaction, space: &Space, prefix: &[u8]
     txn.scan(space, &range, Direction::Forward, ColumnSet::NONE, &mut |key, _| {
         found = Some(Key::from_slice(key));
         ControlFlow::Break(())
-    })?;
+    })
+    .in_sql()?;
     Ok(found)
 }
 
@@ -191,7 +193,7 @@ pub(super) fn claim_index_values(
     row: &[Datum],
 ) -> Result<()> {
     let space = index.space();
-    ex.txn.lock(&space, values, LockMode::Exclusive, IfLocked::Wait)?;
+    ex.txn.lock(&space, values, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
     match find_entry(ex.txn, &space, values)? {
         None => Ok(()),
         Some(_) => Err(duplicate(table, Some(index), row, ex.cx.env)),
@@ -204,8 +206,8 @@ pub(super) fn claim_key(ex: &mut Exec<'_, '_>, table: &Table, space: &Space, key
     if table.primary_key.is_none() {
         return Ok(());
     }
-    ex.txn.lock(space, key, LockMode::Exclusive, IfLocked::Wait)?;
-    if ex.txn.get(space, key, ColumnSet::NONE)?.is_some() {
+    ex.txn.lock(space, key, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
+    if ex.txn.get(space, key, ColumnSet::NONE).in_sql()?.is_some() {
         return Err(duplicate(table, None, row, ex.cx.env));
     }
     Ok(())

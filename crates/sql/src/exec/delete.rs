@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::plan::{Delete, TableRules};
 use crate::pulse;
 use crate::record;
+use crate::store_error::InSql as _;
 use crate::value::Datum;
 
 /// Deletes a row whose lock is held. `row` has the columns of all indexes and of foreign keys that refer to the table.
@@ -30,12 +31,12 @@ pub(super) fn delete_row(
     key: &Key,
     row: &[Datum],
 ) -> Result<()> {
-    ex.txn.delete(space, key)?;
+    ex.txn.delete(space, key).in_sql()?;
     for index in &table.indexes {
         let entry = record::index_entry(table, index, row, key)?;
         let space = index.space();
-        debug_assert!(ex.txn.peek(&space, &entry)?.is_some(), "the source reads the columns of all indexes");
-        ex.txn.delete(&space, &entry)?;
+        debug_assert!(ex.txn.peek(&space, &entry).in_sql()?.is_some(), "the source reads the columns of all indexes");
+        ex.txn.delete(&space, &entry).in_sql()?;
     }
     if !rules.referenced_by.is_empty() {
         effects.note_deleted(ex, table, rules, row)?;
@@ -110,7 +111,7 @@ impl Deletions {
         {
             return Ok(());
         }
-        ex.txn.lock(&self.space, &key, LockMode::Exclusive, IfLocked::Wait)?;
+        ex.txn.lock(&self.space, &key, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
         delete_row(ex, &mut self.effects, table, &self.space, rules, &key, row)?;
         outcome.affected += 1;
         match returning {

@@ -25,6 +25,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, TableRules};
 use crate::pulse;
 use crate::record::{self, RowReader};
+use crate::store_error::InSql as _;
 use crate::value::Datum;
 
 /// Writes new rows into a table: for INSERT and COPY.
@@ -73,7 +74,7 @@ impl RowWriter {
         claim_key(ex, table, space, key, row)?;
         buffer.clear();
         record::encode_row(table, row, buffer)?;
-        ex.txn.put(space, key, buffer)?;
+        ex.txn.put(space, key, buffer).in_sql()?;
         for index in 0..table.indexes.len() {
             put_entry(ex, table, index, row, key)?;
         }
@@ -291,10 +292,10 @@ impl Conflict {
             (ConflictAction::Update { assignments, condition }, Some(_)) => (assignments, condition),
         };
         let (Some(key), Some(plan)) = (found, &self.plan) else { return Ok(Resolved::Skipped) };
-        ex.txn.lock(space, &key, plan.lock_mode_of_any(), IfLocked::Wait)?;
+        ex.txn.lock(space, &key, plan.lock_mode_of_any(), IfLocked::Wait).in_sql()?;
         let width = table.columns.len();
         self.old.resize(width + usize::from(table.primary_key.is_none()), Datum::Null);
-        match ex.txn.get(space, &key, ColumnSet::ALL)? {
+        match ex.txn.get(space, &key, ColumnSet::ALL).in_sql()? {
             Some(value) => self.reader.read(&key, value, &mut self.old)?,
             None => return Err(Error::internal("an entry of a unique index leads to a row that is not there")),
         }
@@ -337,7 +338,7 @@ impl Conflict {
             }
             let values = record::index_values(table, index, row)?;
             if self.plan.is_some() {
-                ex.txn.lock(&index.space(), &values, LockMode::Exclusive, IfLocked::Wait)?;
+                ex.txn.lock(&index.space(), &values, LockMode::Exclusive, IfLocked::Wait).in_sql()?;
             }
             match find_entry(ex.txn, &index.space(), &values)? {
                 Some(entry) => Ok(Some(Key::from_slice(record::split_index_entry(table, index, &entry)?))),
@@ -351,9 +352,9 @@ impl Conflict {
             // Two that would insert the row exclude each other, and one that only refers to it
             // neither.
             if let Some(plan) = &self.plan {
-                ex.txn.lock(space, key, plan.lock_mode_of_any(), IfLocked::Wait)?;
+                ex.txn.lock(space, key, plan.lock_mode_of_any(), IfLocked::Wait).in_sql()?;
             }
-            Ok(ex.txn.get(space, key, ColumnSet::NONE)?.is_some().then(|| key.clone()))
+            Ok(ex.txn.get(space, key, ColumnSet::NONE).in_sql()?.is_some().then(|| key.clone()))
         };
         if on_conflict.arbiters.is_empty() {
             if let Some(found) = by_key(ex)? {

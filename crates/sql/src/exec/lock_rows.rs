@@ -10,6 +10,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::plan::{IfRowLocked, LockTarget, Node, RowLock};
 use crate::pulse;
 use crate::record;
+use crate::store_error::in_sql;
 use crate::value::Datum;
 
 /// Locking at work.
@@ -69,7 +70,7 @@ fn lock_row(
             Ok(()) => {}
             Err(colibri_txn::Error::NotAvailable) if if_locked == IfRowLocked::Skip => return Ok(false),
             Err(colibri_txn::Error::NotAvailable) => return Err(not_available(&target.table.name)),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(in_sql(error)),
         }
     }
     Ok(true)

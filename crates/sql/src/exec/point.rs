@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::plan::{Access, Fragment, Node, Scan};
 use crate::record::RowReader;
+use crate::store_error::InSql as _;
 
 /// The scan and the expressions above it, if a fragment is no more than that.
 fn parts(fragment: &Fragment) -> Option<(&Scan, Option<&[Expr]>)> {
@@ -73,7 +74,7 @@ pub(super) fn run(
         return Err(Error::internal("a plan for one row without a whole key"));
     };
     let Some(key) = keys.first() else { return Ok(Step::Done) };
-    let Some(value) = txn.get(&point.space, key, scan.depends)? else { return Ok(Step::Done) };
+    let Some(value) = txn.get(&point.space, key, scan.depends).in_sql()? else { return Ok(Step::Done) };
     out.reset(scan.columns.len());
     point.reader.read(key, value, out.push())?;
     if let Some(filter) = &scan.filter

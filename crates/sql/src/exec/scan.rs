@@ -23,6 +23,7 @@ use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
 use crate::pulse;
 use crate::record::{self, IndexReader, RowReader};
+use crate::store_error::InSql as _;
 use crate::value::Datum;
 
 /// The most entries that one call of [`Transaction::scan`] visits.
@@ -156,7 +157,7 @@ impl ScanRun {
             let visited_max = VISITED_MAX.min(ex.cx.budget_rows as usize);
             let (visited, over) = match (wanted.reader, ranges) {
                 (Reader::Table { space, rows }, Ranges::Points(keys)) => {
-                    let row = ex.txn.get(space, &keys[index], wanted.depends)?;
+                    let row = ex.txn.get(space, &keys[index], wanted.depends).in_sql()?;
                     if let Some(value) = row {
                         rows.read(&keys[index], value, out.push())?;
                         keep(wanted.filter, &mut scope, out)?;
@@ -275,7 +276,7 @@ fn visit(
         }
         ControlFlow::Continue(())
     };
-    txn.scan(space, range, direction, depends, &mut visitor)?;
+    txn.scan(space, range, direction, depends, &mut visitor).in_sql()?;
     if let Some(error) = failed {
         return Err(error);
     }
@@ -301,12 +302,13 @@ fn fetch(
         entries.push(entry);
         broken = entries.ends.len() >= ahead;
         if broken { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
+    })
+    .in_sql()?;
     let count = entries.ends.len();
     for at in 0..count {
         let entry = entries.get(at);
         let key = record::split_index_entry(wanted.table, index, entry)?;
-        let Some(value) = txn.get(table_space, key, wanted.depends)? else { return Err(dangling(index)) };
+        let Some(value) = txn.get(table_space, key, wanted.depends).in_sql()? else { return Err(dangling(index)) };
         rows.read(key, value, out.push())?;
         keep(wanted.filter, scope, out)?;
         if out.is_full() {
@@ -359,7 +361,7 @@ impl Lookup {
             }
             Ranges::Spans(spans) => spans,
         };
-        spans.iter().try_for_each(|span| Ok(ex.txn.expect_newest(&space, span)?))
+        spans.iter().try_for_each(|span| Ok(ex.txn.expect_newest(&space, span).in_sql()?))
     }
 
     /// Fills `out` with the next rows, in place of those in it; `false` if there are none. Does not heed the budget, but polls.
@@ -416,12 +418,12 @@ impl CountRun {
         match key_ranges(table, access, &mut scope)? {
             Ranges::Points(keys) => {
                 for key in &keys {
-                    count += u64::from(ex.txn.get(&space, key, ColumnSet::NONE)?.is_some());
+                    count += u64::from(ex.txn.get(&space, key, ColumnSet::NONE).in_sql()?.is_some());
                 }
             }
             Ranges::Spans(spans) => {
                 for span in &spans {
-                    count += ex.txn.count(&space, span)?;
+                    count += ex.txn.count(&space, span).in_sql()?;
                 }
             }
         }

@@ -24,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::plan::{AssignedValue, Assignment, TableRules, Update};
 use crate::pulse;
 use crate::record::{self, RowReader};
+use crate::store_error::InSql as _;
 use crate::value::Datum;
 
 /// What changing given columns of a table's rows involves: worked out once a plan.
@@ -206,7 +207,7 @@ fn patch_row(ex: &mut Exec<'_, '_>, plan: &ChangePlan, key: &Key, new: &[Datum],
         return Ok(());
     }
     let patch = RowPatch { table: Arc::clone(&plan.table), sets, adds };
-    ex.txn.patch(&plan.space, key, plan.adds_set, Arc::new(patch))?;
+    ex.txn.patch(&plan.space, key, plan.adds_set, Arc::new(patch)).in_sql()?;
     Ok(())
 }
 
@@ -230,12 +231,15 @@ fn change_entries(
             continue;
         }
         let space = index.space();
-        debug_assert!(ex.txn.peek(&space, &before)?.is_some(), "the source reads the columns of indexes touched");
-        ex.txn.delete(&space, &before)?;
+        debug_assert!(
+            ex.txn.peek(&space, &before).in_sql()?.is_some(),
+            "the source reads the columns of indexes touched"
+        );
+        ex.txn.delete(&space, &before).in_sql()?;
         if index.unique && !record::has_null(index, new) {
             waiting.push(number);
         } else {
-            ex.txn.put(&space, &after, &[])?;
+            ex.txn.put(&space, &after, &[]).in_sql()?;
         }
     }
     if !waiting.is_empty() {
@@ -258,9 +262,9 @@ fn move_row(
     let ChangePlan { table, space, .. } = plan;
     let old = stored_row(ex, plan, key)?;
     let row = overlay(plan, old.clone(), new, additions)?;
-    ex.txn.delete(space, key)?;
+    ex.txn.delete(space, key).in_sql()?;
     for index in &table.indexes {
-        ex.txn.delete(&index.space(), &record::index_entry(table, index, &old, key)?)?;
+        ex.txn.delete(&index.space(), &record::index_entry(table, index, &old, key)?).in_sql()?;
     }
     let indexes = (0..table.indexes.len()).collect();
     effects.push_moved(ex, (table, space), (new_key, row), true, indexes)
@@ -271,7 +275,7 @@ fn stored_row(ex: &mut Exec<'_, '_>, plan: &ChangePlan, key: &Key) -> Result<Vec
     let table = &plan.table;
     let columns: Vec<usize> = (0..table.columns.len() + usize::from(table.primary_key.is_none())).collect();
     let mut row = vec![Datum::Null; columns.len()];
-    let value = ex.txn.get(&plan.space, key, ColumnSet::ALL)?;
+    let value = ex.txn.get(&plan.space, key, ColumnSet::ALL).in_sql()?;
     let value = value.ok_or_else(|| Error::internal("a row that is locked is not there"))?;
     RowReader::new(table, &columns).read(key, value, &mut row)?;
     Ok(row)
@@ -404,7 +408,7 @@ impl Updates {
         self.new.extend_from_slice(&row[..own_width]);
         assign(ex, &update.assignments, row, &mut self.new, &mut self.additions)?;
         let mode = plan.lock_mode(row, &self.new, ex.statement.adds_alone);
-        ex.txn.lock(&plan.space, &key, mode, IfLocked::Wait)?;
+        ex.txn.lock(&plan.space, &key, mode, IfLocked::Wait).in_sql()?;
         change_row(ex, &mut self.effects, plan, &key, row, &self.new, &self.additions)?;
         outcome.affected += 1;
         if let Some(exprs) = &update.returning {

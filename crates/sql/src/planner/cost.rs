@@ -133,9 +133,10 @@ fn of_query(subquery: &Subquery) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::FUNCTIONS;
 
     fn call(symbol: &str, args: Vec<Expr>) -> Expr {
-        let function = crate::resolve::resolve_operator(symbol, Some(Type::Int4), Type::Int4).expect("an operator");
+        let function = FUNCTIONS.operator(symbol, Some(Type::Int4), Type::Int4).expect("an operator");
         Expr::Call { function, args }
     }
 

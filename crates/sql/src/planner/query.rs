@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::{Access, AggregateCall, LockTarget, Node, SetOp, SortKey};
 use crate::pulse;
+use crate::registry::FUNCTIONS;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -532,6 +533,6 @@ fn sum(limit: &Expr, offset: &Expr) -> Option<Expr> {
     if let (Expr::Const(Datum::Int(limit)), Expr::Const(Datum::Int(offset))) = (limit, offset) {
         return limit.checked_add(*offset).map(|sum| Expr::Const(Datum::Int(sum)));
     }
-    let function = crate::resolve::resolve_operator("+", Some(Type::Int8), Type::Int8).ok()?;
+    let function = FUNCTIONS.operator("+", Some(Type::Int8), Type::Int8).ok()?;
     Some(Expr::Call { function, args: vec![limit.clone(), offset.clone()] })
 }

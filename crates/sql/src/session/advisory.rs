@@ -19,6 +19,7 @@ use colibri_txn::{IfLocked, LockMode, OwnerId, SessionLocks, SpaceId};
 
 use super::engine::Engine;
 use crate::error::Result;
+use crate::store_error::in_sql;
 use crate::value::Datum;
 
 /// Locks by one number of 64 bits, and by two of 32. No rows lie there.
@@ -128,7 +129,7 @@ impl Advisory {
             match locks.take(key.space, key.number, wanted, if_locked) {
                 Ok(()) => {}
                 Err(colibri_txn::Error::NotAvailable) if tries => return Ok(Datum::Bool(false)),
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(in_sql(error)),
             }
         }
         *self.noted(key).of(mode, until) += 1;

@@ -14,6 +14,7 @@ use super::settings::{Level, Modes};
 use super::{Session, Settings, TransactionState};
 use crate::catalog::Catalog;
 use crate::error::{Error, Result, SqlState};
+use crate::store_error::{InSql as _, in_sql};
 
 /// What belongs to a transaction block.
 pub(super) struct Block {
@@ -97,8 +98,8 @@ impl Session {
         self.env.transaction_us = now_us;
         self.block.depends.clear();
         let txn = match self.remains.take() {
-            Some(remains) => remains.begin_after(begin, self.seen)?,
-            None => self.own.engine.store.begin_after(begin, self.seen)?,
+            Some(remains) => remains.begin_after(begin, self.seen).in_sql()?,
+            None => self.own.engine.store.begin_after(begin, self.seen).in_sql()?,
         };
         if !begin.read_only {
             self.own.presence.works_as(Some(txn.id()));
@@ -135,7 +136,7 @@ impl Session {
             self.see_catalog()?;
             return Ok(Preparing::Within);
         }
-        let newer = self.own.engine.store.begin_after(read_only, self.seen)?;
+        let newer = self.own.engine.store.begin_after(read_only, self.seen).in_sql()?;
         let held = self.txn.replace(newer);
         match self.see_catalog() {
             Ok(()) => Ok(Preparing::Beside(held)),
@@ -165,7 +166,7 @@ impl Session {
         };
         if version < newest && self.block.stuck_behind != newest {
             let Some(txn) = &mut self.txn else { return Ok(()) };
-            match txn.catch_up()? {
+            match txn.catch_up().in_sql()? {
                 Some(true) => version = self.version_seen()?.unwrap_or(version),
                 Some(false) => self.block.stuck_behind = newest,
                 // What made it is not durable yet, and nobody has been told of it.
@@ -222,7 +223,7 @@ impl Session {
             Err(error) => {
                 self.own.advisory.end_transaction();
                 self.forget_catalog();
-                Err(error.into())
+                Err(in_sql(error))
             }
         }
     }

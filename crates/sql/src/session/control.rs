@@ -18,6 +18,7 @@ use crate::exec::{Context, Execution, Step};
 use crate::explain::{self, ExplainOptions};
 use crate::plan::Fragment;
 use crate::pulse;
+use crate::store_error::InSql as _;
 use crate::text_io;
 use crate::types::Type;
 use crate::value::Datum;
@@ -312,7 +313,7 @@ impl Session {
         let own_sequences = savepoint.own_sequences.clone();
         let (to, catalog, changed) = (savepoint.savepoint, Arc::clone(&savepoint.catalog), savepoint.catalog_changed);
         let txn = self.txn.as_mut().ok_or_else(no_block)?;
-        txn.rollback_to(to)?;
+        txn.rollback_to(to).in_sql()?;
         self.drop_cursors_after(serial);
         self.own.advisory.set_transaction_counts(&advisory);
         self.own.catalog = catalog;

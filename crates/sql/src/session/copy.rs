@@ -21,11 +21,12 @@ use crate::catalog::{self, Relation, Table, catalog_space, table_key};
 use crate::cluster::Privileges;
 use crate::copy::{self, CopyColumn, CopyFormat, CopyIn, CopyOut, CopyRequest, Source};
 use crate::env;
-use crate::error::{Error, Pause, Result, SqlState};
+use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::functions::quote_identifier;
 use crate::plan::TableRules;
 use crate::pulse;
+use crate::store_error::{self, InSql as _, Pause};
 use crate::text_io;
 
 /// A COPY that has begun.
@@ -173,12 +174,12 @@ impl Session {
     fn depend_on(&mut self, used: &[u32], target: u32) -> Result<()> {
         loop {
             let Some(txn) = &mut self.txn else { return Err(Error::internal("COPY has no transaction")) };
-            let savepoint = txn.begin_statement()?;
+            let savepoint = txn.begin_statement().in_sql()?;
             let space = catalog_space();
             // Before the lock, which is had only if what was read of the table is as it was.
-            txn.get(&space, &table_key(target), ColumnSet::ALL)?;
+            txn.get(&space, &table_key(target), ColumnSet::ALL).in_sql()?;
             let locked = txn.lock(&space, &table_key(target), LockMode::Add, IfLocked::Wait);
-            match locked.map_err(Error::from) {
+            match locked.in_sql() {
                 Ok(_) => break,
                 Err(error) => {
                     let wait = pause_of(error)?;
@@ -200,7 +201,7 @@ impl Session {
         }
         if let Some(txn) = &mut self.txn {
             for &id in used.iter().filter(|&&id| id != target) {
-                txn.get(&catalog_space(), &catalog::table_key(id), ColumnSet::ALL)?;
+                txn.get(&catalog_space(), &catalog::table_key(id), ColumnSet::ALL).in_sql()?;
             }
         }
         Ok(())
@@ -313,13 +314,13 @@ impl Session {
         }
         loop {
             let Some(txn) = &mut self.txn else { return Err(Error::internal("COPY has no transaction")) };
-            let savepoint = txn.begin_statement()?;
+            let savepoint = txn.begin_statement().in_sql()?;
             match self.with_context(|txn, cx| copy.copy.flush(txn, cx)) {
                 Ok(()) => return Ok(None),
                 Err(error) => {
                     let wait = pause_of(error)?;
                     let txn = self.txn.as_mut().ok_or_else(|| Error::internal("COPY has no transaction"))?;
-                    txn.restart(savepoint)?;
+                    txn.restart(savepoint).in_sql()?;
                     self.block.depends.clear();
                     if wait.is_some() {
                         return Ok(wait);
@@ -526,7 +527,7 @@ impl Session {
 
 /// What an error that says to wait or to try again asks to wait for. Others are handed on.
 fn pause_of(error: Error) -> Result<Option<LockWait>> {
-    match error.pause() {
+    match store_error::pause(&error) {
         None => Err(error),
         Some(Pause::Stale) => Ok(None),
         Some(Pause::Wait(wait)) => Ok(wait.lock().take()),
@@ -534,7 +535,7 @@ fn pause_of(error: Error) -> Result<Option<LockWait>> {
 }
 
 fn not_to_be_waited_for(error: Error) -> Error {
-    match error.pause() {
+    match store_error::pause(&error) {
         None => error,
         Some(_) => Error::new(SqlState::SERIALIZATION_FAILURE, "could not serialize access due to concurrent update")
             .hint("The transaction might succeed if retried."),

@@ -10,6 +10,7 @@ use super::drive::wait_now;
 use super::step::{Ends, Stage};
 use super::{Prepared, Progress, Rows, Running, Session, TransactionState};
 use crate::error::{Error, Result, SqlState};
+use crate::store_error::InSql as _;
 use crate::value::Datum;
 
 /// A statement at work, with its time limit.
@@ -93,7 +94,7 @@ impl Session {
                     drop(self.abort_txn());
                     self.end_block(false);
                 } else if let (Some(txn), true) = (&mut self.txn, running.keeps) {
-                    txn.rollback_to(savepoint).inspect_err(|_| self.state = TransactionState::Failed)?;
+                    txn.rollback_to(savepoint).inspect_err(|_| self.state = TransactionState::Failed).in_sql()?;
                 }
                 Ok(None)
             }
@@ -106,7 +107,7 @@ impl Session {
     /// # Errors
     /// 40003 if the flush fails.
     pub fn wait_durable(&mut self, ticket: CommitTicket) -> Result<()> {
-        self.seen = self.seen.max(ticket.wait()?);
+        self.seen = self.seen.max(ticket.wait().in_sql()?);
         Ok(())
     }
 }

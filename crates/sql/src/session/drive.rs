@@ -10,6 +10,7 @@ use compact_str::CompactString;
 use super::serve::in_text;
 use super::{BUDGET_ROWS, Lifting, Prepared, Progress, ResultColumn, Rows, Running, Session, Settings};
 use crate::error::{Error, Result, SqlState};
+use crate::store_error::InSql as _;
 use crate::value::Datum;
 
 /// What a statement gave, all of it.
@@ -71,7 +72,7 @@ impl Session {
                 Progress::Commits(turn) => turn.wait(),
                 Progress::Done(completion) => {
                     if let Some(ticket) = completion.ticket {
-                        self.seen = self.seen.max(ticket.wait()?);
+                        self.seen = self.seen.max(ticket.wait().in_sql()?);
                     }
                     return Ok((running.prepared.columns.clone(), completion.tag));
                 }

@@ -21,6 +21,7 @@ use crate::exec::check_table;
 use crate::record;
 use crate::session::activity::Activity;
 use crate::session::recipes::Recipes;
+use crate::store_error::InSql as _;
 use crate::value::Datum;
 
 /// Values of a sequence that one write sets aside.
@@ -80,14 +81,14 @@ impl Engine {
     pub fn open(database: Database) -> Result<Arc<Self>> {
         let name = database.path().file_name().map_or("colibri".to_owned(), |name| name.to_string_lossy().into_owned());
         let store = LocalStore::new(database);
-        let mut txn = store.begin(Begin { newest: true, ..Begin::default() })?;
+        let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
         let catalog = if Catalog::exists(&mut txn)? {
             Catalog::load(&mut txn)?
         } else {
             drop(txn);
-            let mut txn = store.begin(Begin { newest: true, ..Begin::default() })?;
+            let mut txn = store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
             let catalog = Catalog::create(&mut txn)?;
-            txn.commit()?.wait()?;
+            txn.commit().in_sql()?.wait().in_sql()?;
             catalog
         };
         Ok(Arc::new(Self {
@@ -126,7 +127,7 @@ impl Engine {
     /// # Errors
     /// Those of the storage; a catalogue that cannot be read. Damaged rows are findings.
     pub fn check(&self) -> Result<Vec<String>> {
-        let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() })?;
+        let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() }).in_sql()?;
         let catalog = Catalog::load(&mut txn)?;
         let mut findings = Vec::new();
         for table in catalog.tables() {
@@ -201,8 +202,8 @@ impl Engine {
     }
 
     fn read_state(&self, sequence: &Sequence) -> Result<Option<(i64, bool)>> {
-        let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() })?;
-        match txn.peek(&catalog_space(), &sequence_state_key(sequence.id))? {
+        let mut txn = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() }).in_sql()?;
+        match txn.peek(&catalog_space(), &sequence_state_key(sequence.id)).in_sql()? {
             None => Ok(None),
             Some(bytes) => match <[u8; 9]>::try_from(bytes) {
                 Ok([value @ .., called]) => Ok(Some((i64::from_le_bytes(value), called != 0))),
@@ -213,10 +214,10 @@ impl Engine {
 
     fn write_state(&self, id: ObjectId, value: i64, called: bool) -> Result<()> {
         let bytes = SequencePlace { value, called }.to_bytes();
-        let mut txn = self.store.begin(Begin { newest: true, ..Begin::default() })?;
-        txn.put(&catalog_space(), &sequence_state_key(id), &bytes)?;
+        let mut txn = self.store.begin(Begin { newest: true, ..Begin::default() }).in_sql()?;
+        txn.put(&catalog_space(), &sequence_state_key(id), &bytes).in_sql()?;
         // Nobody waits: whatever uses the values is behind this in the log.
-        drop(txn.commit()?);
+        drop(txn.commit().in_sql()?);
         Ok(())
     }
 
@@ -300,7 +301,7 @@ impl Engine {
                 std::ops::ControlFlow::Break(())
             }) {
                 Err(colibri_txn::Error::Storage(colibri_storage::Error::NoSuchTable { .. })) => return Ok(false),
-                scanned => scanned?,
+                scanned => scanned.in_sql()?,
             }
             if let Some((key, value)) = found {
                 let mut number = [Datum::Null];
@@ -311,7 +312,7 @@ impl Engine {
             }
             Ok(true)
         };
-        let mut newest = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() })?;
+        let mut newest = self.store.begin(Begin { newest: true, read_only: true, ..Begin::default() }).in_sql()?;
         if !look(&mut newest, &mut last)? {
             look(txn, &mut last)?;
         }

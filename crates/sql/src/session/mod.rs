@@ -56,10 +56,13 @@ use compact_str::CompactString;
 
 use crate::catalog::{self, Catalog};
 use crate::cluster::{self, Authority};
-use crate::env::{self, Env};
+use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::exec::{Batch, Context};
 use crate::pulse::{self, Pulse};
+use crate::surroundings::Listed;
+use crate::surroundings::Names as _;
+use crate::surroundings::Surroundings;
 
 use block::Block;
 use calls::Own;
@@ -130,6 +133,8 @@ pub struct Session {
     /// The block at hand, or the next one, has conflicted before: it begins with the newest state, durable or not.
     repeats: bool,
     /// Cursors of the block at hand.
+    /// Cursors and prepared statements as the catalogue lists them.
+    listed: Arc<Listed>,
     cursors: HashMap<CompactString, Box<OpenCursor>>,
     /// Cursors that were declared so far.
     cursor_serial: u64,
@@ -196,6 +201,7 @@ impl Session {
             settings_version: 0,
             looked_at: (TxnId(0), 0),
             repeats: false,
+            listed: Arc::default(),
             cursors: HashMap::new(),
             cursor_serial: 0,
             execute_depth: 0,
@@ -287,16 +293,14 @@ impl Session {
 
     /// Tells functions of the catalogue and the server, if what they know is not of now.
     pub(super) fn surround(&mut self) {
-        if let Some(known) = &self.env.surroundings
-            && Arc::ptr_eq(&known.catalog, &self.own.catalog)
-        {
+        if self.env.surroundings.is_some() && Arc::ptr_eq(&self.env.names().catalog, &self.own.catalog) {
             return;
         }
         let roles = match &self.own.cluster {
             Some(_) => None,
             None => Some(Arc::new(cluster::Roles::new(&self.own.user))),
         };
-        self.env.surroundings = Some(Arc::new(env::Surroundings {
+        self.env.surroundings = Some(Arc::new(Surroundings {
             catalog: Arc::clone(&self.own.catalog),
             search_path: self.own.search_path.clone(),
             engine: Some(Arc::clone(&self.own.engine)),
@@ -306,6 +310,7 @@ impl Session {
             settings: self.own.settings.clone(),
             modes: self.own.modes,
             pid: self.own.number,
+            listed: Arc::clone(&self.listed),
         }));
     }
 

@@ -39,9 +39,9 @@ use super::plans::{Command, Kind, Recipe};
 use super::step::Stage;
 use super::{Completion, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState};
 use crate::catalog::Table;
-use crate::env::CursorInfo;
 use crate::error::{Error, Result, SqlState};
 use crate::exec::datum_bytes;
+use crate::surroundings::CursorInfo;
 use crate::types::Type;
 
 pub(super) use parse::{Goal, Parsed, parse};
@@ -196,12 +196,12 @@ impl Session {
     /// Closes all of them.
     pub(super) fn forget_all_cursors(&mut self) {
         self.cursors.clear();
-        self.env.cursors.clear();
+        self.listed.cursors.lock().clear();
     }
 
     /// Lists no cursor that there is no more.
     fn list_cursors(&mut self) {
-        self.env.cursors.retain(|listed| self.cursors.contains_key(&listed.name));
+        self.listed.cursors.lock().retain(|listed| self.cursors.contains_key(&listed.name));
     }
 
     // ---- running ----
@@ -422,7 +422,7 @@ impl Session {
     fn add_cursor(&mut self, name: CompactString, mut cursor: OpenCursor, statement: &str) {
         self.cursor_serial += 1;
         cursor.serial = self.cursor_serial;
-        self.env.cursors.push(CursorInfo {
+        self.listed.cursors.lock().push(CursorInfo {
             name: name.clone(),
             statement: statement.to_owned(),
             is_binary: cursor.binary,

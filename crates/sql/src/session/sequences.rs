@@ -19,6 +19,7 @@ use super::calls::Own;
 use super::engine::{SequencePlace, after, check_value};
 use crate::catalog::{ObjectId, Sequence, catalog_space, sequence_state_key};
 use crate::error::{Error, Result, SqlState};
+use crate::store_error::InSql as _;
 
 /// A transaction's own sequences. Savepoints share them.
 pub(super) type OwnSequences = HashMap<ObjectId, Arc<OwnSequence>>;
@@ -135,7 +136,7 @@ impl Own {
     /// Writes where the transaction's own sequences stand, as it is about to commit.
     pub(super) fn write_sequences(&self, txn: &mut dyn Transaction) -> Result<()> {
         for (sequence, place) in self.apart() {
-            txn.put(&catalog_space(), &sequence_state_key(sequence.id), &place.to_bytes())?;
+            txn.put(&catalog_space(), &sequence_state_key(sequence.id), &place.to_bytes()).in_sql()?;
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use super::named_cursor;
 use super::plans::Command;
 use super::step::Stage;
 use super::{DefaultBy, Prepared, Running, Session, TransactionState};
-use crate::env::PreparedInfo;
 use crate::error::{Error, Result, SqlState};
+use crate::surroundings::PreparedInfo;
 use crate::value::Datum;
 
 /// How much a notice matters.
@@ -160,7 +160,7 @@ impl Session {
 
     /// Lists a statement in `pg_prepared_statements`.
     pub(super) fn list_prepared(&mut self, name: &str, text: &str, prepared: &Prepared, from_sql: bool) {
-        self.env.prepared.push(PreparedInfo {
+        self.listed.prepared.lock().push(PreparedInfo {
             name: name.into(),
             statement: text.into(),
             types: prepared.params().to_vec(),
@@ -172,14 +172,14 @@ impl Session {
     /// Forgets a prepared statement, if there is one of that name.
     pub fn forget_named(&mut self, name: &str) {
         if self.named.remove(name).is_some() {
-            self.env.prepared.retain(|listed| listed.name != name);
+            self.listed.prepared.lock().retain(|listed| listed.name != name);
         }
     }
 
     /// Forgets all prepared statements.
     pub(super) fn forget_all_named(&mut self) {
         self.named.clear();
-        self.env.prepared.clear();
+        self.listed.prepared.lock().clear();
     }
 
     /// Says that something went wrong that belongs to the block, if there is one: it has failed.

@@ -24,8 +24,9 @@ use super::sequences::OwnSequences;
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
 use crate::catalog::{Catalog, catalog_space, table_key};
 use crate::env;
-use crate::error::{Error, Pause, Result, SqlState};
+use crate::error::{Error, Result, SqlState};
 use crate::exec::{Batch, Context, Execution, Step};
+use crate::store_error::{self, InSql as _, Pause};
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -310,7 +311,7 @@ impl Session {
     /// transaction.
     #[must_use]
     pub fn deadlock_stays(&self, error: &Error) -> bool {
-        error.is_deadlock() && self.own.advisory.outlives_transactions()
+        store_error::is_deadlock(&error) && self.own.advisory.outlives_transactions()
     }
 
     /// A number that is another one when something has changed that no transaction takes back: nothing that it happened in
@@ -444,7 +445,7 @@ impl Session {
             Stage::Running { savepoint, .. } | Stage::Restart(savepoint) => *savepoint,
             _ => return Err(error),
         };
-        let pause = match error.pause() {
+        let pause = match store_error::pause(&error) {
             Some(pause) if running.rows == 0 || running.keeps => pause.clone(),
             // Rows are out already: the statement cannot run again.
             Some(_) => {
@@ -458,7 +459,7 @@ impl Session {
                 // What failed is taken back, so that a block can go on behind a savepoint. What wrote nothing (a cursor may
                 // have begun a while ago) takes nothing with it that others did meanwhile.
                 if let (Some(txn), false, true) = (&mut self.txn, running.implicit, running.prepared.writes) {
-                    txn.rollback_to(savepoint)?;
+                    txn.rollback_to(savepoint).in_sql()?;
                 }
                 return Err(error);
             }
@@ -497,7 +498,7 @@ impl Session {
         let Some(txn) = &mut self.txn else { return conflict };
         match txn.rollback_to(savepoint).and_then(|()| txn.look_back(behind)) {
             Ok(()) => is_violated.unwrap_or(conflict),
-            Err(error) => error.into(),
+            Err(error) => store_error::in_sql(error),
         }
     }
 
@@ -541,7 +542,7 @@ impl Session {
     pub(super) fn take_back_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.block.depends.clear();
         if let Some(txn) = &mut self.txn {
-            txn.restart(savepoint)?;
+            txn.restart(savepoint).in_sql()?;
         }
         self.see_catalog()
     }
@@ -588,7 +589,7 @@ impl Session {
             return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
         }
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };
-        let savepoint = txn.begin_statement()?;
+        let savepoint = txn.begin_statement().in_sql()?;
         self.see_catalog()?;
         if !matches!(prepared.command, Command::Plan { .. }) {
             let own_sequences = self.own.own_sequences.clone();
@@ -678,10 +679,10 @@ impl Session {
             // Before the lock, which is had only if what was read of the table is as it was. What that is the plan says, which is of
             // the catalogue that the transaction sees.
             let key = table_key(id);
-            txn.depend(&space, &key, ColumnSet::ALL)?;
+            txn.depend(&space, &key, ColumnSet::ALL).in_sql()?;
             if locks {
                 // Changes of the table wait until this transaction has ended.
-                txn.lock(&space, &key, LockMode::Add, IfLocked::Wait)?;
+                txn.lock(&space, &key, LockMode::Add, IfLocked::Wait).in_sql()?;
             }
             self.block.depends.push((id, locks));
         }

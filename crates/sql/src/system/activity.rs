@@ -6,10 +6,12 @@ use super::{Fill, NULL, Rows, flag, int, oid, relations, text, text_or_null};
 use crate::array::Array;
 use crate::catalog::CATALOG_SPACE;
 use crate::cluster::SessionInfo;
-use crate::env::{Env, Surroundings};
+use crate::env::Env;
 use crate::error::Result;
 use crate::pulse;
 use crate::session::advisory;
+use crate::surroundings::Names as _;
+use crate::surroundings::Surroundings;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -88,7 +90,7 @@ fn relation_of_space(names: &Surroundings, space: u32) -> Option<u32> {
 }
 
 fn cursors(env: &Env, rows: &mut Rows) -> Result<()> {
-    for cursor in &env.cursors {
+    for cursor in env.names().listed.cursors.lock().iter() {
         rows.push([
             text(&cursor.name),
             text(&cursor.statement),
@@ -102,7 +104,7 @@ fn cursors(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 fn prepared(env: &Env, rows: &mut Rows) -> Result<()> {
-    for statement in &env.prepared {
+    for statement in env.names().listed.prepared.lock().iter() {
         let types = statement.types.iter().map(|ty| oid(ty.oid())).collect();
         rows.push([
             text(&statement.name),

@@ -10,10 +10,12 @@ use super::names::quoted;
 use super::relations::{AnyIndex, table_indexes};
 use crate::bind::{Binder, fold};
 use crate::catalog::{ForeignKey, Index, Table, View};
-use crate::env::{Env, Surroundings};
+use crate::env::Env;
 use crate::plan::ReferenceAction;
 use crate::planner::Sizes;
 use crate::pulse;
+use crate::surroundings::Names as _;
+use crate::surroundings::Surroundings;
 use crate::types::{Category, ColumnType, Type};
 
 /// A name with its schema.

@@ -22,6 +22,7 @@
 
 mod activity;
 pub(crate) mod describe;
+pub(crate) mod functions;
 pub(crate) mod names;
 mod operators;
 pub(crate) mod procedures;
@@ -235,6 +236,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::surroundings::Surroundings;
 
     #[test]
     fn tables_have_names_and_numbers_of_their_own_and_every_fill_has_a_table() {
@@ -250,8 +252,8 @@ mod tests {
     #[test]
     fn rows_are_as_wide_as_their_tables() {
         let authority = Some(std::sync::Arc::new(crate::cluster::Authority::superuser()));
-        let surroundings = crate::env::Surroundings { authority, ..Default::default() };
-        let env = Env { surroundings: Some(surroundings.into()), ..Env::default() };
+        let surroundings = Surroundings { authority, ..Default::default() };
+        let env = Env { surroundings: Some(std::sync::Arc::new(surroundings)), ..Env::default() };
         for table in tables() {
             assert!(table.cells(&env).unwrap().len().is_multiple_of(table.columns.len()), "{table:?}");
         }

@@ -11,12 +11,12 @@ use compact_str::CompactString;
 
 use super::PG_CATALOG;
 use crate::catalog::{NAME_TEXT_BYTES_MAX, ObjectId, Relation, Table, parse_name};
-use crate::env::Surroundings;
+use crate::env::{Surround, number_itself};
 use crate::error::{Error, Result, SqlState};
 pub(crate) use crate::functions::quote_identifier as quoted;
 use crate::letters;
+use crate::surroundings::Surroundings;
 use crate::types::{ColumnType, Modifier, Type};
-use crate::value::Datum;
 
 /// A relation by its number: of the user, or of the system.
 #[derive(Clone)]
@@ -319,23 +319,7 @@ impl Surroundings {
 
     /// The number that a text means where one is read: a number, a name, or `-` for none. `None` if nothing has the name.
     pub(crate) fn find_number(&self, ty: Type, text: &str) -> Option<ObjectId> {
-        match self.number_of(ty, text) {
-            Ok(Datum::Int(number)) => Some(number as u32),
-            _ => None,
-        }
-    }
-
-    /// Reads a value of one of these types.
-    pub(crate) fn number_of(&self, ty: Type, text: &str) -> Result<Datum> {
-        if text == "-" {
-            return Ok(Datum::Int(0));
-        }
-        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return text.parse::<u32>().map(|number| Datum::Int(number.into())).map_err(|_| {
-                Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type oid"))
-            });
-        }
-        self.named(ty, text).map(|number| Datum::Int(number.into()))
+        number_itself(text).unwrap_or_else(|| self.named(ty, text)).ok()
     }
 
     /// The number of what a name means.
@@ -370,13 +354,14 @@ impl Surroundings {
             }
         })
     }
+}
 
-    /// Writes a value of one of these types.
-    pub(crate) fn write_name(&self, ty: Type, number: ObjectId, out: &mut String) {
-        if number == 0 {
-            out.push('-');
-            return;
-        }
+impl Surround for Surroundings {
+    fn number_of(&self, ty: Type, name: &str) -> Result<u32> {
+        self.named(ty, name)
+    }
+
+    fn write_name(&self, ty: Type, number: u32, out: &mut String) {
         let name = match ty {
             Type::RegClass => self.relation_name(number),
             Type::RegType => self.type_name(number),

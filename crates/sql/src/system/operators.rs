@@ -16,7 +16,7 @@ use super::{Fill, PG_CATALOG, Rows, flag, int, oid, text};
 use crate::cluster::BOOTSTRAP_ROLE;
 use crate::env::Env;
 use crate::error::Result;
-use crate::functions;
+use crate::registry::FUNCTIONS;
 use crate::types::{Category, Type};
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
@@ -54,7 +54,7 @@ fn is_there(name: &str, left: u32, right: u32) -> bool {
                     || (!is_array(ty) && arg.category() == Category::String && category(ty) == Category::String)
             })
     };
-    functions::named(name).iter().any(|function| takes(function.args))
+    FUNCTIONS.named(name).iter().any(|function| takes(function.args))
 }
 
 /// The numbers of the operators that are listed.

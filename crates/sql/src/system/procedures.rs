@@ -15,7 +15,8 @@ use crate::aggregates;
 use crate::cluster::BOOTSTRAP_ROLE;
 use crate::env::Env;
 use crate::error::Result;
-use crate::functions::{self, Function, Volatility};
+use crate::functions::{Function, Volatility};
+use crate::registry::FUNCTIONS;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -206,7 +207,7 @@ fn callable(function: &Function) -> Procedure {
 
 static PROCEDURES: LazyLock<Procedures> = LazyLock::new(|| {
     let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let functions = functions::all().iter().filter(|function| is_name(function.name)).map(callable);
+    let functions = FUNCTIONS.all().iter().filter(|function| is_name(function.name)).map(callable);
     let aggregates = aggregates::NAMES.iter().flat_map(|name| aggregates::named(name)).map(|aggregate| Procedure {
         number: 0,
         name: aggregate.name,

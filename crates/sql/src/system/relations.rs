@@ -13,9 +13,12 @@ use crate::catalog::{
     CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View,
 };
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use crate::env::{Env, Surroundings};
+use crate::env::Env;
 use crate::error::Result;
 use crate::plan::ReferenceAction;
+use crate::store_error::InSql as _;
+use crate::surroundings::Names as _;
+use crate::surroundings::Surroundings;
 use crate::types::{Category, ColumnType, Type};
 use crate::value::Datum;
 
@@ -87,7 +90,7 @@ fn namespaces(env: &Env, rows: &mut Rows) -> Result<()> {
 pub(super) fn figures(names: &Surroundings, space: u32) -> Result<(u64, u64)> {
     let Some(engine) = &names.engine else { return Ok((0, 0)) };
     let page_bytes = u64::from(engine.store().database().page_size());
-    Ok(match engine.store().space_stat(colibri_txn::SpaceId(space))? {
+    Ok(match engine.store().space_stat(colibri_txn::SpaceId(space)).in_sql()? {
         Some(stat) => (stat.entries, (stat.leaf_pages + stat.branch_pages + stat.overflow_pages) * page_bytes),
         None => (0, 0),
     })

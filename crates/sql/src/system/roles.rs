@@ -4,6 +4,7 @@ use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text};
 use crate::cluster::{BOOTSTRAP_ROLE, Role};
 use crate::env::Env;
 use crate::error::Result;
+use crate::surroundings::Names as _;
 use crate::types::Type;
 use crate::value::Datum;
 

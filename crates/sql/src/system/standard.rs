@@ -10,10 +10,12 @@ use super::relations::{
 use super::{Fill, NULL, Rows, describe, int, text, text_or_null, yes_or_no};
 use crate::catalog::{Column, Identity, Table, View};
 use crate::cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use crate::env::{Env, Surroundings};
+use crate::env::Env;
 use crate::error::Result;
 use crate::plan::ReferenceAction;
 use crate::pulse;
+use crate::surroundings::Names as _;
+use crate::surroundings::Surroundings;
 use crate::types::{Category, ColumnType, Type};
 use crate::value::Datum;
 

@@ -6,6 +6,7 @@
 use super::{Fill, NULL, Rows, flag, int, oid, relations, text};
 use crate::env::Env;
 use crate::error::Result;
+use crate::surroundings::Names as _;
 use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[

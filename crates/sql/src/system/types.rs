@@ -8,6 +8,7 @@ use crate::catalog::NAME_BYTES_MAX;
 use crate::cluster::{BOOTSTRAP_ROLE, RoleId};
 use crate::env::Env;
 use crate::error::{Error, Result};
+use crate::surroundings::Names as _;
 use crate::types::{Category, Type};
 
 pub(super) const FILLS: &[(&str, Fill)] = &[

@@ -30,6 +30,7 @@ use crate::exec::update::{ChangePlan, change_row, is_unique};
 use crate::exec::{Batch, Exec, row_bytes};
 use crate::plan::{ReferenceAction, ReferenceRule, TableRules};
 use crate::record::{self, RowReader};
+use crate::store_error::InSql as _;
 use crate::value::Datum;
 
 /// A row that was, or may have been, referred to has gone or changed.
@@ -285,7 +286,7 @@ impl Effects {
             ex.check_cancel()?;
             for row in batch.iter() {
                 let key = record::row_key(&table, row)?;
-                ex.txn.lock(&space, &key, mode, IfLocked::Wait)?;
+                ex.txn.lock(&space, &key, mode, IfLocked::Wait).in_sql()?;
                 match round.fate_of(target, &key) {
                     None => {
                         bytes += round.add(target, key, assigned.as_ref());
@@ -352,7 +353,7 @@ impl Effects {
         // Those that were found together have left their events when it was decided what becomes of them.
         self.is_noted = !round.in_pieces;
         let mut old = vec![Datum::Null; *width];
-        let value = ex.txn.get(space, &key, ColumnSet::ALL)?;
+        let value = ex.txn.get(space, &key, ColumnSet::ALL).in_sql()?;
         reader.read(&key, value.ok_or_else(|| Error::internal("a row that is locked is not there"))?, &mut old)?;
         match fate {
             Fate::Goes => delete_row(ex, self, table, space, rules, &key, &old)?,
@@ -392,7 +393,7 @@ fn row_with_key(ex: &mut Exec<'_, '_>, event: &Event) -> Result<Option<Key>> {
     let values: Option<Vec<&Datum>> = table.key_columns().iter().map(|&column| value(column)).collect();
     if let Some(values) = values.filter(|values| values.len() == columns.len()) {
         let key = record::key_from_values(table, values)?;
-        return Ok(ex.txn.get(&table.space(), &key, ColumnSet::NONE)?.is_some().then_some(key));
+        return Ok(ex.txn.get(&table.space(), &key, ColumnSet::NONE).in_sql()?.is_some().then_some(key));
     }
     for index in table.indexes.iter().filter(|index| index.unique && index.columns.len() == columns.len()) {
         let values: Option<Vec<&Datum>> = index.columns.iter().map(|part| value(part.column)).collect();

@@ -35,6 +35,7 @@ use crate::operators;
 use crate::plan::{Arbiter, ForeignKeyRule, TableRules};
 use crate::pulse;
 use crate::record::{self, RowReader};
+use crate::store_error::InSql as _;
 use crate::types::{Modifier, Type};
 use crate::value::Datum;
 
@@ -128,7 +129,7 @@ impl Effects {
                 claim_key(ex, &table, &space, &key, &row)?;
                 self.buffer.clear();
                 record::encode_row(&table, &row, &mut self.buffer)?;
-                ex.txn.put(&space, &key, &self.buffer)?;
+                ex.txn.put(&space, &key, &self.buffer).in_sql()?;
             }
             for index in indexes {
                 put_entry(ex, &table, index, &row, &key)?;
@@ -285,7 +286,7 @@ impl Unchecked {
         let Self { table, rules, rule, key } = self;
         let foreign_key = &rules.foreign_keys[*rule];
         let depends = foreign_key.columns.iter().copied().collect();
-        let Some(value) = ex.txn.get(&table.space(), key, depends)? else { return Ok(()) };
+        let Some(value) = ex.txn.get(&table.space(), key, depends).in_sql()? else { return Ok(()) };
         let mut values: Values = foreign_key.columns.iter().map(|_| Datum::Null).collect();
         RowReader::new(table, &foreign_key.columns).read(key, value, &mut values)?;
         if values.iter().any(Datum::is_null) || target_exists(ex, table, foreign_key, values.iter())? {
@@ -310,7 +311,7 @@ pub(in crate::exec) fn put_entry(
         claim_index_values(ex, table, index, &entry, row)?;
     }
     record::finish_entry(index, &mut entry, key)?;
-    ex.txn.put(&index.space(), &entry, &[])?;
+    ex.txn.put(&index.space(), &entry, &[]).in_sql()?;
     Ok(())
 }
 
@@ -384,7 +385,7 @@ pub(in crate::exec) fn target_exists<'a>(
     }
     let space = target.space();
     let key = match &rule.target_key {
-        Arbiter::Key if ex.txn.get(&space, &key, ColumnSet::NONE)?.is_some() => key,
+        Arbiter::Key if ex.txn.get(&space, &key, ColumnSet::NONE).in_sql()?.is_some() => key,
         Arbiter::Key => return Ok(false),
         Arbiter::Index(index) => match find_entry(ex.txn, &index.space(), &key)? {
             Some(entry) => Key::from_slice(record::split_index_entry(target, index, &entry)?),
@@ -395,11 +396,11 @@ pub(in crate::exec) fn target_exists<'a>(
         if let Arbiter::Index(index) = &rule.target_key {
             // So that the lock is had only if the row has these values still.
             let columns = index.columns.iter().map(|part| part.column).collect();
-            ex.txn.get(&space, &key, columns)?;
+            ex.txn.get(&space, &key, columns).in_sql()?;
         }
-        ex.txn.lock(&space, &key, LockMode::KeyShare, IfLocked::Wait)?;
+        ex.txn.lock(&space, &key, LockMode::KeyShare, IfLocked::Wait).in_sql()?;
     } else {
-        ex.txn.lock(&space, &guard_name(&key), LockMode::Share, IfLocked::Wait)?;
+        ex.txn.lock(&space, &guard_name(&key), LockMode::Share, IfLocked::Wait).in_sql()?;
     }
     Ok(true)
 }
@@ -421,7 +422,7 @@ fn guard_name(row_key: &[u8]) -> [u8; 5] {
 fn guard_end(ex: &mut Exec<'_, '_>, table: &Table, row: &[Datum]) -> Result<()> {
     if ex.txn.begun().isolation == Isolation::ReadCommitted {
         let key = record::row_key(table, row)?;
-        ex.txn.lock(&table.space(), &guard_name(&key), LockMode::Exclusive, IfLocked::Wait)?;
+        ex.txn.lock(&table.space(), &guard_name(&key), LockMode::Exclusive, IfLocked::Wait).in_sql()?;
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ use crate::plan::ForeignKeyRule;
 use crate::pulse;
 use crate::record::{self, RowReader};
 use crate::row::RowFormat;
+use crate::store_error::InSql as _;
 use crate::value::Datum;
 
 /// Entries looked at in one go.
@@ -44,7 +45,8 @@ fn next_entries(
     txn.scan(space, &range, Direction::Forward, columns, &mut |key, value| {
         entries.push((Key::from_slice(key), value.to_vec()));
         if entries.len() < BATCH_ENTRIES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
+    })
+    .in_sql()?;
     Ok(entries)
 }
 
@@ -122,12 +124,12 @@ fn load_index(ex: &mut Exec<'_, '_>, table: &Table, index: &Index, mut entries: 
         }
     }
     let space = index.space();
-    ex.txn.create_space(space.id)?;
+    ex.txn.create_space(space.id).in_sql()?;
     let loaded = entries.into_iter().map(|entry| {
         pulse::work(pulse::UNITS_PER_ROW)?;
         Ok((entry, Vec::new()))
     });
-    ex.txn.load(&space, loaded.collect::<Result<_>>()?)?;
+    ex.txn.load(&space, loaded.collect::<Result<_>>()?).in_sql()?;
     Ok(())
 }
 
@@ -188,8 +190,8 @@ pub(crate) fn rewrite_table(
             return Err(duplicate_in_old_rows(new, None, &row, ex.cx.env));
         }
         let space = new.space();
-        ex.txn.create_space(space.id)?;
-        ex.txn.load(&space, rows)?;
+        ex.txn.create_space(space.id).in_sql()?;
+        ex.txn.load(&space, rows).in_sql()?;
         new.indexes.iter().zip(entries).try_for_each(|(index, entries)| load_index(ex, new, index, entries))
     })
 }
@@ -303,7 +305,7 @@ pub(crate) fn check_table(txn: &mut dyn Transaction, table: &Arc<Table>) -> Resu
             }
             for index in &table.indexes {
                 let entry = record::index_entry(table, index, &row, key)?;
-                if txn.peek(&index.space(), &entry)?.is_none() {
+                if txn.peek(&index.space(), &entry).in_sql()?.is_none() {
                     findings.push(format!("{place}: index \"{}\" has no entry {}", index.name, hex(&entry)));
                 }
             }
@@ -333,7 +335,7 @@ fn check_index(
 ) -> Result<()> {
     let (space, table_space) = (index.space(), table.space());
     let all = record::whole_range();
-    let entries_count = txn.count(&space, &all)?;
+    let entries_count = txn.count(&space, &all).in_sql()?;
     if entries_count != count {
         findings.push(format!("index \"{}\" has {entries_count} entries for {count} rows", index.name));
     } else if !index.unique {
@@ -350,7 +352,7 @@ fn check_index(
                 findings.push(format!("{place}: it is malformed"));
                 continue;
             };
-            if txn.peek(&table_space, row_key)?.is_none() {
+            if txn.peek(&table_space, row_key).in_sql()?.is_none() {
                 findings.push(format!("{place}: there is no row {}", hex(row_key)));
             }
             let values = &entry[..entry.len() - row_key.len()];

@@ -22,6 +22,7 @@ use compact_str::CompactString;
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result, SqlState};
+use crate::surroundings::Names as _;
 use known::{KNOWN, Kind, Known};
 
 pub(crate) use value::{names, parse_bool};

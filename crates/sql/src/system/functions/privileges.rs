@@ -6,12 +6,14 @@
 
 use compact_str::CompactString;
 
-use super::{Function, f, int, text};
 use crate::array::Array;
 use crate::catalog::{ObjectId, Relation};
 use crate::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use crate::env::{Env, Surroundings};
+use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
+use crate::functions::{Eval, Function, f, int, text};
+use crate::surroundings::Names as _;
+use crate::surroundings::Surroundings;
 use crate::system::names::Found;
 use crate::system::{procedures, types};
 use crate::types::Type::{self, AclItem, Bool, Int2, InternalChar, Oid, RegProcedure, RegType, Text};
@@ -376,7 +378,7 @@ fn default_list(args: &[&Datum], env: &Env) -> Result<Datum> {
 pub(super) const LISTS: &[Function] =
     &[f("acldefault", &[InternalChar, Oid], AclItem.array_of(), default_list).stable()];
 
-const fn privilege(name: &'static str, args: &'static [Type], eval: super::Eval) -> Function {
+const fn privilege(name: &'static str, args: &'static [Type], eval: Eval) -> Function {
     f(name, args, Bool, eval).stable()
 }
 

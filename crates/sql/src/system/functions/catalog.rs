@@ -1,14 +1,17 @@
 //! What clients ask of the catalogue and the server: `pg_get_indexdef`, `format_type`, `has_table_privilege` and their kin.
 //!
-//! They know the catalogue as the statement's transaction sees it (see [`crate::env::Surroundings`]). Who asks about what is
+//! They know the catalogue as the statement's transaction sees it (see [`crate::surroundings::Surroundings`]). Who asks about what is
 //! not there gets NULL, as in PostgreSQL.
 
-use super::{Function, f, int, text};
 use crate::array::Array;
 use crate::catalog::{CONSTRAINT_COMMENT, ObjectId, Relation};
 use crate::cluster::Authority;
-use crate::env::{Env, Surroundings};
+use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
+use crate::functions::{Eval, Function, f, int, text};
+use crate::store_error::InSql as _;
+use crate::surroundings::Names as _;
+use crate::surroundings::Surroundings;
 use crate::system::names::{Found, Meaning, format_type};
 use crate::system::{describe, procedures, types};
 use crate::types::Type::{
@@ -17,9 +20,9 @@ use crate::types::Type::{
 };
 use crate::value::Datum;
 
-const YES: super::Eval = |_, _| Ok(Datum::Bool(true));
-const NO: super::Eval = |_, _| Ok(Datum::Bool(false));
-const NOTHING: super::Eval = |_, _| Ok(Datum::Null);
+const YES: Eval = |_, _| Ok(Datum::Bool(true));
+const NO: Eval = |_, _| Ok(Datum::Bool(false));
+const NOTHING: Eval = |_, _| Ok(Datum::Null);
 
 fn number(value: &Datum) -> Result<ObjectId> {
     Ok(int(value)? as u32)
@@ -72,10 +75,7 @@ fn constraint_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
 fn view_definition(args: &[&Datum], env: &Env) -> Result<Datum> {
     let names = env.names();
     let id = match args[0] {
-        Datum::Text(name) => match names.number_of(RegClass, name)? {
-            Datum::Int(id) => id as u32,
-            _ => 0,
-        },
+        Datum::Text(name) => env.object_number(RegClass, name)?,
         other => number(other)?,
     };
     text_or_null(names.catalog.view(id).map(|view| describe::view_definition(view)))
@@ -148,7 +148,7 @@ fn array(element: Type, values: impl IntoIterator<Item = Datum>) -> Datum {
 fn space_bytes(names: &Surroundings, space: u32) -> Result<i64> {
     let Some(engine) = &names.engine else { return Ok(0) };
     let page_bytes = u64::from(engine.store().database().page_size());
-    let stat = engine.store().space_stat(colibri_txn::SpaceId(space))?;
+    let stat = engine.store().space_stat(colibri_txn::SpaceId(space)).in_sql()?;
     Ok(stat.map_or(0, |stat| (stat.leaf_pages + stat.branch_pages + stat.overflow_pages) * page_bytes) as i64)
 }
 

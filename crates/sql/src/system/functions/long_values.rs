@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Function, all};
 use crate::array::Array;
 use crate::env::Env;
 use crate::error::SqlState;
+use crate::functions::Function;
 use crate::numeric::Numeric;
 use crate::pulse::{self, Pulse};
+use crate::registry::FUNCTIONS;
 use crate::types::Type;
 use crate::value::{Datum, tests::random_datum};
 
@@ -85,7 +86,8 @@ fn every_function_gives_others_a_chance_and_can_be_ended() {
     let at_work = Pulse::new(Some(Arc::new(hook)), &cancel).begin();
     let is_long = |ty: &Type| matches!(ty, Type::Text | Type::Bytea | Type::AnyArray | Type::Array(_));
     let mut faults = Vec::new();
-    let functions = all().iter().filter(|function| function.args.iter().any(is_long) && !is_elsewhere(function));
+    let functions =
+        FUNCTIONS.all().iter().filter(|function| function.args.iter().any(is_long) && !is_elsewhere(function));
     for function in functions {
         for attempt in 0..4 {
             let values = arguments(function, attempt, &mut random);

@@ -1,0 +1,11 @@
+//! Functions that know the catalogue and the server around a session: see [`crate::surroundings`].
+
+mod catalog;
+#[cfg(test)]
+mod long_values;
+mod privileges;
+
+use crate::functions::Function;
+
+/// All of them.
+pub(crate) const TABLES: &[&[Function]] = &[catalog::TABLE, privileges::COLUMNS, privileges::LISTS, privileges::TABLE];
