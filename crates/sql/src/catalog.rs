@@ -12,7 +12,8 @@ mod objects;
 
 pub(crate) use objects::TableLayout;
 pub use objects::{
-    Check, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Relation, Schema, Sequence, Table, View,
+    Check, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Relation, Schema, Sequence,
+    Table, View,
 };
 
 use std::collections::{BTreeMap, HashMap};
@@ -40,8 +41,7 @@ pub const FIRST_USER_OBJECT: ObjectId = 16384;
 pub const PUBLIC: &str = "public";
 /// Columns of a table, dropped ones included.
 pub const COLUMNS_MAX: usize = 1600;
-/// Bytes of a name; longer ones are cut, as in PostgreSQL.
-pub const NAME_BYTES_MAX: usize = 63;
+pub use crate::types::NAME_BYTES_MAX;
 
 /// All objects, as of one version.
 #[derive(Debug, Clone, Default)]

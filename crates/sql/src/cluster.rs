@@ -18,7 +18,7 @@ mod tests;
 pub use privileges::{Acl, Authority, Dependents, Grant, ObjectKind, Parties, Privileges};
 pub(crate) use roles::quoted_role;
 pub use roles::{Membership, Role, Roles};
-pub use settings::{KeptSettings, Whose};
+pub use settings::{DefaultBy, KeptSettings, Whose};
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -74,6 +74,7 @@ mod value;
 pub mod wire;
 
 pub use array::{Array, Dimension};
+pub use cluster::DefaultBy;
 pub use compact_str::CompactString;
 pub use directory_lock::DirectoryLock;
 pub use env::{Env, clock_us};
@@ -81,8 +82,8 @@ pub use error::{Error, Report, Result, SqlState};
 pub use interval::Interval;
 pub use numeric::Numeric;
 pub use session::{
-    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, DefaultBy, Engine, Lifting, Notice, Prepared, Progress,
-    ResultColumn, Rows, Running, Session, Severity, TransactionState, rows_of_tag,
+    Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Notice, Prepared, Progress, ResultColumn,
+    Rows, Running, Session, Severity, TransactionState, rows_of_tag,
 };
 pub use store_error::{InSql, in_sql};
 pub use types::{Category, ColumnType, Modifier, Scalar, Type};

@@ -11,7 +11,7 @@ use colibri_txn::{ColumnSet, Direction};
 use compact_str::CompactString;
 
 use crate::aggregates::Aggregate;
-use crate::catalog::{Index, Table};
+use crate::catalog::{Index, ReferenceAction, Table};
 use crate::error::Error;
 use crate::exec::{Point, Reader, UpdateWay};
 use crate::expr::Expr;
@@ -435,19 +435,4 @@ pub(crate) struct ReferenceRule {
     pub(crate) defaults: Vec<Expr>,
     /// The referring table's own rules, for rows that an action changes; see [`TableRules::others`].
     pub(crate) source_rules: std::sync::OnceLock<std::sync::Weak<TableRules>>,
-}
-
-/// What happens to referring rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum ReferenceAction {
-    /// An error at the end of the statement.
-    NoAction,
-    /// An error.
-    Restrict,
-    /// They go, or change, too.
-    Cascade,
-    /// They refer to nothing.
-    SetNull,
-    /// They refer to what their columns' defaults say.
-    SetDefault,
 }

@@ -19,8 +19,11 @@ use crate::pulse::{self, Pulse};
 use depth::depth;
 
 mod depth;
+mod keywords;
 mod mend;
 pub(crate) mod reader;
+
+pub(crate) use keywords::{RESERVED, is_reserved};
 
 /// Bytes of a text of statements at most.
 const TEXT_BYTES_MAX: usize = 64 << 20;
@@ -46,6 +49,9 @@ pub(crate) const KEY_LOCK_MARK: &str = "\u{1}rows but keys";
 
 /// The first part of a name that stands for `CURRENT OF`; the second is the cursor's.
 pub(crate) const CURRENT_OF_MARK: &str = "\u{1}row of";
+
+/// What ROWS FROM is spelled as behind the parser.
+pub(crate) const ROWS_FROM: &str = "rows from";
 
 /// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.
 pub(crate) const ANY_TYPE_MARK: &str = "\u{1}any";

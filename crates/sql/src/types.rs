@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::interval::IntervalFields;
 
+/// Bytes of a name; longer ones are cut, as in PostgreSQL.
+pub const NAME_BYTES_MAX: usize = 63;
+
 /// Makes the enum of types with what PostgreSQL says of each: its number and that of its array, its name in SQL and in the
 /// catalogue, its group, and its length in bytes as `pg_type.typlen` has it (-1: it varies, -2: a C string).
 macro_rules! types {

@@ -36,13 +36,13 @@ use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::planner::Sizes;
+use crate::statement::is_reserved;
 use crate::types::Type;
 
 pub(crate) use current_of::{CurrentOf, CursorRows};
 pub(crate) use expr::Bound;
 pub(crate) use logical::Query;
 pub(crate) use query::sort_key_options;
-pub(crate) use series::ROWS_FROM;
 pub(crate) use types::bind_type;
 pub(crate) use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
 
@@ -234,92 +234,6 @@ pub(crate) fn fold(ident: &ast::Ident) -> CompactString {
         name.truncate(end);
     }
     name
-}
-
-/// Words that PostgreSQL keeps for itself, in order: none is a name unless it is quoted.
-pub(crate) const RESERVED: &[&str] = &[
-    "all",
-    "analyse",
-    "analyze",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "asymmetric",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "collate",
-    "column",
-    "constraint",
-    "create",
-    "current_catalog",
-    "current_date",
-    "current_role",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "default",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "false",
-    "fetch",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "initially",
-    "intersect",
-    "into",
-    "lateral",
-    "leading",
-    "limit",
-    "localtime",
-    "localtimestamp",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "placing",
-    "primary",
-    "references",
-    "returning",
-    "select",
-    "session_user",
-    "some",
-    "symmetric",
-    "table",
-    "then",
-    "to",
-    "trailing",
-    "true",
-    "union",
-    "unique",
-    "user",
-    "using",
-    "variadic",
-    "when",
-    "where",
-    "window",
-    "with",
-];
-
-/// Whether a word, in any case, is reserved.
-pub(crate) fn is_reserved(word: &str) -> bool {
-    word.len() <= 17 && RESERVED.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
 }
 
 /// Refuses a reserved word as a name.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::{Binder, unique_on};
+use crate::catalog::ReferenceAction;
 use crate::catalog::{ForeignKey, ObjectId, Table};
 use crate::error::{Error, Result};
-use crate::plan::{ForeignKeyRule, ReferenceAction, ReferenceRule, TableRules};
+use crate::plan::{ForeignKeyRule, ReferenceRule, TableRules};
 use crate::planner;
 use crate::types::Type;
 

@@ -12,6 +12,7 @@ use crate::cast::{CastContext, cast_context};
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::Series;
+use crate::statement::ROWS_FROM;
 use crate::system;
 use crate::types::{ColumnType, Type};
 
@@ -250,9 +251,6 @@ impl Binder<'_> {
         Ok((series, exprs, ty))
     }
 }
-
-/// What ROWS FROM is spelled as behind the parser.
-pub(crate) const ROWS_FROM: &str = "rows from";
 
 /// `pg_options_to_table(options)`: names and values of a list such as `{a=b}`.
 fn rows_of_options(options: &ast::Expr) -> Result<ast::Query> {

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::{ObjectId, PUBLIC, PUBLIC_SCHEMA};
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::env::Env;
-use crate::plan::ReferenceAction;
 use crate::row::RowFormat;
 use crate::text_io;
 use crate::types::{ColumnType, Type};
@@ -117,6 +116,21 @@ pub struct Check {
     /// It would not hold for tables below, of which there are none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_inherit: bool,
+}
+
+/// What happens to referring rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReferenceAction {
+    /// An error at the end of the statement.
+    NoAction,
+    /// An error.
+    Restrict,
+    /// They go, or change, too.
+    Cascade,
+    /// They refer to nothing.
+    SetNull,
+    /// They refer to what their columns' defaults say.
+    SetDefault,
 }
 
 /// A FOREIGN KEY constraint.

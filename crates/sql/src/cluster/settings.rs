@@ -5,7 +5,23 @@
 use serde::{Deserialize, Serialize};
 
 use super::RoleId;
-use crate::session::DefaultBy;
+
+/// Who says what a session's setting is unless it is SET. What comes later counts more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DefaultBy {
+    /// The server, of all sessions.
+    Server,
+    /// `ALTER ROLE ALL SET`
+    AllRoles,
+    /// `ALTER DATABASE … SET`
+    Database,
+    /// `ALTER ROLE … SET`
+    Role,
+    /// `ALTER ROLE … IN DATABASE … SET`
+    RoleInDatabase,
+    /// The client, as it connects.
+    Client,
+}
 
 /// Whose settings: of a database, of a role, of a role in a database; 0 is any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

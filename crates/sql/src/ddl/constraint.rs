@@ -9,10 +9,10 @@ use super::create::Draft;
 use super::{Session, whole};
 use crate::bind::{self, fold, unique_on};
 use crate::cast::CastContext;
+use crate::catalog::ReferenceAction;
 use crate::catalog::{Check, ForeignKey, Index, IndexColumn, PrimaryKey, Table};
 use crate::cluster::{ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
-use crate::plan::ReferenceAction;
 use crate::types::Type;
 
 /// Columns of a key or an index at most.

@@ -76,7 +76,6 @@ pub use plans::{Lifting, Prepared, ResultColumn};
 pub use rows::Rows;
 pub use serve::{Notice, Severity};
 pub(crate) use set::{To as SettingTo, flatten as flatten_setting};
-pub use settings::DefaultBy;
 pub(crate) use settings::{Modes, Settings, for_catalog as settings_for_catalog};
 pub use step::{Completion, Progress, Running};
 

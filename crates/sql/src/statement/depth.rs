@@ -6,7 +6,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use crate::bind::is_reserved;
+use super::keywords::is_reserved;
 
 /// For an operator in a row.
 const LINK: usize = 1;

@@ -16,8 +16,8 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
+use super::keywords::is_reserved;
 use super::{Walker, position};
-use crate::bind::is_reserved;
 use crate::error::{Error, Result, SqlState};
 
 enum Edit {
@@ -285,11 +285,8 @@ impl Mender<'_> {
             }
             // `ROWS FROM (f(), g())` is a function of functions to the parser.
             Keyword::ROWS if self.is(nth + 1, "FROM") && *self.token(nth + 2) == Token::LParen => {
-                let name = Word {
-                    value: crate::bind::ROWS_FROM.to_owned(),
-                    quote_style: Some('"'),
-                    keyword: Keyword::NoKeyword,
-                };
+                let name =
+                    Word { value: super::ROWS_FROM.to_owned(), quote_style: Some('"'), keyword: Keyword::NoKeyword };
                 self.edit(nth, Edit::Replace(Token::Word(name)));
                 self.edit(nth + 1, Edit::Remove);
             }

@@ -6,9 +6,9 @@
 use compact_str::CompactString;
 use sqlparser::tokenizer::{Token, Word};
 
-use crate::catalog::NAME_BYTES_MAX;
 use crate::error::{Error, Result, SqlState};
 use crate::letters;
+use crate::types::NAME_BYTES_MAX;
 
 /// A text's tokens without blanks and comments, and how far they are read.
 pub(crate) struct Reader {

@@ -9,13 +9,13 @@ use super::{
     Fill, INFORMATION_SCHEMA, NULL, PG_CATALOG, Rows, SystemTable, array, describe, flag, int, oid, text, text_or_null,
     vector,
 };
+use crate::catalog::ReferenceAction;
 use crate::catalog::{
     CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View,
 };
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::env::Env;
 use crate::error::Result;
-use crate::plan::ReferenceAction;
 use crate::store_error::InSql as _;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;

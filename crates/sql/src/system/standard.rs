@@ -8,11 +8,11 @@ use super::relations::{
     AnyIndex, all_schemas, referenced_index, sorted_sequences, sorted_tables, sorted_views, table_indexes,
 };
 use super::{Fill, NULL, Rows, describe, int, text, text_or_null, yes_or_no};
+use crate::catalog::ReferenceAction;
 use crate::catalog::{Column, Identity, Table, View};
 use crate::cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::env::Env;
 use crate::error::Result;
-use crate::plan::ReferenceAction;
 use crate::pulse;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;

@@ -9,6 +9,7 @@ use compact_str::{CompactString, format_compact};
 use super::validate::{
     backfill_index, check_table, rewrite_table, validate_check, validate_foreign_key, validate_not_null,
 };
+use crate::catalog::ReferenceAction;
 use crate::catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
 use crate::copy::{CopyFormat, CopyIn, CopyOptions};
 use crate::env::Env;
@@ -18,7 +19,7 @@ use crate::expr::{CompareOp, Expr};
 use crate::functions;
 use crate::plan::{
     Access, Arbiter, AssignedValue, Assignment, ConflictAction, Delete, ForeignKeyRule, Fragment, Insert, JoinKind,
-    KeyPart, KeyRanges, Node, OnConflict, OutputColumn, ReferenceAction, ReferenceRule, Scan, TableRules, Update,
+    KeyPart, KeyRanges, Node, OnConflict, OutputColumn, ReferenceRule, Scan, TableRules, Update,
 };
 use crate::record;
 use crate::types::{ColumnType, Type};

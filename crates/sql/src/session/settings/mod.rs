@@ -21,6 +21,7 @@ use colibri_txn::Isolation;
 use compact_str::CompactString;
 
 use crate::cluster::Cluster;
+use crate::cluster::DefaultBy;
 use crate::error::{Error, Result, SqlState};
 use crate::surroundings::Names as _;
 use known::{KNOWN, Kind, Known};
@@ -106,23 +107,6 @@ impl Default for Level {
 struct SessionDefault {
     value: String,
     by: DefaultBy,
-}
-
-/// Who says what a session's setting is unless it is SET. What comes later counts more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DefaultBy {
-    /// The server, of all sessions.
-    Server,
-    /// `ALTER ROLE ALL SET`
-    AllRoles,
-    /// `ALTER DATABASE … SET`
-    Database,
-    /// `ALTER ROLE … SET`
-    Role,
-    /// `ALTER ROLE … IN DATABASE … SET`
-    RoleInDatabase,
-    /// The client, as it connects.
-    Client,
 }
 
 /// Where a setting's value comes from.
