@@ -17,8 +17,8 @@ use std::fmt::Write;
 
 use colibri_txn::Direction;
 
-use crate::bind::rewrite;
 use crate::exec::{Actual, Execution};
+use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
     Access, AggregateCall, AssignedValue, ConflictAction, Fragment, IfRowLocked, JoinKind, KeyPart, KeyRanges, Node,
@@ -443,7 +443,7 @@ impl Writer<'_> {
             Node::Filter { input, condition } => {
                 let columns = self.names(input, slots);
                 self.head(node, place, "Filter");
-                let name = if rewrite::depends_on_no_row(condition) { "One-Time Filter" } else { "Filter" };
+                let name = if walk::depends_on_no_row(condition) { "One-Time Filter" } else { "Filter" };
                 self.property(place, name, expr_text(condition, Names { columns: &columns, slots }));
                 self.subqueries([condition], place, &columns, slots);
                 self.node(input, slots, place.below());

@@ -13,6 +13,8 @@ use crate::plan::Fragment;
 use crate::types::{ColumnType, Type};
 use crate::value::Datum;
 
+pub(crate) mod walk;
+
 /// `WHEN value THEN result`
 #[derive(Debug, Clone)]
 pub(crate) struct CaseArm {

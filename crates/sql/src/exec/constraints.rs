@@ -18,12 +18,12 @@ use std::ops::ControlFlow;
 use colibri_txn::{ColumnSet, Direction, IfLocked, Key, LockMode, Space, Transaction};
 
 use super::Exec;
-use crate::bind::rewrite;
 use crate::cast;
 use crate::catalog::{Index, Table};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
+use crate::expr::walk;
 use crate::plan::{Access, Node, TableRules};
 use crate::record;
 use crate::store_error::InSql as _;
@@ -215,12 +215,12 @@ pub(super) fn claim_key(ex: &mut Exec<'_, '_>, table: &Table, space: &Space, key
 
 /// Whether an expression looks at one of the columns for which `is_meant` says so.
 pub(super) fn looks_at(expr: &Expr, is_meant: &dyn Fn(usize) -> bool) -> bool {
-    rewrite::any(expr, &|part| matches!(part, Expr::Column(column) if is_meant(*column)))
+    walk::any(expr, &|part| matches!(part, Expr::Column(column) if is_meant(*column)))
 }
 
 /// Whether evaluating an expression may read a table.
 pub(super) fn has_query(expr: &Expr) -> bool {
-    rewrite::any(expr, &|part| matches!(part, Expr::Subquery(_) | Expr::Session { .. }))
+    walk::any(expr, &|part| matches!(part, Expr::Subquery(_) | Expr::Session { .. }))
 }
 
 /// Whether a source's rows may depend on what is written to a table while they are read.
@@ -267,7 +267,7 @@ fn reads(node: &Node, table: &Table, seen: &mut Vec<usize>) -> bool {
 
 /// Which tables a query inside an expression reads is not looked for.
 fn reads_anything(expr: &Expr) -> bool {
-    rewrite::any(expr, &|part| matches!(part, Expr::Subquery(_)))
+    walk::any(expr, &|part| matches!(part, Expr::Subquery(_)))
 }
 
 /// Whether a source visits a table's rows one after the other by its own scan alone, so that changing rows it has

@@ -5,9 +5,9 @@
 
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::{Batch, Exec, Run, Step};
-use crate::bind::rewrite;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
+use crate::expr::walk;
 use crate::plan::Node;
 use crate::value::Datum;
 
@@ -33,7 +33,7 @@ enum Gate {
 
 impl FilterRun {
     pub(super) fn new(input: &Node, condition: &Expr) -> Self {
-        let gate = if rewrite::depends_on_no_row(condition) { Gate::Unknown } else { Gate::None };
+        let gate = if walk::depends_on_no_row(condition) { Gate::Unknown } else { Gate::None };
         Self { input: Run::new(input), gate, rows: Batch::new(), at: 0, ahead: BATCH_ROWS_FIRST }
     }
 
