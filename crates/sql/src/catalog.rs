@@ -8,7 +8,9 @@
 //! tables, indexes, sequences and views of a schema share one space of names; a catalogue is immutable, and statements
 //! that change it make a new one that becomes the session's own until the transaction ends.
 
+pub(crate) mod builtin;
 mod objects;
+pub(crate) mod system_tables;
 
 pub(crate) use objects::TableLayout;
 pub use objects::{

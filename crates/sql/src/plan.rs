@@ -11,11 +11,11 @@ use colibri_txn::{ColumnSet, Direction};
 use compact_str::CompactString;
 
 use crate::aggregates::Aggregate;
+use crate::catalog::system_tables::SystemTable;
 use crate::catalog::{Index, ReferenceAction, Table};
 use crate::error::Error;
 use crate::exec::{Point, Reader, UpdateWay};
 use crate::expr::Expr;
-use crate::system::SystemTable;
 use crate::types::ColumnType;
 
 /// A query that can be run on its own once its slots are filled: a whole statement, or a query inside an expression.

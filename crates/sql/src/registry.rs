@@ -1,7 +1,8 @@
-//! All functions and operators there are: those on values, and those of the catalogue.
+//! All functions, operators and system tables there are: those on values, and those of the catalogue.
 
 use std::sync::LazyLock;
 
+use crate::catalog::builtin::Builtin;
 use crate::functions::{self, Registry};
 use crate::system;
 
@@ -10,6 +11,11 @@ pub(crate) static FUNCTIONS: LazyLock<Registry> = LazyLock::new(|| {
     let tables: Vec<_> = functions::TABLES.iter().chain(system::functions::TABLES).copied().collect();
     Registry::new(&tables)
 });
+
+/// What every database has.
+pub(crate) fn builtin() -> Builtin {
+    Builtin { functions: &FUNCTIONS, tables: &system::TABLES }
+}
 
 #[cfg(test)]
 mod tests {

@@ -225,7 +225,7 @@ fn named(collation: &ast::ObjectName, is_schema: impl Fn(&str) -> bool) -> Resul
     let parts = name_parts(collation)?;
     let name = parts.last().map(|ident| fold(ident)).unwrap_or_default();
     if let [.., schema, _] = parts[..]
-        && !crate::system::is_system_schema(&fold(schema))
+        && !crate::catalog::system_tables::is_system_schema(&fold(schema))
     {
         let schema = fold(schema);
         return Err(if is_schema(&schema) {

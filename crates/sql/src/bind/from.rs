@@ -8,10 +8,10 @@ use sqlparser::ast::{self, Spanned};
 use super::collation::Collation;
 use super::logical::{Column, From, Join, Query, Relation, Source};
 use super::{Binder, With, fold, in_database, name_span, no_such_relation, qualified, whole};
+use crate::catalog::system_tables::SystemTable;
 use crate::catalog::{Relation as Object, Table, View};
 use crate::cluster::Privileges;
 use crate::error::{Error, Result, SqlState};
-use crate::system::{self, SystemTable};
 use crate::types::Type;
 
 /// Views inside each other at most. They are bound, planned and run on the stack of the thread at hand, whatever the depth
@@ -201,9 +201,12 @@ impl Binder<'_> {
     pub(crate) fn system_table(&self, name: &ast::ObjectName) -> Result<Option<&'static SystemTable>> {
         let (schema, relation) = in_database(&self.env.database, name)?;
         Ok(match schema {
-            Some(schema) => system::table(&schema, &relation),
-            None => system::table("pg_catalog", &relation)
-                .or_else(|| self.search_path.iter().find_map(|schema| system::table(schema, &relation))),
+            Some(schema) => self.builtin.tables.table(&schema, &relation),
+            None => self
+                .builtin
+                .tables
+                .table("pg_catalog", &relation)
+                .or_else(|| self.search_path.iter().find_map(|schema| self.builtin.tables.table(schema, &relation))),
         })
     }
 

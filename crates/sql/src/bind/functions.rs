@@ -16,7 +16,6 @@ use crate::error::{Error, Result, SqlState};
 use crate::expr::{Expr, SessionFunction, SubqueryKind};
 use crate::functions::Volatility;
 use crate::plan::SortKey;
-use crate::registry::FUNCTIONS;
 use crate::resolve;
 use crate::types::{Category, ColumnType, Type};
 use crate::value::Datum;
@@ -138,7 +137,7 @@ impl Binder<'_> {
         self.at(span, self.expect_here(&function.name, 3))?;
         let name = match parts[parts.len().saturating_sub(2)..] {
             [name] => fold(name),
-            [schema, name] if crate::system::is_system_schema(&fold(schema)) => fold(name),
+            [schema, name] if crate::catalog::system_tables::is_system_schema(&fold(schema)) => fold(name),
             [schema, _] if self.catalog.schema(&fold(schema)).is_none() => {
                 let message = format!("schema \"{}\" does not exist", fold(schema));
                 return Err(self.place(span, Error::new(SqlState::NO_SUCH_SCHEMA, message)));
@@ -202,14 +201,14 @@ impl Binder<'_> {
         let types: Vec<Type> = args.iter().map(|arg| arg.ty.ty).collect();
         // `text('x')`, `float8(1)`: a cast written as a call.
         if let ([from], Ok(to)) = (&types[..], type_by_name(name))
-            && FUNCTIONS.function(name, &types).is_err()
+            && self.builtin.functions.function(name, &types).is_err()
             && crate::cast::cast_context(*from, to).is_some_and(|_| true)
         {
             let arg = args.into_iter().next().expect("there is one argument");
             let expr = self.coerce(arg, to.into(), CastContext::Explicit, span)?;
             return Ok(Bound::new(expr, to));
         }
-        let function = self.at(span, FUNCTIONS.function(name, &types))?;
+        let function = self.at(span, self.builtin.functions.function(name, &types))?;
         if function.name == "concat_ws" && !matches!(types[0].category(), Category::String | Category::Unknown) {
             return Err(self.place(span, no_such_function(name)));
         }
@@ -312,7 +311,7 @@ impl Binder<'_> {
             });
         }
         let types = vec![Type::Text; args.len()];
-        let function = self.at(span, FUNCTIONS.function("json_build_object", &types))?;
+        let function = self.at(span, self.builtin.functions.function("json_build_object", &types))?;
         Ok(Bound::new(Expr::Call { function, args }, Type::Json))
     }
 
@@ -825,7 +824,8 @@ fn exprs_of_call_mut(call: &mut logical::Call) -> impl Iterator<Item = &mut Expr
 /// A value of type `character(n)` as a text with its blanks, which are not kept inside.
 pub(super) fn with_blanks(bound: Bound) -> Bound {
     let Some(length) = bound.ty.modifier.chars_max().filter(|_| bound.ty.ty == Type::Char) else { return bound };
-    let rpad = FUNCTIONS.named("rpad").iter().find(|function| function.args == [Type::Text, Type::Int4]);
+    let rpad =
+        crate::functions::ON_VALUES.named("rpad").iter().find(|function| function.args == [Type::Text, Type::Int4]);
     match rpad {
         Some(function) => {
             let length = Expr::Const(Datum::Int(length as i64));

@@ -9,10 +9,10 @@ use compact_str::CompactString;
 
 use super::collation::Collation;
 use crate::aggregates::Aggregate;
+use crate::catalog::system_tables::SystemTable;
 use crate::catalog::{Table, View};
 use crate::expr::Expr;
 use crate::plan::{IfRowLocked, RowLock, Series, SortKey};
-use crate::system::SystemTable;
 use crate::types::ColumnType;
 
 /// A query.

@@ -30,6 +30,7 @@ use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
+use crate::catalog::builtin::Builtin;
 use crate::catalog::{Catalog, NAME_BYTES_MAX, Relation, Table};
 use crate::cluster::{Acl, Authority, ObjectKind, Privileges, RoleId};
 use crate::env::Env;
@@ -57,6 +58,8 @@ pub(crate) const EXTRAS: usize = 1 << 40;
 
 /// What names and types are looked up in.
 pub(crate) struct Binder<'a> {
+    /// What every database has.
+    builtin: Builtin,
     pub(crate) catalog: &'a Catalog,
     pub(crate) env: &'a Env,
     pub(crate) sizes: &'a dyn Sizes,
@@ -306,6 +309,7 @@ pub(crate) fn position(text: &str, span: Span) -> u32 {
 
 impl<'a> Binder<'a> {
     pub(crate) fn new(
+        builtin: Builtin,
         catalog: &'a Catalog,
         env: &'a Env,
         sizes: &'a dyn Sizes,
@@ -314,6 +318,7 @@ impl<'a> Binder<'a> {
         params: Vec<Option<Type>>,
     ) -> Self {
         Self {
+            builtin,
             catalog,
             env,
             sizes,

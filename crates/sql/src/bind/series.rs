@@ -13,7 +13,6 @@ use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::Series;
 use crate::statement::ROWS_FROM;
-use crate::system;
 use crate::types::{ColumnType, Type};
 
 /// What a function gives: how it is run, with what, and the type of its values.
@@ -36,7 +35,7 @@ impl Binder<'_> {
     ) -> Result<From> {
         let (_, function) = qualified(name)?;
         let span = name_span(name);
-        if let Some(table) = system::function(&function).filter(|_| args.is_empty() && !numbered) {
+        if let Some(table) = self.builtin.tables.function(&function).filter(|_| args.is_empty() && !numbered) {
             return self.system(table, name, alias, relations);
         }
         if let ("pg_options_to_table", [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(options))], false) =
@@ -131,7 +130,7 @@ impl Binder<'_> {
             return Ok(Call { name, series, args, ty: ty.into() });
         }
         // Without arguments this is a table of the system where it stands alone.
-        if system::function(&name).is_some() {
+        if self.builtin.tables.function(&name).is_some() {
             return Err(self.place(span, Error::unsupported(format_args!("{name} among other functions in FROM"))));
         }
         let bound = self.expr(expr)?;

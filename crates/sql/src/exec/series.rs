@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use super::{Batch, Exec, Run, Scope, Step};
 use crate::array::Array;
+use crate::catalog::system_tables::SystemTable;
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
+use crate::functions::ON_VALUES;
 use crate::functions::{self, Function};
 use crate::numeric::Numeric;
 use crate::operators;
 use crate::plan::{Node, Series};
-use crate::registry::FUNCTIONS;
-use crate::system::SystemTable;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -96,7 +96,7 @@ fn arguments(args: &[Expr], scope: &mut Scope<'_>, row: &[Datum]) -> Result<Vec<
 
 /// What a function of the registry makes of texts.
 fn called(name: &str, values: &[Datum], env: &Env) -> Result<Datum> {
-    let function = FUNCTIONS.function(name, &vec![Type::Text; values.len()])?;
+    let function = ON_VALUES.function(name, &vec![Type::Text; values.len()])?;
     function.call(&values.iter().collect::<Vec<_>>(), env)
 }
 
@@ -154,7 +154,7 @@ impl State {
         if order.is_eq() {
             return Err(zero_step());
         }
-        let add = FUNCTIONS.operator("+", Some(ty), step_ty)?;
+        let add = ON_VALUES.operator("+", Some(ty), step_ty)?;
         Ok(Self::Added { next: Some(start), stop, step, rising: order.is_gt(), add })
     }
 

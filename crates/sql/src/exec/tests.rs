@@ -11,9 +11,9 @@ use super::test_bed::*;
 use crate::catalog::Table;
 use crate::error::SqlState;
 use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind};
+use crate::functions::ON_VALUES;
 use crate::operators;
 use crate::plan::*;
-use crate::registry::FUNCTIONS;
 use crate::resolve;
 use crate::types::Type;
 use crate::value::Datum;
@@ -39,7 +39,7 @@ fn key(column: usize, descending: bool, nulls_first: bool) -> SortKey {
 }
 
 fn add(left: Expr, right: Expr) -> Expr {
-    let function = FUNCTIONS.operator("+", Some(Type::Int8), Type::Int8).unwrap();
+    let function = ON_VALUES.operator("+", Some(Type::Int8), Type::Int8).unwrap();
     Expr::Call { function, args: vec![left, right] }
 }
 
@@ -140,7 +140,7 @@ fn sorting_is_stable_and_puts_nulls_where_asked() {
 #[test]
 fn many_rows_are_sorted_in_pieces() {
     let series = Node::Series { series: Series::Ints, args: vec![int(0), int(99_999)], numbered: false };
-    let function = FUNCTIONS.operator("%", Some(Type::Int8), Type::Int8).unwrap();
+    let function = ON_VALUES.operator("%", Some(Type::Int8), Type::Int8).unwrap();
     let expr = Expr::Call { function, args: vec![Expr::Column(0), int(1009)] };
     let sort = Node::Sort {
         input: Box::new(series),

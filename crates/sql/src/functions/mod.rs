@@ -7,6 +7,7 @@
 //! in a [`Registry`].
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use crate::env::Env;
 use crate::error::{Error, Result};
@@ -124,6 +125,9 @@ pub(crate) const TABLES: &[&[Function]] = &[
     session::TABLE,
     strings::TABLE,
 ];
+
+/// The functions and operators on values alone.
+pub(crate) static ON_VALUES: LazyLock<Registry> = LazyLock::new(|| Registry::new(TABLES));
 
 /// Functions and operators, to be found by name.
 #[derive(Debug)]

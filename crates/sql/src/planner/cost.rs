@@ -133,10 +133,10 @@ fn of_query(subquery: &Subquery) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::FUNCTIONS;
+    use crate::functions::ON_VALUES;
 
     fn call(symbol: &str, args: Vec<Expr>) -> Expr {
-        let function = FUNCTIONS.operator(symbol, Some(Type::Int4), Type::Int4).expect("an operator");
+        let function = ON_VALUES.operator(symbol, Some(Type::Int4), Type::Int4).expect("an operator");
         Expr::Call { function, args }
     }
 

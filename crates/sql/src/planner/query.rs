@@ -10,9 +10,9 @@ use crate::bind::rewrite;
 use crate::bind::{CursorRows, EXTRAS};
 use crate::error::Result;
 use crate::expr::Expr;
+use crate::functions::ON_VALUES;
 use crate::plan::{Access, AggregateCall, LockTarget, Node, SetOp, SortKey};
 use crate::pulse;
-use crate::registry::FUNCTIONS;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -533,6 +533,6 @@ fn sum(limit: &Expr, offset: &Expr) -> Option<Expr> {
     if let (Expr::Const(Datum::Int(limit)), Expr::Const(Datum::Int(offset))) = (limit, offset) {
         return limit.checked_add(*offset).map(|sum| Expr::Const(Datum::Int(sum)));
     }
-    let function = FUNCTIONS.operator("+", Some(Type::Int8), Type::Int8).ok()?;
+    let function = ON_VALUES.operator("+", Some(Type::Int8), Type::Int8).ok()?;
     Some(Expr::Call { function, args: vec![limit.clone(), offset.clone()] })
 }

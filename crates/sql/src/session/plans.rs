@@ -26,6 +26,7 @@ use crate::lift::Lifted;
 use crate::plan::{AssignedValue, Fragment, Node};
 use crate::planner::{self, Sizes};
 use crate::record;
+use crate::registry::builtin;
 use crate::statement::Scanned;
 use crate::types::{ColumnType, Modifier, Type};
 use crate::value::Datum;
@@ -637,7 +638,8 @@ impl Session {
         }
         let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
         let sizes = TxnSizes::new(txn, &self.own.catalog);
-        let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
+        let mut binder =
+            Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         binder.cursor_rows = self.marks_rows.then(CursorRows::default);
         let (fragment, kind, target) = plan(&mut binder, &statement)?;
         let (cursor_rows, current_of) = (binder.cursor_rows.take(), binder.current_of.take());
@@ -686,7 +688,8 @@ impl Session {
     ) -> Result<(Fragment, Vec<Type>)> {
         let Some(txn) = &self.txn else { return Err(Error::internal("a plan is made within a transaction")) };
         let sizes = TxnSizes::new(txn, &self.own.catalog);
-        let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
+        let mut binder =
+            Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, types.to_vec());
         let (fragment, ..) = plan(&mut binder, statement)?;
         if binder.current_of.is_some() {
             return Err(Error::unsupported("EXPLAIN of WHERE CURRENT OF"));
@@ -703,7 +706,8 @@ impl Session {
     pub(crate) fn with_binder<T>(&self, text: &str, bind: impl FnOnce(&mut Binder<'_>) -> Result<T>) -> Result<T> {
         let Some(txn) = &self.txn else { return Err(Error::internal("names are looked up within a transaction")) };
         let sizes = TxnSizes::new(txn, &self.own.catalog);
-        let mut binder = Binder::new(&self.own.catalog, &self.env, &sizes, text, &self.own.search_path, Vec::new());
+        let mut binder =
+            Binder::new(builtin(), &self.own.catalog, &self.env, &sizes, text, &self.own.search_path, Vec::new());
         let bound = bind(&mut binder)?;
         self.check_needs(&binder.needs)?;
         Ok(bound)

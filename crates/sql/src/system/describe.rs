@@ -14,6 +14,7 @@ use crate::catalog::{ForeignKey, Index, Table, View};
 use crate::env::Env;
 use crate::planner::Sizes;
 use crate::pulse;
+use crate::registry::builtin;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
 use crate::types::{Category, ColumnType, Type};
@@ -207,7 +208,7 @@ impl Sizes for NoSizes {
 /// The types of a view's columns; text for those that cannot be told, since what it reads is not there any more.
 pub(super) fn view_types(env: &Env, view: &View) -> Vec<ColumnType> {
     let names = env.names();
-    let bound = Binder::new(&names.catalog, env, &NoSizes, "", &names.search_path, Vec::new()).view(view);
+    let bound = Binder::new(builtin(), &names.catalog, env, &NoSizes, "", &names.search_path, Vec::new()).view(view);
     let known = |ty: ColumnType| if ty.ty == Type::Unknown { Type::Text.into() } else { ty };
     let mut types: Vec<ColumnType> =
         bound.map(|query| query.columns.iter().map(|column| known(column.ty)).collect()).unwrap_or_default();

@@ -38,79 +38,10 @@ use std::sync::LazyLock;
 
 pub(crate) use relations::class_of as class_of_comment;
 
-use crate::env::Env;
-use crate::error::{Error, Result};
-use crate::pulse;
+use crate::catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
+pub(crate) use crate::catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
 use crate::types::Type;
 use crate::value::Datum;
-
-/// The number of the schema `pg_catalog`.
-pub(crate) const PG_CATALOG: u32 = 11;
-/// The number of the schema `information_schema`.
-pub(crate) const INFORMATION_SCHEMA: u32 = 13_223;
-
-/// A system table.
-pub(crate) struct SystemTable {
-    pub(crate) oid: u32,
-    pub(crate) schema: &'static str,
-    pub(crate) name: &'static str,
-    pub(crate) is_view: bool,
-    /// It is read by calling it.
-    pub(crate) is_function: bool,
-    pub(crate) columns: Vec<(&'static str, Type)>,
-    rows: Option<Fill>,
-}
-
-impl std::fmt::Debug for SystemTable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.schema, self.name)
-    }
-}
-
-/// Makes the rows of a table.
-type Fill = fn(&Env, &mut Rows) -> Result<()>;
-
-/// What describing an object takes, in units of work.
-const UNITS_PER_OBJECT: usize = 100;
-
-/// Rows in the making.
-pub(crate) struct Rows {
-    width: usize,
-    /// Whether rows may end before the last columns.
-    is_padded: bool,
-    cells: Vec<Datum>,
-}
-
-impl Rows {
-    /// Adds a row: a value for each column, in order. Where that is allowed, the last ones may be missing: they are NULL. Polls, as
-    /// there may be very many objects; see [`crate::pulse`].
-    fn push<const N: usize>(&mut self, row: [Datum; N]) -> Result<()> {
-        debug_assert!(self.width == N || (self.is_padded && N < self.width), "a value for each column");
-        self.cells.extend(row);
-        self.cells.resize(self.cells.len().next_multiple_of(self.width), Datum::Null);
-        pulse::work(UNITS_PER_OBJECT)
-    }
-}
-
-impl SystemTable {
-    /// The number of the schema.
-    pub(crate) fn namespace(&self) -> u32 {
-        if self.schema == "pg_catalog" { PG_CATALOG } else { INFORMATION_SCHEMA }
-    }
-
-    /// All values, row after row.
-    pub(crate) fn cells(&self, env: &Env) -> Result<Vec<Datum>> {
-        let is_padded = statistics::FILLS.iter().any(|(name, _)| *name == self.name);
-        let mut rows = Rows { width: self.columns.len(), is_padded, cells: Vec::new() };
-        if let Some(fill) = self.rows {
-            fill(env, &mut rows)?;
-        }
-        if !rows.cells.len().is_multiple_of(self.columns.len()) {
-            return Err(Error::internal(format_args!("rows of {self:?} have another width than it")));
-        }
-        Ok(rows.cells)
-    }
-}
 
 const ALL_FILLS: [&[(&str, Fill)]; 8] = [
     relations::FILLS,
@@ -123,19 +54,11 @@ const ALL_FILLS: [&[(&str, Fill)]; 8] = [
     zones::FILLS,
 ];
 
-struct Tables {
-    all: Vec<SystemTable>,
-    by_name: HashMap<(&'static str, &'static str), usize>,
-}
-
-static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+/// All system tables.
+pub(crate) static TABLES: LazyLock<SystemTables> = LazyLock::new(|| {
     let fills: HashMap<&str, Fill> = ALL_FILLS.into_iter().flatten().copied().collect();
-    let all: Vec<SystemTable> = include_str!("tables.txt")
-        .lines()
-        .map(|line| declared(line, &fills).expect("the list of tables is well-formed"))
-        .collect();
-    let by_name = all.iter().enumerate().map(|(at, table)| ((table.schema, table.name), at)).collect();
-    Tables { all, by_name }
+    let declared = include_str!("tables.txt").lines().map(|line| declared(line, &fills));
+    SystemTables::new(declared.collect::<Option<_>>().expect("the list of tables is well-formed"))
 });
 
 /// A line of the list: `schema.name number kind column:type …`.
@@ -156,7 +79,9 @@ fn declared(line: &'static str, fills: &HashMap<&str, Fill>) -> Option<SystemTab
         Some((name, ty))
     });
     let columns = columns.collect::<Option<Vec<_>>>()?;
-    Some(SystemTable { oid, schema, name, is_view, is_function, columns, rows: fills.get(name).copied() })
+    let is_padded = statistics::FILLS.iter().any(|(known, _)| *known == name);
+    let rows = fills.get(name).copied();
+    Some(SystemTable { oid, schema, name, is_view, is_function, columns, is_padded, rows })
 }
 
 fn inner_type(name: &str) -> Option<Type> {
@@ -165,31 +90,17 @@ fn inner_type(name: &str) -> Option<Type> {
 
 /// A system table by name.
 pub(crate) fn table(schema: &str, name: &str) -> Option<&'static SystemTable> {
-    found(schema, name).filter(|table| !table.is_function)
-}
-
-/// What is read by calling it, by name.
-pub(crate) fn function(name: &str) -> Option<&'static SystemTable> {
-    found("pg_catalog", name).filter(|table| table.is_function)
-}
-
-fn found(schema: &str, name: &str) -> Option<&'static SystemTable> {
-    TABLES.by_name.get(&(schema, name)).map(|&at| &TABLES.all[at])
+    TABLES.table(schema, name)
 }
 
 /// A system table by number.
 pub(crate) fn table_numbered(oid: u32) -> Option<&'static SystemTable> {
-    TABLES.all.iter().find(|table| table.oid == oid)
+    TABLES.numbered(oid)
 }
 
 /// All system tables.
 pub(crate) fn tables() -> impl Iterator<Item = &'static SystemTable> {
-    TABLES.all.iter().filter(|table| !table.is_function)
-}
-
-/// Whether a schema is the system's.
-pub(crate) fn is_system_schema(name: &str) -> bool {
-    matches!(name, "pg_catalog" | "information_schema")
+    TABLES.iter()
 }
 
 // ---- values ----
@@ -236,16 +147,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::env::Env;
     use crate::surroundings::Surroundings;
 
     #[test]
     fn tables_have_names_and_numbers_of_their_own_and_every_fill_has_a_table() {
-        let mut oids: Vec<u32> = TABLES.all.iter().map(|table| table.oid).collect();
+        let mut oids: Vec<u32> = TABLES.with_functions().iter().map(|table| table.oid).collect();
         oids.sort_unstable();
         oids.dedup();
-        assert_eq!(oids.len(), TABLES.all.len());
-        assert_eq!(TABLES.by_name.len(), TABLES.all.len());
-        let filled = TABLES.all.iter().filter(|table| table.rows.is_some()).count();
+        assert_eq!(oids.len(), TABLES.with_functions().len());
+        let names: std::collections::HashSet<_> =
+            TABLES.with_functions().iter().map(|table| (table.schema, table.name)).collect();
+        assert_eq!(names.len(), TABLES.with_functions().len());
+        let filled = TABLES.with_functions().iter().filter(|table| table.rows.is_some()).count();
         assert_eq!(filled, ALL_FILLS.iter().map(|fills| fills.len()).sum::<usize>());
     }
 

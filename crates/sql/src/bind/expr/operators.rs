@@ -10,7 +10,6 @@ use crate::bind::{Binder, fold, rewrite};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
-use crate::registry::FUNCTIONS;
 use crate::resolve;
 use crate::types::Type;
 
@@ -148,7 +147,7 @@ impl Binder<'_> {
             other => return Err(self.place(span, Error::unsupported(format_args!("operator {other}")))),
         };
         let input = self.expr(operand)?;
-        let function = self.at(span, FUNCTIONS.operator(symbol, None, input.ty.ty))?;
+        let function = self.at(span, self.builtin.functions.operator(symbol, None, input.ty.ty))?;
         let arg = self.argument(input, function.arg_type(0), operand.span())?;
         Ok(Bound::new(Expr::Call { function, args: vec![arg] }, function.result))
     }
@@ -264,7 +263,7 @@ impl Binder<'_> {
         if left.ty.ty.is_array() || right.ty.ty.is_array() {
             return self.array_operator(symbol, left, right, span);
         }
-        let function = self.at(span, FUNCTIONS.operator(symbol, Some(left.ty.ty), right.ty.ty))?;
+        let function = self.at(span, self.builtin.functions.operator(symbol, Some(left.ty.ty), right.ty.ty))?;
         let matches_blanks = symbol.contains('~') && left.ty.ty == Type::Char;
         let left = if matches_blanks { crate::bind::functions::with_blanks(left) } else { left };
         let left = self.argument(left, function.arg_type(0), left_span)?;
@@ -552,7 +551,7 @@ impl Binder<'_> {
                 ast::AccessExpr::Dot(ast::Expr::Identifier(field)) => {
                     chain = rest;
                     let name = format!(".{}", fold(field));
-                    if value.ty.ty != Type::Record || FUNCTIONS.named(&name).is_empty() {
+                    if value.ty.ty != Type::Record || self.builtin.functions.named(&name).is_empty() {
                         let message = format!("column \"{}\" not found in data type {}", fold(field), value.ty.ty);
                         return Err(self.place(span, Error::new(SqlState::NO_SUCH_COLUMN, message)));
                     }

@@ -14,7 +14,6 @@ use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind, Test};
 use crate::plan::Fragment;
-use crate::registry::FUNCTIONS;
 use crate::resolve;
 use crate::types::Type;
 
@@ -102,7 +101,7 @@ impl Binder<'_> {
         all: bool,
         span: Span,
     ) -> Result<Bound> {
-        let function = self.at(span, FUNCTIONS.operator(symbol, Some(Type::Text), Type::Text))?;
+        let function = self.at(span, self.builtin.functions.operator(symbol, Some(Type::Text), Type::Text))?;
         if function.result != Type::Bool {
             let error =
                 Error::new(SqlState::WRONG_OBJECT_TYPE, "op ANY/ALL (array) requires operator to yield boolean");
