@@ -14,10 +14,10 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::time::Duration;
 
 use colibri_txn::Direction;
 
-use crate::exec::{Actual, Execution};
 use crate::expr::walk;
 use crate::expr::{Expr, Subquery};
 use crate::plan::{
@@ -47,23 +47,39 @@ impl Default for ExplainOptions {
     }
 }
 
-/// The lines that show a plan; with an execution that was watched (see [`Execution::new_watched`]) what its operators did
+/// What an operator did, for EXPLAIN ANALYZE.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Actual {
+    pub(crate) rows: u64,
+    /// How often it was run from its start.
+    pub(crate) loops: u64,
+    /// With the operators below it.
+    pub(crate) time: Duration,
+}
+
+/// An execution that counts what its operators do.
+pub(crate) trait Watched {
+    /// What an operator did, if it has run.
+    fn actual(&self, node: &Node) -> Option<Actual>;
+}
+
+/// The lines that show a plan; with an execution that was watched (see [`Watched`]) what its operators did
 /// as well.
-pub(crate) fn explain(fragment: &Fragment, watched: Option<&Execution>, options: ExplainOptions) -> Vec<String> {
+pub(crate) fn explain(fragment: &Fragment, watched: Option<&dyn Watched>, options: ExplainOptions) -> Vec<String> {
     shown(fragment, watched, options).iter().map(|part| part.line(options)).collect()
 }
 
 /// The same as one JSON text, with what is said of the statement as a whole behind the plan.
 pub(crate) fn explain_json(
     fragment: &Fragment,
-    watched: Option<&Execution>,
+    watched: Option<&dyn Watched>,
     options: ExplainOptions,
     summary: &[(&str, f64)],
 ) -> String {
     json::plan(&shown(fragment, watched, options), options, summary)
 }
 
-fn shown(fragment: &Fragment, watched: Option<&Execution>, options: ExplainOptions) -> Vec<Part> {
+fn shown(fragment: &Fragment, watched: Option<&dyn Watched>, options: ExplainOptions) -> Vec<Part> {
     let mut writer = Writer {
         parts: Vec::new(),
         watched,
@@ -207,7 +223,7 @@ fn figures(rows: Option<f64>, actual: Option<Option<Actual>>, options: ExplainOp
 
 struct Writer<'e> {
     parts: Vec<Part>,
-    watched: Option<&'e Execution>,
+    watched: Option<&'e dyn Watched>,
     options: ExplainOptions,
     /// Whether columns are shown with their tables.
     qualified: bool,

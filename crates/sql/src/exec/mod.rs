@@ -16,13 +16,14 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use colibri_txn::Transaction;
 
 use crate::catalog::{Sequence, Table};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
+use crate::explain::{Actual, Watched};
 use crate::plan::{Fragment, Node};
 use crate::pulse;
 use crate::value::Datum;
@@ -131,16 +132,6 @@ pub(crate) struct Statement {
     actuals: Option<HashMap<usize, Actual>>,
     /// Rows that are only added to are taken exclusively nevertheless: the transaction is likely to read them.
     adds_alone: bool,
-}
-
-/// What an operator did, for EXPLAIN ANALYZE.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Actual {
-    pub(crate) rows: u64,
-    /// How often it was run from its start.
-    pub(crate) loops: u64,
-    /// With the operators below it.
-    pub(crate) time: Duration,
 }
 
 impl Exec<'_, '_> {
@@ -520,9 +511,10 @@ impl Execution {
             _ => None,
         }
     }
+}
 
-    /// What an operator of the plan did so far, if the execution is watched and the operator has run.
-    pub(crate) fn actual(&self, node: &Node) -> Option<Actual> {
+impl Watched for Execution {
+    fn actual(&self, node: &Node) -> Option<Actual> {
         let Self::Tree(tree) = self else { return None };
         tree.statement.actuals.as_ref()?.get(&place(node)).copied()
     }

@@ -15,7 +15,7 @@ use crate::cast::CastContext;
 use crate::ddl;
 use crate::error::{Error, Result, SqlState};
 use crate::exec::{Context, Execution, Step};
-use crate::explain::{self, ExplainOptions};
+use crate::explain::{self, ExplainOptions, Watched};
 use crate::plan::Fragment;
 use crate::pulse;
 use crate::store_error::InSql as _;
@@ -539,10 +539,11 @@ impl Session {
             times.push(("Execution Time", began.elapsed().as_secs_f64() * 1e3));
         }
         times.retain(|_| summary);
+        let watched = execution.as_ref().map(|execution| execution as &dyn Watched);
         let lines = if is_json {
-            vec![explain::explain_json(&fragment, execution.as_ref(), show, &times)]
+            vec![explain::explain_json(&fragment, watched, show, &times)]
         } else {
-            let mut lines = explain::explain(&fragment, execution.as_ref(), show);
+            let mut lines = explain::explain(&fragment, watched, show);
             lines.extend(times.iter().map(|(name, ms)| format!("{name}: {ms:.3} ms")));
             lines
         };
