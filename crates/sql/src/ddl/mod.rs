@@ -11,13 +11,15 @@ mod alter;
 mod constraint;
 mod create;
 mod drop;
+mod identity;
 mod index;
 mod sequence;
 mod storage;
 mod view;
 mod whole;
 
-pub(crate) use sequence::{SequenceOptions, sequence_type};
+pub(crate) use identity::IdentityChange;
+pub(crate) use sequence::{SequenceNumber, SequenceOption, SequenceOptions};
 
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ use crate::bind::{in_database, name_span};
 use crate::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
 use crate::error::{Error, Result, SqlState};
 use crate::record;
-use crate::session::Session;
+use crate::session::{Session, Severity};
 
 /// Whether a statement changes the catalogue.
 pub(crate) fn is_ddl(statement: &Statement) -> bool {
@@ -37,7 +39,6 @@ pub(crate) fn is_ddl(statement: &Statement) -> bool {
         statement,
         Statement::CreateTable(_)
             | Statement::CreateIndex(_)
-            | Statement::CreateSequence { .. }
             | Statement::CreateSchema { .. }
             | Statement::CreateView(_)
             | Statement::AlterTable(_)
@@ -53,7 +54,6 @@ pub(crate) fn tag(statement: &Statement) -> &'static str {
         Statement::CreateTable(create) if create.query.is_some() => "SELECT",
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::CreateIndex(_) => "CREATE INDEX",
-        Statement::CreateSequence { .. } => "CREATE SEQUENCE",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
         Statement::CreateView(_) => "CREATE VIEW",
         Statement::AlterTable(_) => "ALTER TABLE",
@@ -78,12 +78,6 @@ impl Session {
         match statement {
             Statement::CreateTable(create) => return self.create_table(create),
             Statement::CreateIndex(create) => self.create_index(create)?,
-            Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, owned_by } => {
-                if *temporary {
-                    return Err(Error::unsupported("a temporary sequence"));
-                }
-                self.create_sequence(*if_not_exists, name, data_type.as_ref(), sequence_options, owned_by.as_ref())?;
-            }
             Statement::CreateSchema {
                 schema_name,
                 or_replace,
@@ -188,6 +182,24 @@ impl Session {
             })
             .find(|name| self.catalog().relation(schema, name).is_none() && !taken.contains(name))
             .expect("there are more numbers than names")
+    }
+
+    /// What CREATE … IF NOT EXISTS says of what is there.
+    fn notice_existing(&mut self, kind: &str, name: &str) {
+        let state = match kind {
+            "schema" => SqlState::DUPLICATE_SCHEMA,
+            _ => SqlState::DUPLICATE_TABLE,
+        };
+        self.notice(Severity::Notice, state, format!("{kind} \"{name}\" already exists, skipping"));
+    }
+
+    /// What … IF EXISTS says of what is not there.
+    pub(crate) fn notice_missing(&mut self, kind: &str, name: &str) {
+        self.notice_skipped(&format!("{kind} \"{name}\" does not exist"));
+    }
+
+    fn notice_skipped(&mut self, why: &str) {
+        self.notice(Severity::Notice, SqlState("00000"), format!("{why}, skipping"));
     }
 
     /// A table that a statement is about.

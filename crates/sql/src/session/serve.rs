@@ -220,8 +220,12 @@ impl Session {
     }
 
     pub(crate) fn notice(&mut self, severity: Severity, state: SqlState, message: impl Into<String>) {
+        self.notice_report(severity, Error::new(state, message));
+    }
+
+    pub(crate) fn notice_report(&mut self, severity: Severity, report: Error) {
         if self.notices.len() < NOTICES_MAX {
-            self.notices.push(Notice { severity, report: Error::new(state, message) });
+            self.notices.push(Notice { severity, report });
         }
     }
 }
