@@ -10,7 +10,7 @@ use super::constraint::{column_constraint, has_constraint};
 use super::create::{Draft, refuse_system_column};
 use super::drop::Cascade;
 use super::{IdentityChange, Session, identity, storage, whole};
-use crate::bind::{self, bind_type, fold};
+use crate::bind::{self, fold};
 use crate::cast::CastContext;
 use crate::catalog::{Change, Relation, Table};
 use crate::error::{Error, Result, SqlState};
@@ -687,7 +687,7 @@ impl Session {
         data_type: &ast::DataType,
         using: Option<&ast::Expr>,
     ) -> Result<()> {
-        let to = bind_type(data_type)?;
+        let to = self.type_named(data_type)?;
         let column = table.columns[place].clone();
         self.refuse_if_viewed(table, &column.name, "changing the type of a column")?;
         let value = self.with_binder("", |binder| match using {

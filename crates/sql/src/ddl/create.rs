@@ -8,7 +8,7 @@ use super::constraint::column_constraint;
 use super::{Session, identity};
 use crate::bind::collation::Collation;
 use crate::bind::types::serial_type;
-use crate::bind::{self, bind_type, fold, name_parts};
+use crate::bind::{self, fold, name_parts};
 use crate::catalog::{COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table};
 use crate::cluster::{ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
@@ -186,7 +186,7 @@ impl Session {
         let serial = serial_type(&definition.data_type);
         let ty = match serial {
             Some(ty) => ty.into(),
-            None => bind_type(&definition.data_type)?,
+            None => self.type_named(&definition.data_type)?,
         };
         if !ty.ty.is_storable() {
             let message = format!("column \"{name}\" has pseudo-type {ty}");

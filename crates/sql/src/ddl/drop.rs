@@ -283,6 +283,7 @@ impl Session {
         let mut found = Vec::with_capacity(names.len());
         for name in names {
             match self.find_relation(name)? {
+                None if self.is_of_system(name)? => return Err(bind::no_change_of_system(&last_part(name)?)),
                 None => match self.expect_schema_of(name) {
                     Ok(()) if if_exists => self.notice_missing(kind, &last_part(name)?),
                     Ok(()) => {
@@ -356,6 +357,11 @@ impl Session {
         }
         self.tell_cascade(Cascade { allowed: cascade, along: all.into_iter().rev().flatten().collect() });
         Ok(())
+    }
+
+    fn is_of_system(&self, name: &ast::ObjectName) -> Result<bool> {
+        let (schema, name) = in_database(self.engine().name(), name)?;
+        Ok(crate::system::table(schema.as_deref().unwrap_or("pg_catalog"), &name).is_some())
     }
 
     /// The schema that a name tells has to be there.
@@ -517,23 +523,25 @@ impl Session {
         relations.sort_by_key(|(id, _)| *id);
         let together: Vec<u32> = relations.iter().map(|(id, _)| *id).collect();
         let described: Vec<String> = relations.iter().map(|(_, relation)| self.described(relation)).collect();
-        if !cascade.allowed && !relations.is_empty() {
-            let mut details = Vec::new();
-            for ((_, relation), described) in relations.iter().zip(described) {
-                details.push(format!("{described} depends on schema {folded}"));
-                let dependents = self.dependents(relation, &together).into_iter();
-                details.extend(dependents.map(|(what, on)| format!("{what} depends on {on}")));
-            }
+        // All of it is told before the first of them goes.
+        let mut told: Vec<(String, String)> = Vec::new();
+        for ((_, relation), described) in relations.iter().zip(described) {
+            told.push((described, format!("schema {folded}")));
+            told.extend(self.dependents(relation, &together));
+        }
+        if !cascade.allowed && !told.is_empty() {
+            let details: Vec<String> = told.iter().map(|(what, on)| format!("{what} depends on {on}")).collect();
             return Err(depended_on(&format!("schema {folded}"), &details));
         }
-        for ((_, relation), described) in relations.iter().zip(described) {
-            cascade.along.push(described);
+        cascade.along.extend(told.into_iter().map(|(what, _)| what));
+        let quiet = &mut Cascade::new(true);
+        for (_, relation) in &relations {
             match relation {
-                Relation::Table(table) => self.drop_table(table.id, cascade, &together)?,
-                Relation::View(view) if self.catalog().views().any(|other| other.id == view.id) => {
-                    self.drop_view(view, cascade, &together)?;
+                Relation::Table(table) => self.drop_table(table.id, quiet, &together)?,
+                Relation::View(view) if self.catalog().view(view.id).is_some() => {
+                    self.drop_view(view, quiet, &together)?;
                 }
-                Relation::Sequence(sequence) => self.drop_sequence(sequence.id, cascade)?,
+                Relation::Sequence(sequence) => self.drop_sequence(sequence.id, quiet)?,
                 _ => {}
             }
         }

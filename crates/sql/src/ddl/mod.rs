@@ -32,6 +32,7 @@ use crate::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key}
 use crate::error::{Error, Result, SqlState};
 use crate::record;
 use crate::session::{Session, Severity};
+use crate::types::ColumnType;
 
 /// Whether a statement changes the catalogue.
 pub(crate) fn is_ddl(statement: &Statement) -> bool {
@@ -144,6 +145,11 @@ impl Session {
     fn new_name(&self, name: &ast::ObjectName) -> Result<(CompactString, CompactString)> {
         let (schema, name) = in_database(self.engine().name(), name)?;
         let schema = match schema {
+            Some(schema) if crate::system::is_system_schema(&schema) => {
+                let message = format!("permission denied to create \"{schema}.{name}\"");
+                return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+                    .detail("System catalog modifications are currently disallowed."));
+            }
             Some(schema) => {
                 if self.catalog().schema(&schema).is_none() {
                     let message = format!("schema \"{schema}\" does not exist");
@@ -200,6 +206,12 @@ impl Session {
 
     fn notice_skipped(&mut self, why: &str) {
         self.notice(Severity::Notice, SqlState("00000"), format!("{why}, skipping"));
+    }
+
+    /// A type by its name.
+    pub(crate) fn type_named(&self, data_type: &ast::DataType) -> Result<ColumnType> {
+        let knows = |schema: &str| self.catalog().schema(schema).is_some();
+        crate::bind::types::bind_type_in(self.engine().name(), data_type, knows)
     }
 
     /// A table that a statement is about.
