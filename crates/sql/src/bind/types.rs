@@ -233,6 +233,15 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("float4" | "real", []) => Type::Float4,
         ("float8", []) => Type::Float8,
         ("numeric" | "decimal", []) => Type::Numeric,
+        ("numeric" | "decimal", [precision]) => {
+            let modifier = numeric(&ExactNumberInfo::Precision(number(precision)?))?;
+            return Ok(ColumnType { ty: Type::Numeric, modifier });
+        }
+        ("numeric" | "decimal", [precision, scale]) => {
+            let scale = scale.trim().parse().map_err(|_| unknown(&name))?;
+            let modifier = numeric(&ExactNumberInfo::PrecisionAndScale(number(precision)?, scale))?;
+            return Ok(ColumnType { ty: Type::Numeric, modifier });
+        }
         ("bpchar", []) => Type::Char,
         ("bpchar", [chars_max]) => {
             return Ok(ColumnType { ty: Type::Char, modifier: length("char", Some(&chars(chars_max)?))? });
