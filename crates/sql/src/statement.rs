@@ -47,7 +47,8 @@ pub(crate) const KEY_LOCK_MARK: &str = "\u{1}rows but keys";
 /// The first part of a name that stands for `CURRENT OF`; the second is the cursor's.
 pub(crate) const CURRENT_OF_MARK: &str = "\u{1}row of";
 
-/// What begins the text of an identity column's options, or of a change of one, in place of the number of START.
+/// What begins the text of an identity column's options, or of a change of one, in place of the
+/// number of START.
 pub(crate) const IDENTITY_MARK: &str = "\u{1}identity ";
 
 /// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.

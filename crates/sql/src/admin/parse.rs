@@ -398,7 +398,8 @@ impl Reader {
         Ok(Statement::DropDatabase { name, if_exists, force })
     }
 
-    /// `ALTER kind name OWNER TO role` and `ALTER kind name RENAME TO name`; other changes are not read here.
+    /// `ALTER kind name OWNER TO role` and `ALTER kind name RENAME TO name`; other changes are not
+    /// read here.
     fn owner_or_name(&mut self) -> Result<Option<Statement>> {
         const KINDS: [Kind; 5] = [Kind::Relation, Kind::View, Kind::Sequence, Kind::Schema, Kind::Index];
         let Some(kind) = self.eat_any(&["TABLE", "VIEW", "SEQUENCE", "SCHEMA", "INDEX"]) else { return Ok(None) };

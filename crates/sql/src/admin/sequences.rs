@@ -69,7 +69,8 @@ impl Session {
         table.is_some_and(|table| crate::bind::stored::is_of_identity(table, sequence))
     }
 
-    /// The table and the place of a column that a sequence is to go away with; `None` for OWNED BY NONE.
+    /// The table and the place of a column that a sequence is to go away with; `None` for OWNED BY
+    /// NONE.
     pub(crate) fn owner_of(&self, sequence: &Sequence, column: &[CompactString]) -> Result<Option<(u32, usize)>> {
         let bad = |message: &str| Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message);
         let (column, table) = match column {

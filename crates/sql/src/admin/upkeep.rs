@@ -1,5 +1,6 @@
-//! VACUUM, ANALYZE, CLUSTER and REINDEX: there is nothing for them to do, but what they name has to be there, and has to be
-//! owned by whoever asks. VACUUM and ANALYZE leave out what is somebody else's, with a warning; the others refuse it.
+//! VACUUM, ANALYZE, CLUSTER and REINDEX: there is nothing for them to do, but what they name has to
+//! be there, and has to be owned by whoever asks. VACUUM and ANALYZE leave out what is somebody
+//! else's, with a warning; the others refuse it.
 
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;

@@ -317,7 +317,8 @@ pub(crate) fn uses_sequence(default: &str, sequence: &Sequence) -> bool {
     with_sequence_renamed(default, sequence, "").is_some()
 }
 
-/// Whether a sequence is the one that an identity column of the table takes its values from: a column may own others.
+/// Whether a sequence is the one that an identity column of the table takes its values from: a
+/// column may own others.
 pub(crate) fn is_of_identity(table: &Table, sequence: &Sequence) -> bool {
     let column = sequence.owned_by.filter(|(owner, _)| *owner == table.id).map(|(_, place)| &table.columns[place]);
     column.is_some_and(|column| {

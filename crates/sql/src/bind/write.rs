@@ -533,8 +533,8 @@ impl Binder<'_> {
         Ok(assignments)
     }
 
-    /// What several columns are set to at once: a query's only row, or a row that is written out. A value in parentheses is
-    /// neither, so that one column alone is set to `ROW (value)`.
+    /// What several columns are set to at once: a query's only row, or a row that is written out. A
+    /// value in parentheses is neither, so that one column alone is set to `ROW (value)`.
     fn source_of_row(&mut self, value: &ast::Expr, count: usize) -> Result<Vec<ast::Expr>> {
         let mut source = value;
         while let ast::Expr::Nested(inner) = source {

@@ -39,8 +39,9 @@ fn no_column_to_alter(table: &Table, name: &str) -> Error {
     }
 }
 
-/// When an action of ALTER TABLE has its turn: what goes away makes room for what comes, and what is said of a column finds
-/// it in its last form. Actions of the same rank are carried out as they are written.
+/// When an action of ALTER TABLE has its turn: what goes away makes room for what comes, and what
+/// is said of a column finds it in its last form. Actions of the same rank are carried out as they
+/// are written.
 fn rank(operation: &AlterTableOperation) -> u8 {
     match operation {
         AlterTableOperation::DropColumn { .. } | AlterTableOperation::DropConstraint { .. } => 0,
@@ -497,7 +498,8 @@ impl Session {
             self.notice_skipped(&error.report().message);
             return Ok(());
         };
-        // A view that does not mention the column goes on without it, unless it reads one that does.
+        // A view that does not mention the column goes on without it, unless it reads one that
+        // does.
         let mut taken = HashSet::new();
         let mut views = Vec::new();
         for reader in self.readers_of(table.id) {

@@ -77,7 +77,8 @@ impl Session {
         }
     }
 
-    /// A relation's name as a message has it: with its schema where the name alone would not find it.
+    /// A relation's name as a message has it: with its schema where the name alone would not find
+    /// it.
     fn shown(&self, schema: &str, name: &str) -> String {
         let path = self.search_path();
         let found = path.iter().find(|within| self.catalog().relation(within, name).is_some());
@@ -122,16 +123,18 @@ impl Session {
         format!("default value for column {column} of {}", self.described_table(table))
     }
 
-    /// The views that read a table or a view, at first hand or by each other, each once: older ones first, each before those
-    /// that read it.
+    /// The views that read a table or a view, at first hand or by each other, each once: older ones
+    /// first, each before those that read it.
     ///
-    /// Bug: each view was dropped by dropping those that read it first. Consequence: views that read each other in a circle,
-    /// or thousands one on top of the other, took all of the stack, and the server with it. Fix: they are found one after
-    /// the other, each once, and dropped together.
+    /// Bug: each view was dropped by dropping those that read it first. Consequence: views that
+    /// read each other in a circle, or thousands one on top of the other, took all of the stack,
+    /// and the server with it. Fix: they are found one after the other, each once, and dropped
+    /// together.
     pub(super) fn readers_of(&self, id: u32) -> Vec<Reader> {
         let mut direct: HashMap<u32, Vec<Arc<View>>> = HashMap::new();
         for view in self.catalog().views() {
-            // What a view reads by way of another one is among what it reads: the younger ones come first and stand for it.
+            // What a view reads by way of another one is among what it reads: the younger ones come
+            // first and stand for it.
             let mut reads = view.reads.clone();
             reads.sort_unstable_by_key(|&read| std::cmp::Reverse(read));
             reads.dedup();
@@ -148,7 +151,8 @@ impl Session {
         }
         let mut known = HashSet::from([id]);
         let mut found = Vec::new();
-        // What is left of the readers of each that the search has come through; the youngest are looked at first.
+        // What is left of the readers of each that the search has come through; the youngest are
+        // looked at first.
         let mut path: Vec<(Option<Reader>, u32, Vec<Arc<View>>)> =
             vec![(None, id, direct.remove(&id).unwrap_or_default())];
         while let Some((_, reads, left)) = path.last_mut() {
@@ -167,7 +171,8 @@ impl Session {
         found
     }
 
-    /// What would have to go with a relation, each with what it depends on, without what goes anyway.
+    /// What would have to go with a relation, each with what it depends on, without what goes
+    /// anyway.
     fn dependents(&self, relation: &Relation, together: &[u32]) -> Vec<(String, String)> {
         let described = self.described(relation);
         let id = match relation {
@@ -196,7 +201,8 @@ impl Session {
             }
         }
         let readers = self.readers_of(id);
-        // Each with the view that reads the relation at first hand; `None` where that is dropped anyway and has its own say.
+        // Each with the view that reads the relation at first hand; `None` where that is dropped
+        // anyway and has its own say.
         let mut roots: HashMap<u32, Option<(u32, &Reader)>> = HashMap::new();
         for reader in &readers {
             let view = &reader.view;
@@ -215,7 +221,8 @@ impl Session {
         found.into_iter().map(|(_, dependent)| dependent).collect()
     }
 
-    /// The columns whose defaults take their numbers from a sequence, and their defaults as messages have them.
+    /// The columns whose defaults take their numbers from a sequence, and their defaults as
+    /// messages have them.
     pub(super) fn defaults_of(&self, sequence: &Sequence) -> Vec<((u32, usize), String)> {
         let mut found = Vec::new();
         for (user, columns) in self.users_of(sequence) {
@@ -449,8 +456,9 @@ impl Session {
 
     /// The tables with columns whose defaults take their numbers from a sequence.
     ///
-    /// Bug: a default used a sequence if its text had the name in it somewhere. Consequence: dropping a sequence `s` was refused for
-    /// each `nextval('t_id_seq')`, and with CASCADE took those defaults with it. Fix: the name that it is given is read.
+    /// Bug: a default used a sequence if its text had the name in it somewhere. Consequence:
+    /// dropping a sequence `s` was refused for each `nextval('t_id_seq')`, and with CASCADE took
+    /// those defaults with it. Fix: the name that it is given is read.
     fn users_of(&self, sequence: &Sequence) -> Vec<(Arc<Table>, Vec<usize>)> {
         let uses = |default: &Option<String>| {
             default.as_ref().is_some_and(|default| bind::stored::uses_sequence(default, sequence))

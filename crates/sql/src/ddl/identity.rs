@@ -1,7 +1,8 @@
 //! Identity columns: `GENERATED … AS IDENTITY`, in CREATE TABLE and as ALTER TABLE changes it.
 //!
-//! An identity column takes its values from a sequence that belongs to it alone: its default calls `nextval` with that
-//! sequence's name. The parser hands the options on as text, in a mark that [`options_of`] and [`change_of`] open.
+//! An identity column takes its values from a sequence that belongs to it alone: its default calls
+//! `nextval` with that sequence's name. The parser hands the options on as text, in a mark that
+//! [`options_of`] and [`change_of`] open.
 //!
 //! Invariant: an identity column is NOT NULL and has no other default.
 

@@ -13,7 +13,8 @@ use crate::cluster::RoleId;
 use crate::error::{Error, Result, SqlState};
 use crate::types::Type;
 
-/// A number that is given for a sequence, as it is written: what is wrong with it is said when its turn comes.
+/// A number that is given for a sequence, as it is written: what is wrong with it is said when its
+/// turn comes.
 #[derive(Debug, Clone)]
 pub(crate) struct SequenceNumber(pub(crate) String);
 
@@ -251,7 +252,8 @@ impl Session {
         Ok(())
     }
 
-    /// Puts new sequences into the catalogue, together with what they belong to. Each may stand elsewhere than at its start.
+    /// Puts new sequences into the catalogue, together with what they belong to. Each may stand
+    /// elsewhere than at its start.
     pub(super) fn put_sequences(&mut self, sequences: Vec<(Sequence, Option<i64>)>, with: Vec<Change>) -> Result<()> {
         let mut changes: Vec<Change> =
             sequences.iter().map(|(sequence, _)| Change::PutSequence(sequence.clone())).collect();

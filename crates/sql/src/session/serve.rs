@@ -381,9 +381,9 @@ mod tests {
         assert_eq!(session.run("SAVEPOINT s").unwrap_err().state().0, "25P01");
     }
 
-    /// Bug: DROP … CASCADE, TRUNCATE … CASCADE, IF EXISTS and IF NOT EXISTS said nothing of what they took along or skipped.
-    /// Consequence: whoever ran them did not learn what was gone. Fix: they tell it in notices, in PostgreSQL's words and
-    /// order.
+    /// Bug: DROP … CASCADE, TRUNCATE … CASCADE, IF EXISTS and IF NOT EXISTS said nothing of what
+    /// they took along or skipped. Consequence: whoever ran them did not learn what was gone. Fix:
+    /// they tell it in notices, in PostgreSQL's words and order.
     #[test]
     fn what_goes_along_and_what_is_skipped_is_told() {
         let (_dir, mut session) = session();

@@ -323,6 +323,9 @@ impl Mender<'_> {
             }
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
                 let close = self.close_of(nth + 1);
+                if *self.token(close) != Token::RParen {
+                    return Err(self.refuse(close));
+                }
                 self.identity(nth + 1, close + 1, vec![Token::LParen], vec![Token::RParen]);
             }
             Keyword::ALTER if nth > start && self.are(start, &["ALTER", "TABLE"]) => self.identity_change(nth),
@@ -983,8 +986,17 @@ mod tests {
 
     #[test]
     fn what_only_the_parser_takes_is_refused() {
-        for text in ["SELECT !! 1", "SELECT 'a' 'b'", "SELECT 1x", "INSERT OVERWRITE INTO t VALUES (1)", "SELECT \"\""]
-        {
+        for text in [
+            "SELECT !! 1",
+            "SELECT 'a' 'b'",
+            "SELECT 1x",
+            "INSERT OVERWRITE INTO t VALUES (1)",
+            "SELECT \"\"",
+            "CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY (",
+            "CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY (START 5; SELECT 1",
+            "ALTER TABLE t ALTER a",
+            "ALTER TABLE t ALTER a SET",
+        ] {
             assert!(crate::statement::parse(text).is_err(), "{text}");
         }
     }
