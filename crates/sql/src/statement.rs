@@ -53,6 +53,10 @@ pub(crate) const CURRENT_OF_MARK: &str = "\u{1}row of";
 /// What ROWS FROM is spelled as behind the parser.
 pub(crate) const ROWS_FROM: &str = "rows from";
 
+/// What begins the text of an identity column's options, or of a change of one, in place of the
+/// number of START.
+pub(crate) const IDENTITY_MARK: &str = "\u{1}identity ";
+
 /// The type of a column that `CREATE TABLE t (a) AS` names: its query tells the real one.
 pub(crate) const ANY_TYPE_MARK: &str = "\u{1}any";
 

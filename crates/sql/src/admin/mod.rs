@@ -18,14 +18,16 @@ use std::sync::Arc;
 
 use colibri_txn::{IfLocked, LockMode, Transaction};
 use compact_str::CompactString;
+use sqlparser::ast;
 
-use crate::catalog::{Relation, catalog_space, table_key};
+use crate::catalog::{Catalog, Relation, catalog_space, table_key};
 use crate::cluster::{Authority, Cluster, Dependents, ObjectKind, Privileges, RoleId};
+use crate::ddl::SequenceOption;
 use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, TransactionState};
 use crate::store_error::InSql as _;
 
-pub(crate) use parse::parse;
+pub(crate) use parse::{parse, parse_identity_change, parse_identity_options};
 pub(crate) use settings::{SettingChange, SettingsOf};
 
 /// A statement of these.
@@ -122,35 +124,22 @@ pub(crate) enum Statement {
     },
     DiscardPlans,
     DiscardSequences,
+    CreateSequence {
+        name: Vec<CompactString>,
+        if_not_exists: bool,
+        options: Vec<SequenceOption>,
+    },
     AlterSequence {
         name: Vec<CompactString>,
         if_exists: bool,
         options: Vec<SequenceOption>,
     },
-    RenameSequence {
-        name: Vec<CompactString>,
+    /// `ALTER {TABLE | VIEW | INDEX | SEQUENCE} name RENAME TO name`
+    RenameRelation {
+        object: Object,
         if_exists: bool,
         to: CompactString,
     },
-}
-
-/// What a sequence may be told to be.
-#[derive(Debug, Clone)]
-pub(crate) enum SequenceOption {
-    /// Of a type's name.
-    Type(CompactString),
-    Increment(i64),
-    /// `None` is the type's.
-    Min(Option<i64>),
-    Max(Option<i64>),
-    Start(i64),
-    /// At its start, or at a value.
-    Restart(Option<i64>),
-    Cycle(bool),
-    /// It gives its values out in any case, and keeps none for a session.
-    Cache(i64),
-    /// A column's name, or nobody's.
-    OwnedBy(Option<Vec<CompactString>>),
 }
 
 /// Whom a statement means.
@@ -256,7 +245,7 @@ impl Statement {
                     "GRANT"
                 }
             }
-            Self::Owner { object, .. } => match object.kind {
+            Self::Owner { object, .. } | Self::RenameRelation { object, .. } => match object.kind {
                 Kind::Database => "ALTER DATABASE",
                 Kind::Schema => "ALTER SCHEMA",
                 Kind::Sequence => "ALTER SEQUENCE",
@@ -272,7 +261,8 @@ impl Statement {
             Self::Lock { .. } => "LOCK TABLE",
             Self::DiscardPlans => "DISCARD PLANS",
             Self::DiscardSequences => "DISCARD SEQUENCES",
-            Self::AlterSequence { .. } | Self::RenameSequence { .. } => "ALTER SEQUENCE",
+            Self::CreateSequence { .. } => "CREATE SEQUENCE",
+            Self::AlterSequence { .. } => "ALTER SEQUENCE",
         }
     }
 
@@ -341,8 +331,11 @@ impl Session {
                 self.discard_sequences();
                 Ok(())
             }
+            Statement::CreateSequence { name, if_not_exists, options } => {
+                self.create_sequence(name, *if_not_exists, options)
+            }
             Statement::AlterSequence { name, if_exists, options } => self.alter_sequence(name, *if_exists, options),
-            Statement::RenameSequence { name, if_exists, to } => self.rename_one_sequence(name, *if_exists, to),
+            Statement::RenameRelation { object, if_exists, to } => self.rename_one_relation(object, *if_exists, to),
         }
     }
 
@@ -386,6 +379,30 @@ impl Session {
         self.relation_named(name)?.cloned().ok_or_else(|| {
             Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", name.join(".")))
         })
+    }
+
+    fn rename_one_relation(&mut self, object: &Object, if_exists: bool, to: &str) -> Result<()> {
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let shown = object.name.last().map_or("", |name| name.as_str());
+        if if_exists && self.relation_named(&object.name)?.is_none() {
+            self.notice_missing("relation", shown);
+            return Ok(());
+        }
+        let relation = self.expect_relation(&object.name)?;
+        self.expect_owner_of(&relation)?;
+        let fits = match object.kind {
+            Kind::View => matches!(relation, Relation::View(_)),
+            Kind::Sequence => matches!(relation, Relation::Sequence(_)),
+            // What is renamed as an index may be anything, as in older versions of PostgreSQL.
+            _ => true,
+        };
+        if !fits {
+            let kind = if object.kind == Kind::View { "view" } else { "sequence" };
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{shown}\" is not a {kind}")));
+        }
+        let quoted = |part: &str| ast::Ident::with_quote('"', part);
+        let name: Vec<ast::Ident> = object.name.iter().map(|part| quoted(part)).collect();
+        self.rename_relation(&ast::ObjectName::from(name), &ast::ObjectName::from(vec![quoted(to)]))
     }
 
     /// `CREATE SCHEMA … AUTHORIZATION`: the schema is the role's from its beginning.

@@ -5,20 +5,23 @@
 //! CREATE DATABASE name [WITH] [OWNER [=] role] …             ALTER DATABASE name …, DROP DATABASE [IF EXISTS] name
 //! ALTER ROLE {name|ALL} [IN DATABASE name] {SET|RESET} …     ALTER DATABASE name {SET|RESET} …
 //! GRANT|REVOKE [GRANT OPTION FOR] … ON … {TO|FROM} role, …   GRANT|REVOKE role, … {TO|FROM} role, …
-//! ALTER SEQUENCE name option …, RENAME TO name
-//! ALTER kind name OWNER TO role                              REASSIGN OWNED BY …, DROP OWNED BY …
+//! CREATE SEQUENCE name option …                              ALTER SEQUENCE name option …
+//! ALTER kind name {OWNER TO role | RENAME TO name}           REASSIGN OWNED BY …, DROP OWNED BY …
 //! COMMENT ON kind name IS …
 //! VACUUM, ANALYZE, REINDEX, CLUSTER, CHECKPOINT, LOCK TABLE, LISTEN, UNLISTEN, NOTIFY, DISCARD …
 //! ```
 
+mod sequences;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use sequences::{parse_identity_change, parse_identity_options};
 
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 
 use super::upkeep::Upkeep;
-use super::{Actor, Granting, Kind, LockTable, Object, On, RoleOption, SequenceOption, SettingsOf, Statement};
+use super::{Actor, Granting, Kind, LockTable, Object, On, RoleOption, SettingsOf, Statement};
 use crate::cluster::{Dependents, Privileges};
 use crate::error::{Error, Result, SqlState};
 use crate::statement::reader::{Reader, may_begin_with};
@@ -137,7 +140,10 @@ impl Reader {
             if let Some(kind) = self.eat_any(ROLES) {
                 return self.create_role(kind == 1).map(Some);
             }
-            return if self.eat(&["DATABASE"]) { self.create_database().map(Some) } else { Ok(None) };
+            if self.eat(&["DATABASE"]) {
+                return self.create_database().map(Some);
+            }
+            return self.create_sequence();
         }
         if self.eat(&["ALTER"]) {
             if let Some(kind) = self.eat_any(ROLES) {
@@ -150,7 +156,7 @@ impl Reader {
                 return Err(Error::unsupported("ALTER DEFAULT PRIVILEGES"));
             }
             let start = self.at;
-            if let Some(owner) = self.owner_to()? {
+            if let Some(owner) = self.owner_or_name()? {
                 return Ok(Some(owner));
             }
             self.at = start;
@@ -392,14 +398,22 @@ impl Reader {
         Ok(Statement::DropDatabase { name, if_exists, force })
     }
 
-    /// `ALTER kind name OWNER TO role`; other changes are not read here.
-    fn owner_to(&mut self) -> Result<Option<Statement>> {
+    /// `ALTER kind name OWNER TO role` and `ALTER kind name RENAME TO name`; other changes are not
+    /// read here.
+    fn owner_or_name(&mut self) -> Result<Option<Statement>> {
         const KINDS: [Kind; 5] = [Kind::Relation, Kind::View, Kind::Sequence, Kind::Schema, Kind::Index];
         let Some(kind) = self.eat_any(&["TABLE", "VIEW", "SEQUENCE", "SCHEMA", "INDEX"]) else { return Ok(None) };
         let kind = KINDS[kind];
         let if_exists = self.if_exists();
         self.eat(&["ONLY"]);
         let Ok(name) = self.qualified() else { return Ok(None) };
+        if kind != Kind::Schema && self.eat(&["RENAME", "TO"]) {
+            let to = self.name()?;
+            return Ok(Some(Statement::RenameRelation { object: Object { kind, name }, if_exists, to }));
+        }
+        if kind == Kind::View && self.eat(&["RENAME"]) {
+            return Err(Error::unsupported("renaming a view's column"));
+        }
         if !self.eat(&["OWNER", "TO"]) {
             return Ok(None);
         }
@@ -409,65 +423,6 @@ impl Reader {
             return Err(Error::unsupported("OWNER TO together with other changes"));
         }
         Ok(Some(Statement::Owner { object: Object { kind, name }, if_exists, to }))
-    }
-
-    // ---- sequences ----
-
-    fn alter_sequence(&mut self) -> Result<Statement> {
-        let if_exists = self.if_exists();
-        let name = self.qualified()?;
-        if self.eat(&["RENAME", "TO"]) {
-            return Ok(Statement::RenameSequence { name, if_exists, to: self.name()? });
-        }
-        let mut options = Vec::new();
-        while !matches!(self.peek(), Token::EOF | Token::SemiColon) {
-            options.push(self.sequence_option()?);
-        }
-        if options.is_empty() { Err(self.syntax()) } else { Ok(Statement::AlterSequence { name, if_exists, options }) }
-    }
-
-    fn sequence_option(&mut self) -> Result<SequenceOption> {
-        if self.eat(&["AS"]) {
-            return Ok(SequenceOption::Type(self.name()?));
-        }
-        if self.eat(&["INCREMENT"]) {
-            self.eat(&["BY"]);
-            return Ok(SequenceOption::Increment(self.long()?));
-        }
-        if self.eat(&["NO", "MINVALUE"]) {
-            return Ok(SequenceOption::Min(None));
-        }
-        if self.eat(&["NO", "MAXVALUE"]) {
-            return Ok(SequenceOption::Max(None));
-        }
-        if self.eat(&["MINVALUE"]) {
-            return Ok(SequenceOption::Min(Some(self.long()?)));
-        }
-        if self.eat(&["MAXVALUE"]) {
-            return Ok(SequenceOption::Max(Some(self.long()?)));
-        }
-        if self.eat(&["START"]) {
-            self.eat(&["WITH"]);
-            return Ok(SequenceOption::Start(self.long()?));
-        }
-        if self.eat(&["RESTART"]) {
-            let has_value = self.eat(&["WITH"]) || matches!(self.peek(), Token::Number(..) | Token::Minus);
-            return Ok(SequenceOption::Restart(if has_value { Some(self.long()?) } else { None }));
-        }
-        if self.eat(&["CACHE"]) {
-            return self.long().map(SequenceOption::Cache);
-        }
-        if self.eat(&["NO", "CYCLE"]) {
-            return Ok(SequenceOption::Cycle(false));
-        }
-        if self.eat(&["CYCLE"]) {
-            return Ok(SequenceOption::Cycle(true));
-        }
-        if self.eat(&["OWNED", "BY"]) {
-            let owner = if self.eat(&["NONE"]) { None } else { Some(self.qualified()?) };
-            return Ok(SequenceOption::OwnedBy(owner));
-        }
-        Err(self.syntax())
     }
 
     // ---- grants ----

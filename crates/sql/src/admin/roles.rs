@@ -353,7 +353,10 @@ impl Session {
     pub(super) fn drop_database(&mut self, name: &str, if_exists: bool, force: bool) -> Result<()> {
         let cluster = self.server("DROP DATABASE")?;
         match self.own_database(name) {
-            Err(error) if if_exists && error.state() == SqlState::NO_SUCH_DATABASE => return Ok(()),
+            Err(error) if if_exists && error.state() == SqlState::NO_SUCH_DATABASE => {
+                self.notice_missing("database", name);
+                return Ok(());
+            }
             found => found?,
         };
         if name == self.engine().name() {

@@ -1,10 +1,13 @@
-//! VACUUM, ANALYZE, CLUSTER and REINDEX: there is nothing for them to do, but what they name has to be there.
+//! VACUUM, ANALYZE, CLUSTER and REINDEX: there is nothing for them to do, but what they name has to
+//! be there, and has to be owned by whoever asks. VACUUM and ANALYZE leave out what is somebody
+//! else's, with a warning; the others refuse it.
 
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 
 use super::Statement;
 use crate::catalog::Relation;
+use crate::cluster::BOOTSTRAP_ROLE;
 use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, Severity};
 use crate::statement::reader::Reader;
@@ -24,7 +27,7 @@ pub(crate) enum Upkeep {
     ReindexTable(Vec<CompactString>),
     ReindexIndex(Vec<CompactString>),
     ReindexSchema(CompactString),
-    ReindexDatabase(Option<CompactString>),
+    ReindexDatabase(CompactString),
 }
 
 const VACUUM_OPTIONS: [&str; 11] = [
@@ -82,8 +85,7 @@ impl Reader {
                 Some(0) => (Upkeep::ReindexTable(self.qualified()?), false),
                 Some(1) => (Upkeep::ReindexIndex(self.qualified()?), false),
                 Some(2) => (Upkeep::ReindexSchema(self.name()?), true),
-                Some(_) if self.is_over() => (Upkeep::ReindexDatabase(None), true),
-                Some(_) => (Upkeep::ReindexDatabase(Some(self.name()?)), true),
+                Some(_) => (Upkeep::ReindexDatabase(self.name()?), true),
             };
             return upkeep("REINDEX", what, alone);
         }
@@ -149,7 +151,8 @@ impl Session {
                 tables.iter().try_for_each(|(name, columns)| self.upkeep_table(tag, name, columns))
             }
             Upkeep::Cluster { table: name, index } => {
-                let Relation::Table(table) = self.upkeep_relation(name)? else { return Err(not_a("table", name)) };
+                let Relation::Table(table) = self.expect_relation(name)? else { return Err(not_a("table", name)) };
+                self.expect_owner(table.owner, "table", &table.name)?;
                 let Some(index) = index else {
                     let message = format!("there is no previously clustered index for table \"{}\"", table.name);
                     return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
@@ -165,44 +168,65 @@ impl Session {
                 let message = format!("index \"{index}\" for table \"{}\" does not exist", table.name);
                 Err(Error::new(SqlState::NO_SUCH_OBJECT, message))
             }
-            Upkeep::ReindexTable(name) => match self.upkeep_relation(name)? {
-                Relation::Table(_) => Ok(()),
-                _ => Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not a table", last(name)))),
+            Upkeep::ReindexTable(name) if is_system(name) => self.expect_owner(BOOTSTRAP_ROLE, "table", last(name)),
+            Upkeep::ReindexTable(name) => match self.expect_relation(name)? {
+                Relation::Table(table) => self.expect_owner(table.owner, "table", &table.name),
+                _ => {
+                    let message = format!("\"{}\" is not a table or materialized view", last(name));
+                    Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))
+                }
             },
-            Upkeep::ReindexIndex(name) => match self.upkeep_relation(name)? {
-                Relation::Index(..) | Relation::PrimaryKey(_) => Ok(()),
-                _ => Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not an index", last(name)))),
-            },
+            Upkeep::ReindexIndex(name) => {
+                let relation = self.expect_relation(name)?;
+                if !matches!(relation, Relation::Index(..) | Relation::PrimaryKey(_)) {
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{}\" is not an index", last(name))));
+                }
+                self.expect_owner_of(&relation)
+            }
             Upkeep::ReindexSchema(name) => match self.catalog().schema(name) {
-                Some(_) => Ok(()),
+                Some(schema) => self.expect_owner(schema.owner, "schema", name),
+                None if crate::system::is_system_schema(name) => self.expect_owner(BOOTSTRAP_ROLE, "schema", name),
                 None => Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{name}\" does not exist"))),
             },
-            Upkeep::ReindexDatabase(Some(name)) if *name != self.engine().name() => {
-                Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, "can only reindex the currently open database"))
+            Upkeep::ReindexDatabase(name) => {
+                let database = self.own_database_info();
+                if *name != database.name {
+                    let message = "can only reindex the currently open database";
+                    return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+                }
+                self.expect_owner(database.owner, "database", name)
             }
-            Upkeep::ReindexDatabase(_) => Ok(()),
         }
-    }
-
-    /// A relation of the catalogue; of the system's, which have nothing to keep up, there is none.
-    fn upkeep_relation(&self, name: &[CompactString]) -> Result<Relation> {
-        self.expect_relation(name)
     }
 
     fn upkeep_table(&mut self, tag: &str, name: &[CompactString], columns: &[CompactString]) -> Result<()> {
-        let is_system = match name {
-            [name] => crate::system::table("pg_catalog", name).is_some(),
-            [schema, name] => crate::system::table(schema, name).is_some(),
-            _ => false,
+        let verb = if tag == "VACUUM" { "vacuum" } else { "analyze" };
+        let relation = if is_system(name) { None } else { Some(self.expect_relation(name)?) };
+        let owner = match &relation {
+            Some(Relation::Table(table)) => table.owner,
+            Some(Relation::View(view)) => view.owner,
+            Some(Relation::Sequence(sequence)) => sequence.owner,
+            Some(Relation::Index(table, _) | Relation::PrimaryKey(table)) => {
+                self.catalog().table(*table).map_or(BOOTSTRAP_ROLE, |table| table.owner)
+            }
+            None => BOOTSTRAP_ROLE,
         };
-        if is_system {
-            return Ok(());
-        }
-        let Relation::Table(table) = self.upkeep_relation(name)? else {
-            let verb = if tag == "VACUUM" { "vacuum" } else { "analyze" };
-            let message = format!("skipping \"{}\" --- cannot {verb} non-tables or special system tables", last(name));
+        let authority = self.authority();
+        if !authority.has_role(owner) && !authority.has_role(self.own_database_info().owner) {
+            let who = if relation.is_none() { "superuser" } else { "table" };
+            let message = format!("skipping \"{}\" --- only {who} or database owner can {verb} it", last(name));
             self.notice(Severity::Warning, SqlState("01000"), message);
             return Ok(());
+        }
+        let table = match relation {
+            None => return Ok(()),
+            Some(Relation::Table(table)) => table,
+            Some(_) => {
+                let message =
+                    format!("skipping \"{}\" --- cannot {verb} non-tables or special system tables", last(name));
+                self.notice(Severity::Warning, SqlState("01000"), message);
+                return Ok(());
+            }
         };
         for (place, column) in columns.iter().enumerate() {
             if table.column(column).is_none() {
@@ -215,6 +239,14 @@ impl Session {
             }
         }
         Ok(())
+    }
+}
+
+fn is_system(name: &[CompactString]) -> bool {
+    match name {
+        [name] => crate::system::table("pg_catalog", name).is_some(),
+        [schema, name] => crate::system::table(schema, name).is_some(),
+        _ => false,
     }
 }
 

@@ -12,7 +12,6 @@ use sqlparser::tokenizer::Span;
 
 pub(super) use coerce::{common_modifier, known};
 
-use super::types::bind_type;
 use super::{Binder, fold};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
@@ -158,11 +157,11 @@ impl Binder<'_> {
                 data_type,
                 format: None,
             } => {
-                let to = self.at(span, bind_type(data_type))?;
+                let to = self.at(span, self.type_named(data_type))?;
                 self.cast(input, to)
             }
             E::TypedString(typed) => {
-                let to = self.at(span, bind_type(&typed.data_type))?;
+                let to = self.at(span, self.type_named(&typed.data_type))?;
                 let literal = self.value(&typed.value)?;
                 let expr = self.coerce(literal, to, CastContext::Explicit, typed.value.span)?;
                 Ok(Bound { expr, ty: to })

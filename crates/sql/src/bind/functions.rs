@@ -540,9 +540,21 @@ impl Binder<'_> {
             return Err(self.place(span, no_such_function(name)));
         }
         self.has_side_effects |= changes;
-        let args: Vec<Bound> = args.into_iter().map(|arg| self.sequence_name(arg)).collect::<Result<_>>()?;
+        let mut args: Vec<Bound> = args.into_iter().map(|arg| self.sequence_name(arg)).collect::<Result<_>>()?;
         if super::stored::SEQUENCE_FUNCTIONS.contains(&name) {
+            if let Some(first) = args.first_mut()
+                && matches!(first.ty.ty, Type::Oid | Type::Int2 | Type::Int4 | Type::Int8)
+            {
+                // A relation's number is its `regclass` wherever that is asked for.
+                let number = std::mem::replace(first, Bound::new(Expr::Const(Datum::Null), Type::Unknown));
+                let named = self.coerce(number, Type::RegClass.into(), CastContext::Explicit, span)?;
+                *first = self.sequence_name(Bound::new(named, Type::RegClass))?;
+            }
             self.expect_sequence(args.first(), span)?;
+            // They are strict: what a constant NULL is given with is not even looked up.
+            if args.iter().any(|arg| matches!(arg.expr, Expr::Const(Datum::Null))) {
+                return Ok(Bound::new(Expr::Const(Datum::Null), result));
+            }
         }
         if let (true, Some(Bound { expr: Expr::Const(Datum::Text(sequence)), .. })) =
             (super::stored::SEQUENCE_FUNCTIONS.contains(&name), args.first())

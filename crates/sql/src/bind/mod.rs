@@ -413,6 +413,20 @@ impl<'a> Binder<'a> {
         }
     }
 
+    /// A type by its name.
+    pub(crate) fn type_named(&self, data_type: &ast::DataType) -> Result<crate::types::ColumnType> {
+        types::bind_type_in(&self.env.database, data_type, |schema| self.catalog.schema(schema).is_some())
+    }
+
+    /// The relation of the system that a name means, if it means no other one.
+    pub(crate) fn system_relation(
+        &self,
+        name: &ast::ObjectName,
+    ) -> Result<Option<&'static crate::catalog::system_tables::SystemTable>> {
+        let (schema, relation) = in_database(&self.env.database, name)?;
+        Ok(crate::system::table(schema.as_deref().unwrap_or("pg_catalog"), &relation))
+    }
+
     /// A table, for writing or changing.
     pub(crate) fn table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
         let found = self.relation(name)?;
@@ -425,7 +439,10 @@ impl<'a> Binder<'a> {
                 let (_, name) = qualified(name)?;
                 Err(Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is a {}, not a table", other.kind())))
             }
-            None => Err(no_such_relation(name)),
+            None => match self.system_relation(name)? {
+                Some(system) => Err(no_change_of_system(system.name)),
+                None => Err(no_such_relation(name)),
+            },
         };
         let table = self.at(name_span(name), result)?;
         self.used.push(table.id);
@@ -463,6 +480,11 @@ pub(crate) fn name_span(name: &ast::ObjectName) -> Span {
 }
 
 /// `relation "x" does not exist`
+/// The system's relations are computed from the catalogue: nobody changes them by themselves.
+pub(crate) fn no_change_of_system(name: &str) -> Error {
+    Error::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied: \"{name}\" is a system catalog"))
+}
+
 pub(crate) fn no_such_relation(name: &ast::ObjectName) -> Error {
     let parts: Vec<_> = name_parts(name).unwrap_or_default().into_iter().map(fold).collect();
     Error::new(SqlState::NO_SUCH_TABLE, format!("relation \"{}\" does not exist", parts.join(".")))

@@ -19,7 +19,7 @@ use sqlparser::ast::{self, Spanned, VisitMut, VisitorMut};
 use sqlparser::tokenizer::{Location, Span};
 
 use super::{Binder, Query, rewrite};
-use crate::catalog::{Relation, Sequence};
+use crate::catalog::{Relation, Sequence, Table};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::functions::quote_identifier;
@@ -315,6 +315,15 @@ fn is_star(item: &ast::SelectItem) -> bool {
 /// Whether a stored default takes its numbers from a sequence.
 pub(crate) fn uses_sequence(default: &str, sequence: &Sequence) -> bool {
     with_sequence_renamed(default, sequence, "").is_some()
+}
+
+/// Whether a sequence is the one that an identity column of the table takes its values from: a
+/// column may own others.
+pub(crate) fn is_of_identity(table: &Table, sequence: &Sequence) -> bool {
+    let column = sequence.owned_by.filter(|(owner, _)| *owner == table.id).map(|(_, place)| &table.columns[place]);
+    column.is_some_and(|column| {
+        column.identity.is_some() && column.default.as_ref().is_some_and(|default| uses_sequence(default, sequence))
+    })
 }
 
 /// A stored default with another name for a sequence; `None` if it does not use that.

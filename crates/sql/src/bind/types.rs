@@ -153,6 +153,53 @@ pub(crate) fn bind_type(data_type: &DataType) -> Result<ColumnType> {
     }
 }
 
+/// The same, where the name of a type may begin with this database's.
+///
+/// # Errors
+/// 0A000 for another database's, 3F000 for a schema that is not there, which `knows` tells.
+pub(crate) fn bind_type_in(database: &str, data_type: &DataType, knows: impl Fn(&str) -> bool) -> Result<ColumnType> {
+    let mut element = data_type;
+    while let DataType::Array(
+        ast::ArrayElemTypeDef::SquareBracket(inner, _) | ast::ArrayElemTypeDef::Qualified(inner, _),
+    ) = element
+    {
+        element = inner;
+    }
+    let DataType::Custom(name, _) = element else { return bind_type(data_type) };
+    let parts: Vec<_> = super::name_parts(name)?.into_iter().map(fold).collect();
+    let schema = match &parts[..] {
+        [_] => return bind_type(data_type),
+        [schema, _] => schema,
+        [named, schema, _] if *named == database => schema,
+        [_, _, _] => {
+            let message = format!("cross-database references are not implemented: {}", parts.join("."));
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+        _ => {
+            let message = format!("improper qualified name (too many dotted names): {}", parts.join("."));
+            return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+        }
+    };
+    if !crate::system::is_system_schema(schema) && !knows(schema) {
+        return Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist")));
+    }
+    if parts.len() == 2 {
+        return bind_type(data_type);
+    }
+    let mut within = data_type.clone();
+    let mut element = &mut within;
+    while let DataType::Array(
+        ast::ArrayElemTypeDef::SquareBracket(inner, _) | ast::ArrayElemTypeDef::Qualified(inner, _),
+    ) = element
+    {
+        element = inner;
+    }
+    if let DataType::Custom(name, _) = element {
+        name.0.remove(0);
+    }
+    bind_type(&within)
+}
+
 fn unknown(name: &str) -> Error {
     let known_elsewhere = ["jsonb", "xml", "inet", "cidr", "money", "bit", "point", "timetz", "time", "reg"];
     let lower = name.to_ascii_lowercase();
@@ -186,6 +233,15 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
         ("float4" | "real", []) => Type::Float4,
         ("float8", []) => Type::Float8,
         ("numeric" | "decimal", []) => Type::Numeric,
+        ("numeric" | "decimal", [precision]) => {
+            let modifier = numeric(&ExactNumberInfo::Precision(number(precision)?))?;
+            return Ok(ColumnType { ty: Type::Numeric, modifier });
+        }
+        ("numeric" | "decimal", [precision, scale]) => {
+            let scale = scale.trim().parse().map_err(|_| unknown(&name))?;
+            let modifier = numeric(&ExactNumberInfo::PrecisionAndScale(number(precision)?, scale))?;
+            return Ok(ColumnType { ty: Type::Numeric, modifier });
+        }
         ("bpchar", []) => Type::Char,
         ("bpchar", [chars_max]) => {
             return Ok(ColumnType { ty: Type::Char, modifier: length("char", Some(&chars(chars_max)?))? });

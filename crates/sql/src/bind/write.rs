@@ -225,6 +225,12 @@ impl Binder<'_> {
                     .hint("Write to the tables that it reads.");
             return Err(self.place(super::name_span(name), error));
         }
+        if let Some(system) = self.system_relation(name)?.filter(|system| system.is_view) {
+            let message = format!("cannot {verb} view \"{}\"", system.name);
+            let error = Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message)
+                .detail("Views that do not select from a single table or view are not automatically updatable.");
+            return Err(self.place(super::name_span(name), error));
+        }
         self.table(name)
     }
 
@@ -516,26 +522,8 @@ impl Binder<'_> {
                     assignments.push(value);
                 }
                 ast::AssignmentTarget::Tuple(names) => {
-                    let parts = match &assignment.value {
-                        ast::Expr::Subquery(query) if names.len() > 1 => self.parts_of_row(query, names.len())?,
-                        row => super::expr::as_tuple(row).map(std::borrow::Cow::into_owned).unwrap_or_default(),
-                    };
-                    let values: &[ast::Expr] = match &assignment.value {
-                        _ if !parts.is_empty() => &parts,
-                        ast::Expr::Nested(value) if names.len() == 1 => std::slice::from_ref(value),
-                        other if names.len() == 1 => std::slice::from_ref(other),
-                        other => {
-                            let message =
-                                "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
-                            return Err(self.place(other.span(), Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
-                        }
-                    };
-                    if values.len() != names.len() {
-                        let error =
-                            Error::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
-                        return Err(self.place(assignment.value.span(), error));
-                    }
-                    for (name, value) in names.iter().zip(values) {
+                    let values = self.source_of_row(&assignment.value, names.len())?;
+                    for (name, value) in names.iter().zip(&values) {
                         let value = self.assigned(table, name, value, &assignments)?;
                         assignments.push(value);
                     }
@@ -543,6 +531,33 @@ impl Binder<'_> {
             }
         }
         Ok(assignments)
+    }
+
+    /// What several columns are set to at once: a query's only row, or a row that is written out. A
+    /// value in parentheses is neither, so that one column alone is set to `ROW (value)`.
+    fn source_of_row(&mut self, value: &ast::Expr, count: usize) -> Result<Vec<ast::Expr>> {
+        let mut source = value;
+        while let ast::Expr::Nested(inner) = source {
+            source = inner;
+        }
+        let parts = match source {
+            ast::Expr::Subquery(query) => match self.subquery_query(query)?.0.columns.len() {
+                columns if columns == count && count > 1 => self.parts_of_row(query, count)?,
+                columns => vec![source.clone(); columns],
+            },
+            row => match super::expr::as_tuple(row) {
+                Some(parts) => parts.into_owned(),
+                None => {
+                    let message = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
+                    return Err(self.place(value.span(), Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)));
+                }
+            },
+        };
+        if parts.len() != count {
+            let error = Error::new(SqlState::SYNTAX_ERROR, "number of columns does not match number of values");
+            return Err(self.place(value.span(), error));
+        }
+        Ok(parts)
     }
 
     /// The parts of a query's only row, each as a query of its own.

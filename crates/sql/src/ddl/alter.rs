@@ -1,5 +1,6 @@
 //! ALTER.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use colibri_txn::{SpaceId, Transaction};
@@ -7,15 +8,16 @@ use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
 use super::constraint::{column_constraint, has_constraint};
 use super::create::{Draft, refuse_system_column};
-use super::{SequenceOptions, Session, storage, whole};
-use crate::bind::{self, bind_type, fold};
+use super::drop::Cascade;
+use super::{IdentityChange, Session, identity, storage, whole};
+use crate::bind::{self, fold};
 use crate::cast::CastContext;
-use crate::catalog::{Change, Relation, Sequence, Table};
+use crate::catalog::{Change, Relation, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
 use crate::expr::Expr;
+use crate::session::Severity;
 use crate::store_error::InSql as _;
-use crate::types::Type;
 
 /// What a changed table needs of its rows.
 enum Work {
@@ -30,13 +32,53 @@ fn no_such_column(table: &Table, name: &str) -> Error {
     Error::new(SqlState::NO_SUCH_COLUMN, message)
 }
 
+/// System columns are there in PostgreSQL, but may not change.
+fn no_column_to_alter(table: &Table, name: &str) -> Error {
+    match refuse_system_column(name) {
+        Ok(()) => no_such_column(table, name),
+        Err(_) => Error::new(SqlState::FEATURE_NOT_SUPPORTED, format!("cannot alter system column \"{name}\"")),
+    }
+}
+
+/// When an action of ALTER TABLE has its turn: what goes away makes room for what comes, and what
+/// is said of a column finds it in its last form. Actions of the same rank are carried out as they
+/// are written.
+fn rank(operation: &AlterTableOperation) -> u8 {
+    match operation {
+        AlterTableOperation::DropColumn { .. } | AlterTableOperation::DropConstraint { .. } => 0,
+        AlterTableOperation::AlterColumn { op, .. } => match op {
+            AlterColumnOperation::DropNotNull | AlterColumnOperation::DropDefault => 0,
+            AlterColumnOperation::SetDataType { .. } => 1,
+            AlterColumnOperation::SetNotNull => 3,
+            AlterColumnOperation::SetDefault { .. } => 5,
+            AlterColumnOperation::AddGenerated { sequence_options, .. } => {
+                match identity::change_of(sequence_options.as_deref()) {
+                    Ok(IdentityChange::Drop { .. }) => 0,
+                    Ok(IdentityChange::Add { .. }) => 5,
+                    _ => 6,
+                }
+            }
+        },
+        AlterTableOperation::AddColumn { .. } => 2,
+        AlterTableOperation::AddConstraint { constraint, .. } => match constraint {
+            ast::TableConstraint::PrimaryKey(_) | ast::TableConstraint::Unique(_) => 4,
+            _ => 5,
+        },
+        _ => 6,
+    }
+}
+
 impl Session {
     pub(super) fn alter_table(&mut self, alter: &ast::AlterTable) -> Result<()> {
         whole::alter_table(alter)?;
         if alter.if_exists && self.find_relation(&alter.name)?.is_none() {
+            let (_, name) = bind::qualified(&alter.name)?;
+            self.notice_missing("relation", &name);
             return Ok(());
         }
-        for operation in &alter.operations {
+        let mut operations: Vec<&AlterTableOperation> = alter.operations.iter().collect();
+        operations.sort_by_key(|operation| rank(operation));
+        for operation in operations {
             // RENAME also goes by ALTER TABLE for views, sequences and indexes.
             if let AlterTableOperation::RenameTable { table_name } = operation {
                 let (ast::RenameTableNameKind::To(to) | ast::RenameTableNameKind::As(to)) = table_name;
@@ -152,16 +194,20 @@ impl Session {
                 if column_position.is_some() {
                     return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a column comes last"));
                 }
-                if *if_not_exists && table.column(&fold(&column_def.name)).is_some() {
+                let name = fold(&column_def.name);
+                if *if_not_exists && table.column(&name).is_some() {
+                    let message = format!("column \"{name}\" of relation \"{}\" already exists, skipping", table.name);
+                    self.notice(Severity::Notice, SqlState::DUPLICATE_COLUMN, message);
                     return Ok(());
                 }
                 self.add_column(table, draft, column_def)
             }
             AlterTableOperation::DropColumn { has_column_keyword: _, column_names, if_exists, drop_behavior } => {
-                let cascade = *drop_behavior == Some(ast::DropBehavior::Cascade);
+                let mut cascade = Cascade::new(*drop_behavior == Some(ast::DropBehavior::Cascade));
                 for name in column_names {
-                    self.drop_column(&table.id, &fold(name), *if_exists, cascade)?;
+                    self.drop_column(&table.id, &fold(name), *if_exists, &mut cascade)?;
                 }
+                self.tell_cascade(cascade);
                 Ok(())
             }
             AlterTableOperation::AddConstraint { not_valid: true, .. } => Err(Error::unsupported("NOT VALID")),
@@ -172,13 +218,17 @@ impl Session {
             AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
                 let name = fold(name);
                 if !has_constraint(table, &name) {
+                    let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
                     if *if_exists {
+                        self.notice_skipped(&message);
                         return Ok(());
                     }
-                    let message = format!("constraint \"{name}\" of relation \"{}\" does not exist", table.name);
                     return Err(Error::new(SqlState::NO_SUCH_OBJECT, message));
                 }
-                self.drop_constraint(table, &name, *drop_behavior == Some(ast::DropBehavior::Cascade))
+                let mut cascade = Cascade::new(*drop_behavior == Some(ast::DropBehavior::Cascade));
+                self.drop_constraint(table, &name, &mut cascade)?;
+                self.tell_cascade(cascade);
+                Ok(())
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 self.rename_column(table, &fold(old_column_name), &fold(new_column_name))
@@ -188,7 +238,7 @@ impl Session {
             }
             AlterTableOperation::AlterColumn { column_name, op } => {
                 let name = fold(column_name);
-                let place = table.column(&name).ok_or_else(|| no_such_column(table, &name))?;
+                let place = table.column(&name).ok_or_else(|| no_column_to_alter(table, &name))?;
                 self.alter_column(table, draft, place, op)
             }
             // By itself it is a statement of its own: see `admin`.
@@ -230,9 +280,9 @@ impl Session {
         }
         self.add_column_to(&mut draft, definition)?;
         let place = draft.table.columns.len() - 1;
-        let sequences = Self::take_sequences(&mut draft);
+        let sequences = std::mem::take(&mut draft.sequences);
         if !sequences.is_empty() {
-            self.change(sequences)?;
+            self.put_sequences(sequences, Vec::new())?;
         }
         // What existing rows get: a constant is remembered by the catalogue, anything else is written into each row.
         let mut work = Work::None;
@@ -364,7 +414,7 @@ impl Session {
             .collect()
     }
 
-    pub(super) fn drop_constraint(&mut self, table: &Arc<Table>, name: &str, cascade: bool) -> Result<()> {
+    fn drop_constraint(&mut self, table: &Arc<Table>, name: &str, cascade: &mut Cascade) -> Result<()> {
         let key_columns = match &table.primary_key {
             Some(key) if key.name == name => Some(key.columns.clone()),
             _ => table
@@ -376,16 +426,20 @@ impl Session {
         if let Some(columns) = key_columns {
             let others = bind::unique_on(table, &columns).len() > 1;
             let referring = if others { Vec::new() } else { self.referring(table, &columns) };
-            if let (Some((source, key)), false) = (referring.first(), cascade) {
+            if !referring.is_empty() && !cascade.allows() {
                 let message =
                     format!("cannot drop constraint {name} on table {} because other objects depend on it", table.name);
-                let detail = format!("constraint {key} on table {} depends on index {name}", source.name);
+                let constraints = referring.iter().map(|(source, key)| self.described_constraint(key, source));
+                let details: Vec<String> = constraints.map(|key| format!("{key} depends on index {name}")).collect();
                 return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
-                    .detail(detail)
+                    .detail(details.join("\n"))
                     .hint("Use DROP ... CASCADE to drop the dependent objects too."));
             }
             for (source, key) in referring {
                 let source = self.current(source.id)?;
+                if source.id != table.id {
+                    cascade.takes(self.described_constraint(&key, &source));
+                }
                 self.lock_table(&source)?;
                 let mut changed = (*source).clone();
                 changed.foreign_keys.retain(|other| other.name != key);
@@ -412,14 +466,14 @@ impl Session {
     }
 
     /// A view that groups by a key may show other columns of the row that the key tells. Without the key its query is wrong.
-    fn drop_views_that_need_key(&mut self, table: &Table, name: &str, cascade: bool) -> Result<()> {
+    fn drop_views_that_need_key(&mut self, table: &Table, name: &str, cascade: &mut Cascade) -> Result<()> {
         let views: Vec<_> = self.catalog().views().filter(|view| view.reads.contains(&table.id)).cloned().collect();
         for view in views {
             match self.with_binder("", |binder| binder.view(&view).map(|_| ())) {
                 Err(error) if error.state() == SqlState::GROUPING_ERROR => {}
                 _ => continue,
             }
-            if !cascade {
+            if !cascade.allows() {
                 let message =
                     format!("cannot drop constraint {name} on table {} because other objects depend on it", table.name);
                 let detail = format!("view {} depends on constraint {name} on table {}", view.name, table.name);
@@ -428,33 +482,60 @@ impl Session {
                     .hint("Use DROP ... CASCADE to drop the dependent objects too."));
             }
             if self.catalog().views().any(|other| other.id == view.id) {
-                self.drop_view(&view, true)?;
+                cascade.takes(self.described_view(&view));
+                self.drop_view(&view, cascade, &[])?;
             }
         }
         Ok(())
     }
 
-    fn drop_column(&mut self, id: &u32, name: &str, if_exists: bool, cascade: bool) -> Result<()> {
+    fn drop_column(&mut self, id: &u32, name: &str, if_exists: bool, cascade: &mut Cascade) -> Result<()> {
         let table = self.current(*id)?;
         let Some(place) = table.column(name) else {
-            return if if_exists { Ok(()) } else { Err(no_such_column(&table, name)) };
+            let error = no_such_column(&table, name);
+            if !if_exists {
+                return Err(error);
+            }
+            self.notice_skipped(&error.report().message);
+            return Ok(());
         };
-        let views: Vec<_> = self.catalog().views().filter(|view| view.reads.contains(&table.id)).cloned().collect();
-        for view in views {
-            // A view that does not mention the column goes on without it.
-            if !mentions(&view.query, name) {
-                continue;
+        // A view that does not mention the column goes on without it, unless it reads one that
+        // does.
+        let mut taken = HashSet::new();
+        let mut views = Vec::new();
+        for reader in self.readers_of(table.id) {
+            let view = reader.view;
+            if mentions(&view.query, name) || view.reads.iter().any(|read| taken.contains(read)) {
+                taken.insert(view.id);
+                views.push(view);
             }
-            if !cascade {
-                let message =
-                    format!("cannot drop column {name} of table {} because other objects depend on it", table.name);
-                let detail = format!("view {} depends on column {name} of table {}", view.name, table.name);
-                return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
-                    .detail(detail)
-                    .hint("Use DROP ... CASCADE to drop the dependent objects too."));
-            }
-            self.drop_view(&view, true)?;
         }
+        let owned: Vec<u32> = self
+            .catalog()
+            .sequences()
+            .filter(|sequence| sequence.owned_by == Some((table.id, place)))
+            .map(|sequence| sequence.id)
+            .collect();
+        let mut details: Vec<String> = Vec::new();
+        for sequence in owned.iter().filter_map(|&id| self.catalog().sequence(id)) {
+            let described = self.described(&Relation::Sequence(Arc::clone(sequence)));
+            for (user, default) in self.defaults_of(sequence) {
+                if user != (table.id, place) {
+                    details.push(format!("{default} depends on {described}"));
+                }
+            }
+        }
+        let on = format!("column {name} of {}", self.described_table(&table));
+        details.extend(views.iter().map(|view| format!("{} depends on {on}", self.described_view(view))));
+        if !cascade.allows() && !details.is_empty() {
+            let message = format!("cannot drop {on} because other objects depend on it");
+            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                .detail(details.join("\n"))
+                .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        let mut with_views = Cascade::new(true);
+        views.iter().for_each(|view| with_views.takes(self.described_view(view)));
+        self.change(views.iter().rev().map(|view| Change::DropView(view.id)).collect())?;
         // Constraints that the column is part of go with it.
         let mut names = Vec::new();
         if table.key_columns().contains(&place) {
@@ -483,12 +564,7 @@ impl Session {
         for index in indexes {
             self.drop_index_of(table.id, &index)?;
         }
-        let owned: Vec<u32> = self
-            .catalog()
-            .sequences()
-            .filter(|sequence| sequence.owned_by == Some((table.id, place)))
-            .map(|sequence| sequence.id)
-            .collect();
+        cascade.append(with_views);
         let mut changed = (*self.current(table.id)?).clone();
         let column = &mut changed.columns[place];
         column.dropped = true;
@@ -498,9 +574,8 @@ impl Session {
         column.missing = None;
         column.identity = None;
         changed.renew_generation();
-        let mut changes = vec![Change::PutTable(changed)];
-        changes.extend(owned.into_iter().map(Change::DropSequence));
-        self.change(changes)
+        self.change(vec![Change::PutTable(changed)])?;
+        owned.into_iter().try_for_each(|sequence| self.drop_sequence(sequence, cascade))
     }
 
     /// Views keep their queries as texts: what these name must keep its name and type.
@@ -566,14 +641,14 @@ impl Session {
             }
             AlterColumnOperation::DropNotNull => {
                 let column = &mut draft.table.columns[place];
-                if table.key_columns().contains(&place) {
-                    let message = format!("column \"{}\" is in a primary key", column.name);
-                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
-                }
                 if column.identity.is_some() {
                     let message =
                         format!("column \"{}\" of relation \"{}\" is an identity column", column.name, table.name);
                     return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+                }
+                if table.key_columns().contains(&place) {
+                    let message = format!("column \"{}\" is in a primary key", column.name);
+                    return Err(Error::new(SqlState::BAD_TABLE_DEFINITION, message));
                 }
                 column.not_null = false;
             }
@@ -599,8 +674,9 @@ impl Session {
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
                 return self.alter_type(table, draft, place, data_type, using.as_ref());
             }
-            AlterColumnOperation::AddGenerated { .. } => {
-                return Err(Error::unsupported("ADD GENERATED"));
+            AlterColumnOperation::AddGenerated { generated_as: _, sequence_options } => {
+                let change = identity::change_of(sequence_options.as_deref())?;
+                return self.change_identity(table, place, &change);
             }
         }
         self.change(vec![Change::PutTable(draft.table)])
@@ -614,7 +690,7 @@ impl Session {
         data_type: &ast::DataType,
         using: Option<&ast::Expr>,
     ) -> Result<()> {
-        let to = bind_type(data_type)?;
+        let to = self.type_named(data_type)?;
         let column = table.columns[place].clone();
         self.refuse_if_viewed(table, &column.name, "changing the type of a column")?;
         let value = self.with_binder("", |binder| match using {
@@ -652,18 +728,6 @@ impl Session {
         let mut map: Vec<Expr> = (0..table.columns.len()).map(Expr::Column).collect();
         map[place] = value;
         self.put_changed(table, draft.table, Work::Rewrite(map))
-    }
-
-    /// An identity's sequence gives what its column can hold.
-    fn alter_identity_type(&mut self, table: &Table, place: usize, ty: Type) -> Result<()> {
-        if !matches!(ty, Type::Int2 | Type::Int4 | Type::Int8) {
-            let message = "identity column type must be smallint, integer, or bigint";
-            return Err(Error::new(SqlState::BAD_PARAMETER, message));
-        }
-        let is_owned = |sequence: &&Arc<Sequence>| sequence.owned_by == Some((table.id, place));
-        let Some(sequence) = self.catalog().sequences().find(is_owned).cloned() else { return Ok(()) };
-        let given = SequenceOptions { ty: Some(ty), ..SequenceOptions::default() };
-        self.change_sequence(&sequence, (*sequence).clone(), &given)
     }
 
     pub(super) fn drop_index_of(&mut self, table: u32, name: &str) -> Result<()> {

@@ -4,11 +4,11 @@ use colibri_txn::{SpaceId, Transaction};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 
-use super::Session;
 use super::constraint::column_constraint;
+use super::{Session, identity};
 use crate::bind::collation::Collation;
 use crate::bind::types::serial_type;
-use crate::bind::{self, bind_type, fold, name_parts};
+use crate::bind::{self, fold, name_parts};
 use crate::catalog::{COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table};
 use crate::cluster::{ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
@@ -18,8 +18,8 @@ use crate::types::{ColumnType, Type};
 /// A table in the making.
 pub(super) struct Draft {
     pub(super) table: Table,
-    /// Sequences that its columns own.
-    pub(super) sequences: Vec<Sequence>,
+    /// Sequences that its columns own, each with where it stands if not at its start.
+    pub(super) sequences: Vec<(Sequence, Option<i64>)>,
     /// Names of indexes and constraints given so far.
     pub(super) names: Vec<CompactString>,
 }
@@ -33,7 +33,9 @@ impl Session {
         }
         let (schema, name) = self.new_name(&create.name)?;
         if create.if_not_exists && self.catalog().relation(&schema, &name).is_some() {
-            return Ok("CREATE TABLE".to_owned());
+            self.notice_existing("relation", &name);
+            let tag = if create.query.is_some() { "CREATE TABLE AS" } else { "CREATE TABLE" };
+            return Ok(tag.to_owned());
         }
         self.expect_free(&schema, &name)?;
         if let Some(query) = &create.query {
@@ -86,9 +88,7 @@ impl Session {
                 txn.create_space(SpaceId(index.space)).in_sql()?;
             }
         }
-        let mut changes: Vec<Change> = sequences.into_iter().map(Change::PutSequence).collect();
-        changes.push(Change::PutTable(table));
-        self.change(changes)?;
+        self.put_sequences(sequences, vec![Change::PutTable(table)])?;
         Ok("CREATE TABLE".to_owned())
     }
 
@@ -187,7 +187,7 @@ impl Session {
         let serial = serial_type(&definition.data_type);
         let ty = match serial {
             Some(ty) => ty.into(),
-            None => bind_type(&definition.data_type)?,
+            None => self.type_named(&definition.data_type)?,
         };
         if !ty.ty.is_storable() {
             let message = format!("column \"{name}\" has pseudo-type {ty}");
@@ -205,6 +205,13 @@ impl Session {
                 ColumnOption::Null => nullable = true,
                 ColumnOption::NotNull => column.not_null = true,
                 ColumnOption::Default(expr) => {
+                    if column.identity.is_some() {
+                        let message = format!(
+                            "both default and identity specified for column \"{}\" of table \"{}\"",
+                            column.name, draft.table.name
+                        );
+                        return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+                    }
                     if column.default.is_some() {
                         let message = format!("multiple default values specified for column \"{}\"", column.name);
                         return Err(Error::new(SqlState::SYNTAX_ERROR, message));
@@ -218,21 +225,23 @@ impl Session {
                     generation_expr_mode: None,
                     generated_keyword: true,
                 } => {
-                    if !matches!(column.ty.ty, Type::Int2 | Type::Int4 | Type::Int8) {
-                        let message = "identity column type must be smallint, integer, or bigint";
-                        return Err(Error::new(SqlState::BAD_PARAMETER, message));
-                    }
-                    if column.default.is_some() {
-                        let message = format!("both default and identity specified for column \"{}\"", column.name);
+                    let twice = match (column.identity, &column.default) {
+                        (Some(_), _) => Some("multiple identity specifications"),
+                        (None, Some(_)) => Some("both default and identity specified"),
+                        (None, None) => None,
+                    };
+                    if let Some(twice) = twice {
+                        let message =
+                            format!("{twice} for column \"{}\" of table \"{}\"", column.name, draft.table.name);
                         return Err(Error::new(SqlState::SYNTAX_ERROR, message));
                     }
                     column.not_null = true;
-                    let ty = column.ty.ty;
-                    self.own_sequence(draft, &mut column, place, ty, sequence_options.as_deref().unwrap_or_default())?;
-                    column.identity = Some(match generated_as {
+                    let kind = match generated_as {
                         ast::GeneratedAs::Always => Identity::Always,
                         _ => Identity::ByDefault,
-                    });
+                    };
+                    let options = identity::options_of(sequence_options.as_deref())?;
+                    self.make_identity(draft, &mut column, place, kind, &options)?;
                 }
                 ColumnOption::Generated { .. } => return Err(Error::unsupported("a generated column")),
                 ColumnOption::PrimaryKey(_)
@@ -246,7 +255,10 @@ impl Session {
             }
         }
         if nullable && column.not_null {
-            let message = format!("conflicting NULL/NOT NULL declarations for column \"{}\"", column.name);
+            let message = format!(
+                "conflicting NULL/NOT NULL declarations for column \"{}\" of table \"{}\"",
+                column.name, draft.table.name
+            );
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }
         draft.table.columns.push(column);
@@ -269,11 +281,6 @@ impl Session {
         Ok(Some(text))
     }
 
-    /// Sequences of a draft that is not a new table.
-    pub(super) fn take_sequences(draft: &mut Draft) -> Vec<Change> {
-        std::mem::take(&mut draft.sequences).into_iter().map(Change::PutSequence).collect()
-    }
-
     pub(super) fn draft(&self, table: &Table) -> Draft {
         Draft { table: table.clone(), sequences: Vec::new(), names: Vec::new() }
     }
@@ -293,6 +300,7 @@ impl Session {
         };
         if self.catalog().schema(&name).is_some() {
             if if_not_exists {
+                self.notice_existing("schema", &name);
                 return Ok(());
             }
             return Err(Error::new(SqlState::DUPLICATE_SCHEMA, format!("schema \"{name}\" already exists")));

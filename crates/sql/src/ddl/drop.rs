@@ -8,10 +8,11 @@ use compact_str::CompactString;
 use sqlparser::ast::{self, ObjectType};
 
 use super::{Session, no_such};
-use crate::bind::{self, fold, name_parts};
-use crate::catalog::{Change, Relation, Table, View};
+use crate::bind::{self, fold, in_database, name_parts};
+use crate::catalog::{Change, Relation, Sequence, Table, View};
 use crate::cluster::{ObjectKind, Privileges};
 use crate::error::{Error, Result, SqlState};
+use crate::session::Severity;
 use crate::store_error::InSql as _;
 
 fn depended_on(what: &str, details: &[String]) -> Error {
@@ -20,7 +21,249 @@ fn depended_on(what: &str, details: &[String]) -> Error {
         .hint("Use DROP ... CASCADE to drop the dependent objects too.")
 }
 
+/// Whether what depends on an object may go with it, and what does.
+pub(super) struct Cascade {
+    allowed: bool,
+    /// Descriptions, in the order in which they are told.
+    along: Vec<String>,
+}
+
+impl Cascade {
+    pub(super) fn new(allowed: bool) -> Self {
+        Self { allowed, along: Vec::new() }
+    }
+
+    pub(super) fn allows(&self) -> bool {
+        self.allowed
+    }
+
+    pub(super) fn takes(&mut self, what: String) {
+        self.along.push(what);
+    }
+
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.along.append(&mut other.along);
+    }
+}
+
+/// A view that reads something, at first hand or by other views.
+pub(super) struct Reader {
+    pub(super) view: Arc<View>,
+    /// What it reads: the thing itself, or a view on it.
+    reads: u32,
+}
+
 impl Session {
+    /// Tells of what has gone with an object.
+    pub(super) fn tell_cascade(&mut self, cascade: Cascade) {
+        /// Lines for the client at most.
+        const TOLD_MAX: usize = 100;
+        let along = cascade.along;
+        let severity = Severity::Notice;
+        match &along[..] {
+            [] => {}
+            [one] => self.notice(severity, SqlState("00000"), format!("drop cascades to {one}")),
+            several => {
+                let lines = several.iter().take(TOLD_MAX).map(|what| format!("drop cascades to {what}"));
+                let mut detail = lines.collect::<Vec<_>>().join("\n");
+                match several.len().saturating_sub(TOLD_MAX) {
+                    0 => {}
+                    1 => detail += "\nand 1 other object (see server log for list)",
+                    more => detail += &format!("\nand {more} other objects (see server log for list)"),
+                }
+                let message = format!("drop cascades to {} other objects", several.len());
+                let report = Error::new(SqlState("00000"), message).detail(detail);
+                self.notice_report(severity, report);
+            }
+        }
+    }
+
+    /// A relation's name as a message has it: with its schema where the name alone would not find
+    /// it.
+    fn shown(&self, schema: &str, name: &str) -> String {
+        let path = self.search_path();
+        let found = path.iter().find(|within| self.catalog().relation(within, name).is_some());
+        let quote = crate::functions::quote_identifier;
+        if found.is_some_and(|found| found == schema) {
+            return quote(name);
+        }
+        format!("{}.{}", quote(schema), quote(name))
+    }
+
+    pub(super) fn described(&self, relation: &Relation) -> String {
+        let (schema, name) = match relation {
+            Relation::Table(table) => (&table.schema, &table.name),
+            Relation::View(view) => (&view.schema, &view.name),
+            Relation::Sequence(sequence) => (&sequence.schema, &sequence.name),
+            Relation::Index(table, index) => match self.catalog().table(*table) {
+                Some(table) => (&table.schema, &index.name),
+                None => return format!("index {}", index.name),
+            },
+            Relation::PrimaryKey(table) => match self.catalog().table(*table) {
+                Some(table) => (&table.schema, table.primary_key.as_ref().map_or(&table.name, |key| &key.name)),
+                None => return "index".to_owned(),
+            },
+        };
+        format!("{} {}", relation.kind(), self.shown(schema, name))
+    }
+
+    pub(super) fn described_table(&self, table: &Table) -> String {
+        format!("table {}", self.shown(&table.schema, &table.name))
+    }
+
+    pub(super) fn described_view(&self, view: &View) -> String {
+        format!("view {}", self.shown(&view.schema, &view.name))
+    }
+
+    /// A constraint, as a message has it.
+    pub(super) fn described_constraint(&self, name: &str, table: &Table) -> String {
+        format!("constraint {name} on {}", self.described_table(table))
+    }
+
+    fn described_default(&self, column: &str, table: &Table) -> String {
+        format!("default value for column {column} of {}", self.described_table(table))
+    }
+
+    /// The views that read a table or a view, at first hand or by each other, each once: older ones
+    /// first, each before those that read it.
+    ///
+    /// Bug: each view was dropped by dropping those that read it first. Consequence: views that
+    /// read each other in a circle, or thousands one on top of the other, took all of the stack,
+    /// and the server with it. Fix: they are found one after the other, each once, and dropped
+    /// together.
+    pub(super) fn readers_of(&self, id: u32) -> Vec<Reader> {
+        let mut direct: HashMap<u32, Vec<Arc<View>>> = HashMap::new();
+        for view in self.catalog().views() {
+            // What a view reads by way of another one is among what it reads: the younger ones come
+            // first and stand for it.
+            let mut reads = view.reads.clone();
+            reads.sort_unstable_by_key(|&read| std::cmp::Reverse(read));
+            reads.dedup();
+            let mut by_way: HashSet<u32> = HashSet::new();
+            for read in reads {
+                if !by_way.contains(&read) {
+                    direct.entry(read).or_default().push(Arc::clone(view));
+                }
+                by_way.extend(self.catalog().view(read).iter().flat_map(|view| &view.reads));
+            }
+        }
+        for views in direct.values_mut() {
+            views.sort_by_key(|view| view.id);
+        }
+        let mut known = HashSet::from([id]);
+        let mut found = Vec::new();
+        // What is left of the readers of each that the search has come through; the youngest are
+        // looked at first.
+        let mut path: Vec<(Option<Reader>, u32, Vec<Arc<View>>)> =
+            vec![(None, id, direct.remove(&id).unwrap_or_default())];
+        while let Some((_, reads, left)) = path.last_mut() {
+            let reads = *reads;
+            match left.pop() {
+                Some(view) if known.insert(view.id) => {
+                    let below = direct.remove(&view.id).unwrap_or_default();
+                    let number = view.id;
+                    path.push((Some(Reader { view, reads }), number, below));
+                }
+                Some(_) => {}
+                None => found.extend(path.pop().and_then(|(reader, ..)| reader)),
+            }
+        }
+        found.reverse();
+        found
+    }
+
+    /// What would have to go with a relation, each with what it depends on, without what goes
+    /// anyway.
+    fn dependents(&self, relation: &Relation, together: &[u32]) -> Vec<(String, String)> {
+        let described = self.described(relation);
+        let id = match relation {
+            Relation::Table(table) => table.id,
+            Relation::View(view) => view.id,
+            Relation::Sequence(sequence) => {
+                let defaults = self.defaults_of(sequence).into_iter();
+                return defaults.map(|(_, default)| (default, described.clone())).collect();
+            }
+            Relation::Index(..) | Relation::PrimaryKey(_) => return Vec::new(),
+        };
+        // Older ones first: a constraint and a default are taken to be as old as their table.
+        let mut found: Vec<(u32, (String, String))> = Vec::new();
+        if let Relation::Table(_) = relation {
+            for sequence in self.owned_by(id) {
+                let described = self.described(&Relation::Sequence(Arc::clone(&sequence)));
+                let defaults = self.defaults_of(&sequence).into_iter();
+                let others = defaults.filter(|((user, _), _)| *user != id && !together.contains(user));
+                found.extend(others.map(|((user, _), default)| (user, (default, described.clone()))));
+            }
+            let sources = self.catalog().referring_to(id);
+            for source in sources.filter(|source| source.id != id && !together.contains(&source.id)) {
+                let keys = source.foreign_keys.iter().filter(|key| key.target == id);
+                let keys = keys.map(|key| (self.described_constraint(&key.name, source), described.clone()));
+                found.extend(keys.map(|key| (source.id, key)));
+            }
+        }
+        let readers = self.readers_of(id);
+        // Each with the view that reads the relation at first hand; `None` where that is dropped
+        // anyway and has its own say.
+        let mut roots: HashMap<u32, Option<(u32, &Reader)>> = HashMap::new();
+        for reader in &readers {
+            let view = &reader.view;
+            let root = match roots.get(&reader.reads) {
+                _ if together.contains(&view.id) => None,
+                Some(root) => root.map(|(root, _)| (root, reader)),
+                None => Some((view.id, reader)),
+            };
+            if let Some((root, _)) = root {
+                let on = roots.get(&reader.reads).copied().flatten().map(|(_, read)| self.described_view(&read.view));
+                found.push((root, (self.described_view(view), on.unwrap_or_else(|| described.clone()))));
+            }
+            roots.insert(view.id, root);
+        }
+        found.sort_by_key(|(age, _)| *age);
+        found.into_iter().map(|(_, dependent)| dependent).collect()
+    }
+
+    /// The columns whose defaults take their numbers from a sequence, and their defaults as
+    /// messages have them.
+    pub(super) fn defaults_of(&self, sequence: &Sequence) -> Vec<((u32, usize), String)> {
+        let mut found = Vec::new();
+        for (user, columns) in self.users_of(sequence) {
+            for place in columns {
+                found.push(((user.id, place), self.described_default(&user.columns[place].name, &user)));
+            }
+        }
+        found
+    }
+
+    fn owned_by(&self, table: u32) -> Vec<Arc<Sequence>> {
+        let sequences = self.catalog().sequences();
+        sequences.filter(|sequence| sequence.owned_by.is_some_and(|(owner, _)| owner == table)).cloned().collect()
+    }
+
+    /// Refuses to drop relations that others depend on, unless those may go with them.
+    fn expect_independent(&self, relations: &[Relation], together: &[u32], cascade: bool) -> Result<()> {
+        if cascade {
+            return Ok(());
+        }
+        let mut known = HashSet::new();
+        let mut of_each = Vec::new();
+        for relation in relations {
+            let dependents = self.dependents(relation, together).into_iter();
+            let new = dependents.filter(|(what, _)| known.insert(what.clone()));
+            of_each.push(new.map(|(what, on)| format!("{what} depends on {on}")).collect::<Vec<_>>());
+        }
+        let details: Vec<String> = of_each.into_iter().rev().flatten().collect();
+        match relations {
+            _ if details.is_empty() => Ok(()),
+            [one] => Err(depended_on(&self.described(one), &details)),
+            _ => {
+                let message = "cannot drop desired object(s) because other objects depend on them";
+                Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                    .detail(details.join("\n"))
+                    .hint("Use DROP ... CASCADE to drop the dependent objects too."))
+            }
+        }
+    }
+
     pub(super) fn drop_objects(
         &mut self,
         object_type: ObjectType,
@@ -29,9 +272,13 @@ impl Session {
         cascade: bool,
     ) -> Result<()> {
         if object_type == ObjectType::Schema {
+            let mut all = Vec::new();
             for name in names {
-                self.drop_schema(name, if_exists, cascade)?;
+                let mut one = Cascade::new(cascade);
+                self.drop_schema(name, if_exists, &mut one)?;
+                all.push(one.along);
             }
+            self.tell_cascade(Cascade { allowed: cascade, along: all.into_iter().rev().flatten().collect() });
             return Ok(());
         }
         let kind = match object_type {
@@ -44,10 +291,17 @@ impl Session {
         let mut found = Vec::with_capacity(names.len());
         for name in names {
             match self.find_relation(name)? {
-                None if if_exists => {}
-                None => return Err(no_such(kind, name)),
+                None if self.is_of_system(name)? => return Err(bind::no_change_of_system(&last_part(name)?)),
+                None => match self.expect_schema_of(name) {
+                    Ok(()) if if_exists => self.notice_missing(kind, &last_part(name)?),
+                    Ok(()) => {
+                        return Err(no_such(kind, &ast::ObjectName(name.0.last().cloned().into_iter().collect())));
+                    }
+                    Err(error) if if_exists => self.notice_skipped(&error.report().message),
+                    Err(error) => return Err(error),
+                },
                 Some(relation) if relation.kind() != kind => {
-                    let name = fold(name_parts(name)?.last().ok_or_else(|| Error::internal("a name has no parts"))?);
+                    let name = last_part(name)?;
                     let article = if kind == "index" { "an" } else { "a" };
                     let error = Error::new(SqlState::WRONG_OBJECT_TYPE, format!("\"{name}\" is not {article} {kind}"));
                     let hint = format!(
@@ -73,12 +327,16 @@ impl Session {
                 _ => None,
             })
             .collect();
+        self.expect_independent(&found, &together, cascade)?;
+        let mut all = Vec::new();
         for relation in found {
+            let mut one = Cascade::new(cascade);
+            let cascade = &mut one;
             match relation {
                 Relation::Table(table) => self.drop_table(table.id, cascade, &together)?,
                 Relation::View(view) => {
                     if self.catalog().views().any(|other| other.id == view.id) {
-                        self.drop_view_with(&view, cascade, &together)?;
+                        self.drop_view(&view, cascade, &together)?;
                     }
                 }
                 Relation::Sequence(sequence) => self.drop_sequence(sequence.id, cascade)?,
@@ -103,49 +361,68 @@ impl Session {
                     return Err(required_by_constraint(&table, &name));
                 }
             }
+            all.push(one.along);
         }
+        self.tell_cascade(Cascade { allowed: cascade, along: all.into_iter().rev().flatten().collect() });
         Ok(())
     }
 
-    fn release_references(&mut self, table: &Arc<Table>, columns: &[usize], index: &str, cascade: bool) -> Result<()> {
+    fn is_of_system(&self, name: &ast::ObjectName) -> Result<bool> {
+        let (schema, name) = in_database(self.engine().name(), name)?;
+        Ok(crate::system::table(schema.as_deref().unwrap_or("pg_catalog"), &name).is_some())
+    }
+
+    /// The schema that a name tells has to be there.
+    fn expect_schema_of(&self, name: &ast::ObjectName) -> Result<()> {
+        match in_database(self.engine().name(), name)?.0 {
+            Some(schema) if self.catalog().schema(&schema).is_none() && !crate::system::is_system_schema(&schema) => {
+                Err(Error::new(SqlState::NO_SUCH_SCHEMA, format!("schema \"{schema}\" does not exist")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn release_references(
+        &mut self,
+        table: &Arc<Table>,
+        columns: &[usize],
+        index: &str,
+        cascade: &mut Cascade,
+    ) -> Result<()> {
         let same =
             |target: &[usize]| target.len() == columns.len() && target.iter().all(|column| columns.contains(column));
         let sources: Vec<Arc<Table>> = self.catalog().referring_to(table.id).cloned().collect();
         for source in sources {
             let mut changed = (*source).clone();
-            changed.foreign_keys.retain(|key| !(key.target == table.id && same(&key.target_columns)));
-            if changed.foreign_keys.len() < source.foreign_keys.len() {
-                if !cascade {
-                    return Err(depended_on(
-                        &format!("index {index}"),
-                        &[format!("a foreign key of table {} depends on index {index}", source.name)],
-                    ));
+            let (gone, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut changed.foreign_keys)
+                .into_iter()
+                .partition(|key| key.target == table.id && same(&key.target_columns));
+            changed.foreign_keys = kept;
+            if !gone.is_empty() {
+                let gone = gone.iter().map(|key| self.described_constraint(&key.name, &source));
+                let gone: Vec<String> = gone.collect();
+                if !cascade.allowed {
+                    let details: Vec<String> =
+                        gone.iter().map(|key| format!("{key} depends on index {index}")).collect();
+                    return Err(depended_on(&format!("index {index}"), &details));
                 }
+                cascade.along.extend(gone);
                 self.change(vec![Change::PutTable(changed)])?;
             }
         }
         Ok(())
     }
 
-    fn drop_table(&mut self, id: u32, cascade: bool, together: &[u32]) -> Result<()> {
+    fn drop_table(&mut self, id: u32, cascade: &mut Cascade, together: &[u32]) -> Result<()> {
         let Some(table) = self.catalog().table(id).cloned() else { return Ok(()) };
         self.lock_table(&table)?;
-        let mut details = Vec::new();
+        let relation = [Relation::Table(Arc::clone(&table))];
+        self.expect_independent(&relation, together, cascade.allowed)?;
+        cascade.along.extend(self.dependents(&relation[0], together).into_iter().map(|(what, _)| what));
+        let owned = self.owned_by(id);
         let sources: Vec<Arc<Table>> =
             self.catalog().referring_to(id).filter(|source| source.id != id).cloned().collect();
-        for source in sources.iter().filter(|source| !together.contains(&source.id)) {
-            for key in source.foreign_keys.iter().filter(|key| key.target == id) {
-                details
-                    .push(format!("constraint {} on table {} depends on table {}", key.name, source.name, table.name));
-            }
-        }
-        let views: Vec<Arc<View>> = self.catalog().views().filter(|view| view.reads.contains(&id)).cloned().collect();
-        for view in views.iter().filter(|view| !together.contains(&view.id)) {
-            details.push(format!("view {} depends on table {}", view.name, table.name));
-        }
-        if !cascade && !details.is_empty() {
-            return Err(depended_on(&format!("table {}", table.name), &details));
-        }
+        let readers = self.readers_of(id);
         for source in sources {
             self.lock_table(&source)?;
             let Some(current) = self.catalog().table(source.id) else { continue };
@@ -153,15 +430,7 @@ impl Session {
             changed.foreign_keys.retain(|key| key.target != id);
             self.change(vec![Change::PutTable(changed)])?;
         }
-        for view in views {
-            self.drop_view_with(&view, true, together)?;
-        }
-        let owned: Vec<u32> = self
-            .catalog()
-            .sequences()
-            .filter(|sequence| sequence.owned_by.is_some_and(|(owner, _)| owner == id))
-            .map(|sequence| sequence.id)
-            .collect();
+        self.change(readers.iter().rev().map(|reader| Change::DropView(reader.view.id)).collect())?;
         self.expect_not_in_use(&table, "DROP TABLE")?;
         {
             let (_, txn) = self.catalog_and_txn()?;
@@ -170,84 +439,65 @@ impl Session {
                 txn.drop_space(SpaceId(index.space)).in_sql()?;
             }
         }
-        let mut changes = vec![Change::DropTable(id)];
-        changes.extend(owned.into_iter().map(Change::DropSequence));
-        self.change(changes)
-    }
-
-    pub(super) fn drop_view(&mut self, view: &View, cascade: bool) -> Result<()> {
-        self.drop_view_with(view, cascade, &[])
+        self.change(vec![Change::DropTable(id)])?;
+        // Those who still take their defaults from its sequences do so no longer.
+        owned.iter().try_for_each(|sequence| self.drop_sequence(sequence.id, &mut Cascade::new(true)))
     }
 
     /// Drops a view with those that read it, however many lie on top of each other.
-    ///
-    /// Bug: each view was dropped by dropping those that read it first. Consequence: views that read each other in a circle,
-    /// or thousands one on top of the other, took all of the stack, and the server with it. Fix: they are found one after
-    /// the other, each once, and dropped together.
-    fn drop_view_with(&mut self, view: &View, cascade: bool, together: &[u32]) -> Result<()> {
-        let mut readers: HashMap<u32, Vec<(u32, CompactString)>> = HashMap::new();
-        for other in self.catalog().views() {
-            for &read in &other.reads {
-                readers.entry(read).or_default().push((other.id, other.name.clone()));
-            }
-        }
-        let mut found = vec![(view.id, view.name.clone())];
-        let mut known = HashSet::from([view.id]);
-        let mut next = 0;
-        let mut details = Vec::new();
-        while let Some((id, name)) = found.get(next).cloned() {
-            next += 1;
-            for other in readers.get(&id).into_iter().flatten() {
-                if !known.insert(other.0) {
-                    continue;
-                }
-                if !together.contains(&other.0) {
-                    details.push(format!("view {} depends on view {name}", other.1));
-                }
-                found.push(other.clone());
-            }
-        }
-        if !cascade && !details.is_empty() {
-            return Err(depended_on(&format!("view {}", view.name), &details));
-        }
-        self.change(found.iter().rev().map(|&(id, _)| Change::DropView(id)).collect())
+    pub(super) fn drop_view(&mut self, view: &Arc<View>, cascade: &mut Cascade, together: &[u32]) -> Result<()> {
+        let relation = [Relation::View(Arc::clone(view))];
+        self.expect_independent(&relation, together, cascade.allowed)?;
+        cascade.along.extend(self.dependents(&relation[0], together).into_iter().map(|(what, _)| what));
+        let mut changes = vec![Change::DropView(view.id)];
+        changes.extend(self.readers_of(view.id).iter().map(|reader| Change::DropView(reader.view.id)));
+        changes.reverse();
+        self.change(changes)
     }
 
-    fn drop_sequence(&mut self, id: u32, cascade: bool) -> Result<()> {
+    /// The tables with columns whose defaults take their numbers from a sequence.
+    ///
+    /// Bug: a default used a sequence if its text had the name in it somewhere. Consequence:
+    /// dropping a sequence `s` was refused for each `nextval('t_id_seq')`, and with CASCADE took
+    /// those defaults with it. Fix: the name that it is given is read.
+    fn users_of(&self, sequence: &Sequence) -> Vec<(Arc<Table>, Vec<usize>)> {
+        let uses = |default: &Option<String>| {
+            default.as_ref().is_some_and(|default| bind::stored::uses_sequence(default, sequence))
+        };
+        let users = self.catalog().tables().map(|table| {
+            let columns = table.columns.iter().enumerate().filter(|(_, column)| uses(&column.default));
+            (Arc::clone(table), columns.map(|(place, _)| place).collect::<Vec<_>>())
+        });
+        let mut users: Vec<_> = users.filter(|(_, columns)| !columns.is_empty()).collect();
+        users.sort_by_key(|(table, _)| table.id);
+        users
+    }
+
+    pub(super) fn drop_sequence(&mut self, id: u32, cascade: &mut Cascade) -> Result<()> {
         let Some(sequence) = self.catalog().sequences().find(|sequence| sequence.id == id).cloned() else {
             return Ok(());
         };
-        // Bug: a default used a sequence if its text had the name in it somewhere. Consequence: dropping a sequence `s` was refused for
-        // each `nextval('t_id_seq')`, and with CASCADE took those defaults with it. Fix: the name that it is given is read.
-        let uses = |default: &Option<String>| {
-            default.as_ref().is_some_and(|default| bind::stored::uses_sequence(default, &sequence))
+        let relation = [Relation::Sequence(Arc::clone(&sequence))];
+        let described = self.described(&relation[0]);
+        let users = self.users_of(&sequence);
+        let is_identity = |(table, columns): &(Arc<Table>, Vec<usize>)| {
+            columns.iter().any(|&place| table.columns[place].identity.is_some())
         };
-        let users: Vec<Arc<Table>> = self
-            .catalog()
-            .tables()
-            .filter(|table| table.columns.iter().any(|column| uses(&column.default)))
-            .cloned()
-            .collect();
-        for table in users {
+        if !users.iter().any(is_identity) {
+            self.expect_independent(&relation, &[], cascade.allowed)?;
+        }
+        for (table, columns) in users {
             let mut changed = (*table).clone();
-            for column in &mut changed.columns {
-                if uses(&column.default) {
-                    if column.identity.is_some() {
-                        let message = format!(
-                            "cannot drop sequence {} because column {} of table {} requires it",
-                            sequence.name, column.name, table.name
-                        );
-                        return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message));
-                    }
-                    if !cascade {
-                        let detail = format!(
-                            "default value for column {} of table {} depends on sequence {}",
-                            column.name, table.name, sequence.name
-                        );
-                        return Err(depended_on(&format!("sequence {}", sequence.name), &[detail]));
-                    }
-                    column.default = None;
+            for place in columns {
+                let column = &mut changed.columns[place];
+                if column.identity.is_some() {
+                    let (name, table) = (&column.name, self.described_table(&table));
+                    let message = format!("cannot drop {described} because column {name} of {table} requires it");
+                    return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+                        .hint(format!("You can drop column {name} of {table} instead.")));
                 }
+                column.default = None;
+                cascade.along.push(self.described_default(&column.name, &table));
             }
             self.lock_table(&table)?;
             self.change(vec![Change::PutTable(changed)])?;
@@ -255,64 +505,73 @@ impl Session {
         self.change(vec![Change::DropSequence(id)])
     }
 
-    fn drop_schema(&mut self, name: &ast::ObjectName, if_exists: bool, cascade: bool) -> Result<()> {
-        let folded: CompactString =
-            fold(name_parts(name)?.last().ok_or_else(|| Error::internal("a name has no parts"))?);
+    fn drop_schema(&mut self, name: &ast::ObjectName, if_exists: bool, cascade: &mut Cascade) -> Result<()> {
+        let folded = last_part(name)?;
         if self.catalog().schema(&folded).is_none() {
-            return if if_exists { Ok(()) } else { Err(no_such("schema", name)) };
+            if if_exists {
+                self.notice_missing("schema", &folded);
+                return Ok(());
+            }
+            return Err(no_such("schema", name));
         }
         if let Some(schema) = self.catalog().schema(&folded) {
             self.expect_owner(schema.owner, "schema", &folded)?;
         }
-        let relations: Vec<Relation> =
-            self.catalog().relations(&folded).map(|(_, relation)| relation.clone()).collect();
-        if !cascade && !relations.is_empty() {
-            let details: Vec<String> = relations
-                .iter()
-                .filter_map(|relation| match relation {
-                    Relation::Table(table) => Some(format!("table {folded}.{} depends on schema {folded}", table.name)),
-                    Relation::View(view) => Some(format!("view {folded}.{} depends on schema {folded}", view.name)),
-                    Relation::Sequence(sequence) => {
-                        Some(format!("sequence {folded}.{} depends on schema {folded}", sequence.name))
-                    }
-                    _ => None,
-                })
-                .collect();
-            return Err(depended_on(&format!("schema {folded}"), &details));
-        }
-        for relation in &relations {
+        let mut relations: Vec<(u32, Relation)> = Vec::new();
+        for (_, relation) in self.catalog().relations(&folded) {
             match relation {
-                Relation::Table(table) => self.drop_table(table.id, true, &[])?,
-                Relation::View(view) if self.catalog().views().any(|other| other.id == view.id) => {
-                    self.drop_view(view, true)?;
+                Relation::Table(table) => relations.push((table.id, relation.clone())),
+                Relation::View(view) => relations.push((view.id, relation.clone())),
+                // Others go with their table.
+                Relation::Sequence(sequence) if sequence.owned_by.is_none() => {
+                    relations.push((sequence.id, relation.clone()));
                 }
                 _ => {}
             }
         }
-        for relation in &relations {
-            if let Relation::Sequence(sequence) = relation {
-                self.drop_sequence(sequence.id, true)?;
+        relations.sort_by_key(|(id, _)| *id);
+        let together: Vec<u32> = relations.iter().map(|(id, _)| *id).collect();
+        let described: Vec<String> = relations.iter().map(|(_, relation)| self.described(relation)).collect();
+        // All of it is told before the first of them goes.
+        let mut told: Vec<(String, String)> = Vec::new();
+        for ((_, relation), described) in relations.iter().zip(described) {
+            told.push((described, format!("schema {folded}")));
+            told.extend(self.dependents(relation, &together));
+        }
+        if !cascade.allowed && !told.is_empty() {
+            let details: Vec<String> = told.iter().map(|(what, on)| format!("{what} depends on {on}")).collect();
+            return Err(depended_on(&format!("schema {folded}"), &details));
+        }
+        cascade.along.extend(told.into_iter().map(|(what, _)| what));
+        let quiet = &mut Cascade::new(true);
+        for (_, relation) in &relations {
+            match relation {
+                Relation::Table(table) => self.drop_table(table.id, quiet, &together)?,
+                Relation::View(view) if self.catalog().view(view.id).is_some() => {
+                    self.drop_view(view, quiet, &together)?;
+                }
+                Relation::Sequence(sequence) => self.drop_sequence(sequence.id, quiet)?,
+                _ => {}
             }
         }
         self.change(vec![Change::DropSchema(folded)])
     }
 
-    /// A table whose rows somebody may take away all together.
-    fn truncated_table(&mut self, name: &ast::ObjectName) -> Result<Arc<Table>> {
-        let table = self.with_binder("", |binder| binder.table(name))?;
+    /// Locks a table whose rows are to go all together.
+    fn expect_may_truncate(&mut self, table: &Table) -> Result<()> {
         if !self.authority().may(Privileges::TRUNCATE, ObjectKind::Table, table.owner, table.acl.as_ref()) {
             return Err(Error::denied("table", &table.name));
         }
-        self.lock_table(&table)?;
-        self.expect_not_in_use(&table, "TRUNCATE")?;
-        Ok(table)
+        self.lock_table(table)?;
+        self.expect_not_in_use(table, "TRUNCATE")
     }
 
     pub(super) fn truncate(&mut self, truncate: &ast::Truncate) -> Result<()> {
         super::whole::truncate(truncate)?;
         let mut tables: Vec<Arc<Table>> = Vec::new();
         for target in &truncate.table_names {
-            let table = self.truncated_table(&target.name)?;
+            let table = self.with_binder("", |binder| binder.table(&target.name))?;
+            self.expect_may_truncate(&table)?;
             if tables.iter().all(|known| known.id != table.id) {
                 tables.push(table);
             }
@@ -333,8 +592,9 @@ impl Session {
                         format!("Truncate table \"{}\" at the same time, or use TRUNCATE ... CASCADE.", source.name);
                     return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).detail(detail).hint(hint));
                 }
-                self.lock_table(&source)?;
-                self.expect_not_in_use(&source, "TRUNCATE")?;
+                let message = format!("truncate cascades to table \"{}\"", source.name);
+                self.notice(Severity::Notice, SqlState("00000"), message);
+                self.expect_may_truncate(&source)?;
                 tables.push(source);
             }
         }
@@ -371,6 +631,10 @@ impl Session {
         }
         Ok(())
     }
+}
+
+fn last_part(name: &ast::ObjectName) -> Result<CompactString> {
+    Ok(fold(name_parts(name)?.last().ok_or_else(|| Error::internal("a name has no parts"))?))
 }
 
 fn required_by_constraint(table: &Table, name: &str) -> Error {

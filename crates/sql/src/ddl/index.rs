@@ -64,6 +64,7 @@ impl Session {
             Some(name) => {
                 let (_, name) = bind::qualified(name)?;
                 if create.if_not_exists && self.catalog().relation(&table.schema, &name).is_some() {
+                    self.notice_existing("relation", &name);
                     return Ok(());
                 }
                 name

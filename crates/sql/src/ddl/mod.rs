@@ -11,13 +11,15 @@ mod alter;
 mod constraint;
 mod create;
 mod drop;
+mod identity;
 mod index;
 mod sequence;
 mod storage;
 mod view;
 mod whole;
 
-pub(crate) use sequence::{SequenceOptions, sequence_type};
+pub(crate) use identity::IdentityChange;
+pub(crate) use sequence::{SequenceNumber, SequenceOption, SequenceOptions};
 
 use std::sync::Arc;
 
@@ -29,8 +31,9 @@ use crate::bind::{in_database, name_span};
 use crate::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
 use crate::error::{Error, Result, SqlState};
 use crate::record;
-use crate::session::Session;
+use crate::session::{Session, Severity};
 use crate::store_error::InSql as _;
+use crate::types::ColumnType;
 
 /// Whether a statement changes the catalogue.
 pub(crate) fn is_ddl(statement: &Statement) -> bool {
@@ -38,7 +41,6 @@ pub(crate) fn is_ddl(statement: &Statement) -> bool {
         statement,
         Statement::CreateTable(_)
             | Statement::CreateIndex(_)
-            | Statement::CreateSequence { .. }
             | Statement::CreateSchema { .. }
             | Statement::CreateView(_)
             | Statement::AlterTable(_)
@@ -54,7 +56,6 @@ pub(crate) fn tag(statement: &Statement) -> &'static str {
         Statement::CreateTable(create) if create.query.is_some() => "SELECT",
         Statement::CreateTable(_) => "CREATE TABLE",
         Statement::CreateIndex(_) => "CREATE INDEX",
-        Statement::CreateSequence { .. } => "CREATE SEQUENCE",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
         Statement::CreateView(_) => "CREATE VIEW",
         Statement::AlterTable(_) => "ALTER TABLE",
@@ -79,12 +80,6 @@ impl Session {
         match statement {
             Statement::CreateTable(create) => return self.create_table(create),
             Statement::CreateIndex(create) => self.create_index(create)?,
-            Statement::CreateSequence { temporary, if_not_exists, name, data_type, sequence_options, owned_by } => {
-                if *temporary {
-                    return Err(Error::unsupported("a temporary sequence"));
-                }
-                self.create_sequence(*if_not_exists, name, data_type.as_ref(), sequence_options, owned_by.as_ref())?;
-            }
             Statement::CreateSchema {
                 schema_name,
                 or_replace,
@@ -151,6 +146,11 @@ impl Session {
     fn new_name(&self, name: &ast::ObjectName) -> Result<(CompactString, CompactString)> {
         let (schema, name) = in_database(self.engine().name(), name)?;
         let schema = match schema {
+            Some(schema) if crate::system::is_system_schema(&schema) => {
+                let message = format!("permission denied to create \"{schema}.{name}\"");
+                return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
+                    .detail("System catalog modifications are currently disallowed."));
+            }
             Some(schema) => {
                 if self.catalog().schema(&schema).is_none() {
                     let message = format!("schema \"{schema}\" does not exist");
@@ -189,6 +189,30 @@ impl Session {
             })
             .find(|name| self.catalog().relation(schema, name).is_none() && !taken.contains(name))
             .expect("there are more numbers than names")
+    }
+
+    /// What CREATE … IF NOT EXISTS says of what is there.
+    fn notice_existing(&mut self, kind: &str, name: &str) {
+        let state = match kind {
+            "schema" => SqlState::DUPLICATE_SCHEMA,
+            _ => SqlState::DUPLICATE_TABLE,
+        };
+        self.notice(Severity::Notice, state, format!("{kind} \"{name}\" already exists, skipping"));
+    }
+
+    /// What … IF EXISTS says of what is not there.
+    pub(crate) fn notice_missing(&mut self, kind: &str, name: &str) {
+        self.notice_skipped(&format!("{kind} \"{name}\" does not exist"));
+    }
+
+    fn notice_skipped(&mut self, why: &str) {
+        self.notice(Severity::Notice, SqlState("00000"), format!("{why}, skipping"));
+    }
+
+    /// A type by its name.
+    pub(crate) fn type_named(&self, data_type: &ast::DataType) -> Result<ColumnType> {
+        let knows = |schema: &str| self.catalog().schema(schema).is_some();
+        crate::bind::types::bind_type_in(self.engine().name(), data_type, knows)
     }
 
     /// A table that a statement is about.

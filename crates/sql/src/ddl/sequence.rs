@@ -1,29 +1,75 @@
 //! CREATE SEQUENCE, and the sequences that columns own.
 
+use std::sync::Arc;
+
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::Session;
 use super::create::Draft;
-use crate::bind::{bind_type, fold, name_parts};
-use crate::catalog::{Change, Column, ObjectId, Sequence};
+use crate::bind::bind_type;
+use crate::catalog::{Catalog, Change, Column, ObjectId, Sequence};
 use crate::cluster::RoleId;
 use crate::error::{Error, Result, SqlState};
 use crate::types::Type;
 
-/// What CREATE and ALTER SEQUENCE say of a sequence; `None`: nothing.
+/// A number that is given for a sequence, as it is written: what is wrong with it is said when its
+/// turn comes.
+#[derive(Debug, Clone)]
+pub(crate) struct SequenceNumber(pub(crate) String);
+
+impl SequenceNumber {
+    fn value(&self) -> Result<i64> {
+        let Self(text) = self;
+        text.parse().map_err(|_| {
+            if text.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()) {
+                Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type bigint"))
+            } else {
+                let message = format!("invalid input syntax for type bigint: \"{text}\"");
+                Error::new(SqlState::BAD_TEXT, message)
+            }
+        })
+    }
+}
+
+/// What a sequence may be told to be.
+#[derive(Debug, Clone)]
+pub(crate) enum SequenceOption {
+    /// A type's name.
+    Type(String),
+    Increment(SequenceNumber),
+    /// `None` is the type's.
+    Min(Option<SequenceNumber>),
+    Max(Option<SequenceNumber>),
+    Start(SequenceNumber),
+    /// At its start, or at a value.
+    Restart(Option<SequenceNumber>),
+    Cycle(bool),
+    /// It gives its values out in any case, and keeps none for a session.
+    Cache(SequenceNumber),
+    /// A column's name, or `none`.
+    OwnedBy(Vec<CompactString>),
+    /// The name of an identity column's sequence.
+    Name(Vec<CompactString>),
+}
+
+/// All options of a sequence, each once; `None`: nothing is said of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SequenceOptions {
-    pub(crate) ty: Option<Type>,
-    pub(crate) increment: Option<i64>,
+    /// The type of the column that the sequence is made for.
+    ty: Option<Type>,
+    declared: Option<ast::DataType>,
+    increment: Option<SequenceNumber>,
     /// `Some(None)`: as small as may be.
-    pub(crate) min: Option<Option<i64>>,
-    pub(crate) max: Option<Option<i64>>,
-    pub(crate) start: Option<i64>,
+    min: Option<Option<SequenceNumber>>,
+    max: Option<Option<SequenceNumber>>,
+    start: Option<SequenceNumber>,
     /// `Some(None)`: at the start.
-    pub(crate) restart: Option<Option<i64>>,
-    pub(crate) cache: Option<i64>,
-    pub(crate) cycle: Option<bool>,
+    restart: Option<Option<SequenceNumber>>,
+    cache: Option<SequenceNumber>,
+    cycle: Option<bool>,
+    pub(crate) owned_by: Option<Vec<CompactString>>,
+    name: Option<Vec<CompactString>>,
 }
 
 fn bad(message: String) -> Error {
@@ -41,11 +87,44 @@ fn range_of(ty: Type) -> Result<(i64, i64)> {
 }
 
 impl SequenceOptions {
-    /// Whether they say anything.
+    /// What options say together. `ty`: of the identity column that the sequence is made for.
+    ///
+    /// # Errors
+    /// 42601 for what is said twice, and for what only identity columns are told.
+    pub(crate) fn gathered(ty: Option<Type>, options: &[SequenceOption]) -> Result<Self> {
+        let mut all = Self { ty, ..Self::default() };
+        for option in options {
+            let is_new = match option {
+                SequenceOption::Type(name) => {
+                    let declared = crate::statement::parse_type(name)?;
+                    all.declared.replace(declared).is_none() && ty.is_none()
+                }
+                SequenceOption::Increment(by) => all.increment.replace(by.clone()).is_none(),
+                SequenceOption::Min(value) => all.min.replace(value.clone()).is_none(),
+                SequenceOption::Max(value) => all.max.replace(value.clone()).is_none(),
+                SequenceOption::Start(value) => all.start.replace(value.clone()).is_none(),
+                SequenceOption::Restart(at) => all.restart.replace(at.clone()).is_none(),
+                SequenceOption::Cycle(cycle) => all.cycle.replace(*cycle).is_none(),
+                SequenceOption::Cache(values) => all.cache.replace(values.clone()).is_none(),
+                SequenceOption::OwnedBy(column) => all.owned_by.replace(column.clone()).is_none(),
+                SequenceOption::Name(name) if ty.is_some() => all.name.replace(name.clone()).is_none(),
+                SequenceOption::Name(_) => {
+                    return Err(Error::new(SqlState::SYNTAX_ERROR, "invalid sequence option SEQUENCE NAME"));
+                }
+            };
+            if !is_new {
+                return Err(Error::new(SqlState::SYNTAX_ERROR, "conflicting or redundant options"));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether they say anything of the values that the sequence gives.
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { ty, increment, min, max, start, restart, cache, cycle } = self;
+        let Self { ty, declared, increment, min, max, start, restart, cache, cycle, owned_by: _, name: _ } = self;
         let bounds = min.is_none() && max.is_none() && cycle.is_none();
-        bounds && ty.is_none() && increment.is_none() && start.is_none() && restart.is_none() && cache.is_none()
+        let has_type = ty.is_some() || declared.is_some();
+        bounds && !has_type && increment.is_none() && start.is_none() && restart.is_none() && cache.is_none()
     }
 
     /// Puts them into a sequence, which is new, or stands at a value. Gives the value that it goes back to, if it does.
@@ -56,7 +135,8 @@ impl SequenceOptions {
         let is_new = stands_at.is_none();
         // Bounds that were the type's become the new type's.
         let (mut reset_min, mut reset_max) = (false, false);
-        if let Some(ty) = self.ty {
+        let declared = self.declared.as_ref().map(bind_type).transpose()?.map(|declared| declared.ty);
+        if let Some(ty) = declared.or(self.ty) {
             let new = range_of(ty)?;
             let old = Type::from_oid(sequence.type_oid).map(range_of).transpose()?.unwrap_or(new);
             (reset_min, reset_max) = (!is_new && sequence.min == old.0, !is_new && sequence.max == old.1);
@@ -64,7 +144,8 @@ impl SequenceOptions {
         }
         let ty = Type::from_oid(sequence.type_oid).unwrap_or(Type::Int8);
         let (type_min, type_max) = range_of(ty)?;
-        if let Some(increment) = self.increment {
+        if let Some(increment) = &self.increment {
+            let increment = increment.value()?;
             if increment == 0 {
                 return Err(bad("INCREMENT must not be zero".to_owned()));
             }
@@ -72,8 +153,8 @@ impl SequenceOptions {
         }
         sequence.cycle = self.cycle.unwrap_or(sequence.cycle);
         let ascends = sequence.increment > 0;
-        match self.max {
-            Some(Some(max)) => sequence.max = max,
+        match &self.max {
+            Some(Some(max)) => sequence.max = max.value()?,
             Some(None) => sequence.max = if ascends || reset_max { type_max } else { -1 },
             None if is_new || reset_max => sequence.max = if ascends || reset_max { type_max } else { -1 },
             None => {}
@@ -82,8 +163,8 @@ impl SequenceOptions {
         if !(type_min..=type_max).contains(&max) {
             return Err(bad(format!("MAXVALUE ({max}) is out of range for sequence data type {name}")));
         }
-        match self.min {
-            Some(Some(min)) => sequence.min = min,
+        match &self.min {
+            Some(Some(min)) => sequence.min = min.value()?,
             Some(None) => sequence.min = if !ascends || reset_min { type_min } else { 1 },
             None if is_new || reset_min => sequence.min = if !ascends || reset_min { type_min } else { 1 },
             None => {}
@@ -95,42 +176,26 @@ impl SequenceOptions {
         if min >= max {
             return Err(bad(format!("MINVALUE ({min}) must be less than MAXVALUE ({max})")));
         }
-        match self.start {
-            Some(start) => sequence.start = start,
+        match &self.start {
+            Some(start) => sequence.start = start.value()?,
             None if is_new => sequence.start = if ascends { min } else { max },
             None => {}
         }
         check_bounds("START", sequence.start, (min, max))?;
-        let restart = self.restart.map(|at| at.unwrap_or(sequence.start));
+        let restart = match &self.restart {
+            Some(Some(at)) => Some(at.value()?),
+            Some(None) => Some(sequence.start),
+            None => None,
+        };
         check_bounds("RESTART", restart.or(stands_at).unwrap_or(sequence.start), (min, max))?;
-        if let Some(cache) = self.cache {
+        if let Some(cache) = &self.cache {
+            let cache = cache.value()?;
             if cache <= 0 {
                 return Err(bad(format!("CACHE ({cache}) must be greater than zero")));
             }
             sequence.cache = cache;
         }
         Ok(restart)
-    }
-
-    /// From what CREATE says.
-    fn parsed(ty: Option<Type>, options: &[ast::SequenceOptions]) -> Result<Self> {
-        let mut parsed = Self { ty, ..Self::default() };
-        for option in options {
-            match option {
-                ast::SequenceOptions::IncrementBy(by, _) => parsed.increment = Some(sequence_number(by)?),
-                ast::SequenceOptions::MinValue(value) => {
-                    parsed.min = Some(value.as_ref().map(sequence_number).transpose()?);
-                }
-                ast::SequenceOptions::MaxValue(value) => {
-                    parsed.max = Some(value.as_ref().map(sequence_number).transpose()?);
-                }
-                ast::SequenceOptions::StartWith(value, _) => parsed.start = Some(sequence_number(value)?),
-                ast::SequenceOptions::Cache(value) => parsed.cache = Some(sequence_number(value)?),
-                // The parser says whether NO was there.
-                ast::SequenceOptions::Cycle(no) => parsed.cycle = Some(!no),
-            }
-        }
-        Ok(parsed)
     }
 }
 
@@ -145,82 +210,106 @@ fn check_bounds(what: &str, value: i64, (min, max): (i64, i64)) -> Result<()> {
 }
 
 impl Session {
+    /// Makes the sequence that a column takes its values from.
     pub(super) fn own_sequence(
         &mut self,
         draft: &mut Draft,
         column: &mut Column,
         place: usize,
         ty: Type,
-        options: &[ast::SequenceOptions],
+        options: &[SequenceOption],
     ) -> Result<()> {
-        let table = &draft.table;
-        let name = self.free_name(&table.schema, &[&table.name, &column.name], "seq", &draft.names);
-        let id = self.new_id()?;
-        let sequence =
-            new_sequence(id, table.schema.clone(), name.clone(), ty, options, Some((table.id, place)), table.owner)?;
+        let options = SequenceOptions::gathered(Some(ty), options)?;
+        let (schema, name) = match &options.name {
+            Some(name) => {
+                let (schema, name) = self.new_name(&quoted_object_name(name))?;
+                self.expect_free(&schema, &name)?;
+                if draft.names.contains(&name) && schema == draft.table.schema {
+                    let message = format!("relation \"{name}\" already exists");
+                    return Err(Error::new(SqlState::DUPLICATE_TABLE, message));
+                }
+                (schema, name)
+            }
+            None => {
+                let table = &draft.table;
+                let name = self.free_name(&table.schema, &[&table.name, &column.name], "seq", &draft.names);
+                (table.schema.clone(), name)
+            }
+        };
+        let owner = draft.table.owner;
+        let (mut sequence, restart) = new_sequence(self.new_id()?, schema, name.clone(), &options, owner)?;
+        if let Some(column) = &options.owned_by {
+            self.owner_of(&sequence, column)?;
+        }
+        if sequence.schema != draft.table.schema {
+            let message = "sequence must be in same schema as table it is linked to";
+            return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message));
+        }
+        sequence.owned_by = Some((draft.table.id, place));
         column.default = Some(format!("nextval('{}')", quoted_name(&sequence.schema, &sequence.name)));
         draft.names.push(name);
-        draft.sequences.push(sequence);
+        draft.sequences.push((sequence, restart));
         Ok(())
     }
 
-    pub(super) fn create_sequence(
+    /// Puts new sequences into the catalogue, together with what they belong to. Each may stand
+    /// elsewhere than at its start.
+    pub(super) fn put_sequences(&mut self, sequences: Vec<(Sequence, Option<i64>)>, with: Vec<Change>) -> Result<()> {
+        let mut changes: Vec<Change> =
+            sequences.iter().map(|(sequence, _)| Change::PutSequence(sequence.clone())).collect();
+        changes.extend(with);
+        self.change(changes)?;
+        for (sequence, restart) in sequences {
+            if restart.is_some() {
+                self.restart_sequence(&Arc::new(sequence), restart);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn create_sequence(
         &mut self,
+        name: &[CompactString],
         if_not_exists: bool,
-        name: &ast::ObjectName,
-        data_type: Option<&ast::DataType>,
-        options: &[ast::SequenceOptions],
-        owned_by: Option<&ast::ObjectName>,
+        options: &[SequenceOption],
     ) -> Result<()> {
-        let (schema, name) = self.new_name(name)?;
+        Catalog::lock(self.catalog_and_txn()?.1)?;
+        let (schema, name) = self.new_name(&quoted_object_name(name))?;
         if if_not_exists && self.catalog().relation(&schema, &name).is_some() {
+            self.notice_existing("relation", &name);
             return Ok(());
         }
-        let ty = data_type.map(bind_type).transpose()?.map_or(Type::Int8, |ty| ty.ty);
-        let owned_by = match owned_by {
-            Some(owner) if !owner.to_string().eq_ignore_ascii_case("none") => {
-                let parts: Vec<CompactString> = name_parts(owner)?.into_iter().map(fold).collect();
-                Some(parts)
-            }
-            _ => None,
-        };
         let id = self.new_id()?;
         // What is wrong with the options is said before what has the name already.
-        let mut sequence = new_sequence(id, schema, name, ty, options, None, self.role())?;
+        let options = SequenceOptions::gathered(None, options)?;
+        let (mut sequence, restart) = new_sequence(id, schema, name, &options, self.role())?;
         self.expect_free(&sequence.schema, &sequence.name)?;
-        if let Some(owner) = owned_by {
-            sequence.owned_by = Some(self.owner_of(&sequence, &owner)?);
+        if let Some(column) = &options.owned_by {
+            sequence.owned_by = self.owner_of(&sequence, column)?;
         }
-        self.change(vec![Change::PutSequence(sequence)])
+        self.put_sequences(vec![(sequence, restart)], Vec::new())
     }
 }
 
+/// A sequence that nobody owns, and the value that it begins at if that is not its start.
 fn new_sequence(
     id: ObjectId,
     schema: CompactString,
     name: CompactString,
-    ty: Type,
-    options: &[ast::SequenceOptions],
-    owned_by: Option<(ObjectId, usize)>,
+    options: &SequenceOptions,
     owner: RoleId,
-) -> Result<Sequence> {
-    let (type_oid, start, increment, min, max, cycle, cache) = (ty.oid(), 1, 1, 1, i64::MAX, false, 1);
+) -> Result<(Sequence, Option<i64>)> {
+    let (type_oid, start, increment, min, max) = (Type::Int8.oid(), 1, 1, 1, i64::MAX);
+    let (cycle, cache, owned_by, acl) = (false, 1, None, None);
     let mut sequence =
-        Sequence { id, schema, name, type_oid, start, increment, min, max, cycle, cache, owned_by, owner, acl: None };
-    SequenceOptions::parsed(Some(ty), options)?.apply(&mut sequence, None)?;
-    Ok(sequence)
+        Sequence { id, schema, name, type_oid, start, increment, min, max, cycle, cache, owned_by, owner, acl };
+    let restart = options.apply(&mut sequence, None)?;
+    Ok((sequence, restart))
 }
 
-fn sequence_number(expr: &ast::Expr) -> Result<i64> {
-    expr.to_string()
-        .replace(' ', "")
-        .parse()
-        .map_err(|_| Error::new(SqlState::SYNTAX_ERROR, format!("a sequence's option is a number, not {expr}")))
-}
-
-/// The type that a sequence is declared with.
-pub(crate) fn sequence_type(declared: &ast::DataType) -> Result<Type> {
-    bind_type(declared).map(|declared| declared.ty)
+fn quoted_object_name(parts: &[CompactString]) -> ast::ObjectName {
+    let quoted: Vec<ast::Ident> = parts.iter().map(|part| ast::Ident::with_quote('"', part.as_str())).collect();
+    ast::ObjectName::from(quoted)
 }
 
 /// A name that can be read again, in a text in single quotes.

@@ -20,7 +20,6 @@ impl Session {
                 self.expect_owner(view.owner, "view", &view.name)?;
                 Some(view)
             }
-            Some(_) if create.if_not_exists => return Ok(()),
             Some(_) => {
                 return Err(Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists")));
             }

@@ -197,7 +197,7 @@ pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
         cluster_by,
         comment,
         with_no_schema_binding,
-        if_not_exists: _,
+        if_not_exists,
         temporary,
         copy_grants,
         to,
@@ -205,6 +205,7 @@ pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
     } = create;
     refuse(&[(*materialized, "a materialized view"), (*temporary, "a temporary view")])?;
     foreign(&[
+        (*if_not_exists, "IF NOT EXISTS of a view"),
         (*or_alter || *secure || *copy_grants || *with_no_schema_binding, "form of CREATE VIEW like this"),
         (
             !cluster_by.is_empty() || comment.is_some() || to.is_some() || params.is_some(),

@@ -155,6 +155,14 @@ impl Own {
 
     fn sequence(&self, name: &Datum) -> Result<Arc<Sequence>> {
         let Datum::Text(text) = name else { return Err(Error::internal("a sequence's name is not text")) };
+        // Digits alone are a relation's number, and a dash is none's.
+        if let Ok(number) = if text == "-" { Ok(0) } else { text.parse::<u32>() } {
+            return self
+                .catalog
+                .sequence(number)
+                .cloned()
+                .ok_or_else(|| Error::new(SqlState("XX000"), format!("could not open relation with OID {number}")));
+        }
         let found = self.relation(text)?;
         match found {
             Some(Relation::Sequence(sequence)) => Ok(sequence),

@@ -367,7 +367,7 @@ impl Session {
                 }
                 let mut types = Vec::with_capacity(data_types.len());
                 for data_type in data_types {
-                    types.push(Some(crate::bind::bind_type(data_type)?.ty));
+                    types.push(Some(self.type_named(data_type)?.ty));
                 }
                 if !matches!(
                     **statement,

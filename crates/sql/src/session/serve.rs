@@ -221,8 +221,12 @@ impl Session {
     }
 
     pub(crate) fn notice(&mut self, severity: Severity, state: SqlState, message: impl Into<String>) {
+        self.notice_report(severity, Error::new(state, message));
+    }
+
+    pub(crate) fn notice_report(&mut self, severity: Severity, report: Error) {
         if self.notices.len() < NOTICES_MAX {
-            self.notices.push(Notice { severity, report: Error::new(state, message) });
+            self.notices.push(Notice { severity, report });
         }
     }
 }
@@ -376,6 +380,48 @@ mod tests {
         assert_eq!(count(&mut session), "0");
         session.begin_implicit_block();
         assert_eq!(session.run("SAVEPOINT s").unwrap_err().state().0, "25P01");
+    }
+
+    /// Bug: DROP … CASCADE, TRUNCATE … CASCADE, IF EXISTS and IF NOT EXISTS said nothing of what
+    /// they took along or skipped. Consequence: whoever ran them did not learn what was gone. Fix:
+    /// they tell it in notices, in PostgreSQL's words and order.
+    #[test]
+    fn what_goes_along_and_what_is_skipped_is_told() {
+        let (_dir, mut session) = session();
+        let mut said = |text: &str| {
+            session.run(text).unwrap();
+            let notices = session.take_notices();
+            let shown = notices.iter().map(|notice| {
+                let report = notice.report.report();
+                let detail = report.detail.as_deref().map(|detail| format!(" ({})", detail.replace('\n', ", ")));
+                format!("{}: {}{}", notice.report.state().0, report.message, detail.unwrap_or_default())
+            });
+            shown.collect::<Vec<_>>().join("; ")
+        };
+        said("CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (a int PRIMARY KEY REFERENCES p)");
+        said("CREATE TABLE e (a int REFERENCES c); CREATE VIEW v AS SELECT * FROM p; CREATE VIEW w AS SELECT * FROM v");
+        assert_eq!(
+            said("TRUNCATE p CASCADE"),
+            "00000: truncate cascades to table \"c\"; 00000: truncate cascades to table \"e\""
+        );
+        assert_eq!(said("BEGIN; DROP VIEW v CASCADE; ROLLBACK"), "00000: drop cascades to view w");
+        assert_eq!(
+            said("DROP TABLE p CASCADE"),
+            "00000: drop cascades to 3 other objects (drop cascades to constraint c_a_fkey on table c, \
+             drop cascades to view v, drop cascades to view w)"
+        );
+        for (text, expected) in [
+            ("DROP TABLE IF EXISTS p", "00000: table \"p\" does not exist, skipping"),
+            ("DROP TABLE IF EXISTS s.p", "00000: schema \"s\" does not exist, skipping"),
+            ("CREATE TABLE IF NOT EXISTS c (a int)", "42P07: relation \"c\" already exists, skipping"),
+            ("CREATE SCHEMA IF NOT EXISTS public", "42P06: schema \"public\" already exists, skipping"),
+            ("ALTER TABLE IF EXISTS p ADD a int", "00000: relation \"p\" does not exist, skipping"),
+            ("ALTER TABLE c ADD IF NOT EXISTS a int", "42701: column \"a\" of relation \"c\" already exists, skipping"),
+            ("ALTER TABLE c DROP IF EXISTS b", "00000: column \"b\" of relation \"c\" does not exist, skipping"),
+            ("ALTER SEQUENCE IF EXISTS q RESTART", "00000: relation \"q\" does not exist, skipping"),
+        ] {
+            assert_eq!(said(text), expected);
+        }
     }
 
     #[test]

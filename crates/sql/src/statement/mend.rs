@@ -11,6 +11,8 @@
 //! | `CREATE TABLE t (a, b) AS` | `CREATE TABLE t (a mark, b mark) AS` |
 //! | `FOR UPDATE OF a, b` | `FOR UPDATE OF mark.a.b` |
 //! | `WHERE CURRENT OF c` | `WHERE mark.c` |
+//! | `AS IDENTITY (START 5)` | `AS IDENTITY (START mark (START 5))` |
+//! | `ALTER a SET GENERATED ALWAYS` | `ALTER a ADD GENERATED AS IDENTITY (START mark SET …)` |
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE OF a` | `FOR UPDATE OF mark`, `FOR SHARE OF mark.a` |
 
 use sqlparser::keywords::Keyword;
@@ -300,9 +302,6 @@ impl Mender<'_> {
             {
                 self.column_names(nth - 1)
             }
-            Keyword::VIEW if nth == start + 1 && self.is(start, "ALTER") && self.renames(nth) => {
-                self.edit(nth, Edit::Replace(word(Keyword::TABLE, "TABLE")));
-            }
             Keyword::INTO if self.is(start, "SELECT") => self.select_into(nth, start),
             Keyword::WITH if self.is(start, "CREATE") && *self.token(nth + 1) == Token::LParen => {
                 self.storage_parameters(nth + 2);
@@ -319,14 +318,14 @@ impl Mender<'_> {
             {
                 return Err(Error::unsupported("a column list of SET NULL or SET DEFAULT"));
             }
-            // Behind its name, which may be one of the words.
-            Keyword::SEQUENCE if self.is(start, "CREATE") => self.sequence_options(nth + 2),
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
-                if *self.token(nth + 2) == Token::RParen {
-                    return Err(self.refuse(nth + 2));
+                let close = self.close_of(nth + 1);
+                if *self.token(close) != Token::RParen {
+                    return Err(self.refuse(close));
                 }
-                self.sequence_options(nth + 2);
+                self.identity(nth + 1, close + 1, vec![Token::LParen], vec![Token::RParen]);
             }
+            Keyword::ALTER if nth > start && self.are(start, &["ALTER", "TABLE"]) => self.identity_change(nth),
             _ => {}
         }
         Ok(())
@@ -793,12 +792,6 @@ impl Mender<'_> {
         }
     }
 
-    fn renames(&self, nth: usize) -> bool {
-        (nth..nth + 10)
-            .take_while(|&at| !matches!(self.token(at), Token::SemiColon | Token::EOF))
-            .any(|at| self.are(at, &["RENAME", "TO"]))
-    }
-
     /// `CREATE TABLE t (a, b) AS`: the parser wants types, which nobody looks at.
     fn column_names(&mut self, close: usize) {
         let mut at = close;
@@ -880,47 +873,64 @@ impl Mender<'_> {
         }
     }
 
-    /// The parser wants a sequence's options in one order, PostgreSQL takes them in any.
-    fn sequence_options(&mut self, from: usize) {
-        let begins = |mender: &Self, at: usize| -> Option<usize> {
-            let at = if mender.is(at, "NO") { at + 1 } else { at };
-            // What a column is owned by may have any of these names.
-            if at > 0 && (*mender.token(at - 1) == Token::Period || mender.is(at - 1, "BY")) {
-                return None;
-            }
-            ["AS", "INCREMENT", "MINVALUE", "MAXVALUE", "START", "CACHE", "CYCLE", "OWNED"]
-                .iter()
-                .position(|name| mender.is(at, name))
-        };
-        let mut at = from;
-        while begins(self, at).is_none() {
-            if matches!(self.token(at), Token::EOF | Token::SemiColon | Token::RParen) {
-                return;
-            }
-            at += 1;
-        }
-        let first = at;
-        let mut options: Vec<(usize, std::ops::Range<usize>)> = Vec::new();
-        while let Some(rank) = begins(self, at) {
-            let option = at;
-            at += if self.is(at, "NO") { 2 } else { 1 };
-            while !matches!(self.token(at), Token::EOF | Token::SemiColon | Token::RParen)
-                && begins(self, at).is_none()
-                && !self.is(at, "RESTART")
-            {
-                at += 1;
-            }
-            options.push((rank, option..at));
-        }
-        if options.is_sorted_by_key(|(rank, _)| *rank) {
+    /// `ALTER COLUMN a SET GENERATED …` and its like, which the parser does not know.
+    fn identity_change(&mut self, nth: usize) {
+        const OPTIONS: [&str; 12] = [
+            "GENERATED",
+            "AS",
+            "INCREMENT",
+            "MINVALUE",
+            "MAXVALUE",
+            "NO",
+            "START",
+            "RESTART",
+            "CACHE",
+            "CYCLE",
+            "OWNED",
+            "SEQUENCE",
+        ];
+        let name = nth + 1 + usize::from(self.is(nth + 1, "COLUMN"));
+        let from = name + 1;
+        let is_change = matches!(self.token(name), Token::Word(_))
+            && (self.are(from, &["ADD", "GENERATED"])
+                || self.are(from, &["DROP", "IDENTITY"])
+                || self.is(from, "RESTART")
+                || self.is(from, "SET") && OPTIONS.iter().any(|option| self.is(from + 1, option)));
+        if !is_change {
             return;
         }
-        options.sort_by_key(|(rank, _)| *rank);
-        let tokens: Vec<Token> =
-            options.into_iter().flat_map(|(_, range)| range).map(|nth| self.token(nth).clone()).collect();
-        for (nth, token) in (first..at).zip(tokens) {
-            self.edit(nth, Edit::Replace(token));
+        let (mut end, mut depth) = (from, 0usize);
+        loop {
+            match self.token(end) {
+                Token::EOF | Token::SemiColon => break,
+                Token::Comma if depth == 0 => break,
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            end += 1;
         }
+        let before = [
+            (Keyword::ADD, "ADD"),
+            (Keyword::GENERATED, "GENERATED"),
+            (Keyword::AS, "AS"),
+            (Keyword::IDENTITY, "IDENTITY"),
+        ];
+        let mut before: Vec<Token> = before.into_iter().map(|(keyword, text)| word(keyword, text)).collect();
+        before.push(Token::LParen);
+        self.identity(from, end, before, vec![Token::RParen]);
+    }
+
+    /// Puts the text of some tokens in place of the number of START, for a reader of its own.
+    fn identity(&mut self, from: usize, end: usize, mut before: Vec<Token>, after: Vec<Token>) {
+        let mut walker = Walker { text: self.text, line: 1, column: 1, byte: 0 };
+        let (first, last) = (self.tokens[self.solid[from]].span.start, self.tokens[self.solid[end - 1]].span.end);
+        let (first, last) = (walker.byte_of(first), walker.byte_of(last));
+        let text = format!("{}{}", super::IDENTITY_MARK, &self.text[first..last]);
+        before.extend([word(Keyword::START, "START"), Token::Placeholder(text)]);
+        before.extend(after);
+        self.edit(from, Edit::InsertBefore(before));
+        (from..end).for_each(|at| self.edit(at, Edit::Remove));
     }
 }
 
@@ -949,7 +959,10 @@ mod tests {
         assert_eq!(mended("INSERT INTO t TABLE s RETURNING a"), "INSERT INTO t (SELECT * FROM s) RETURNING a");
         assert_eq!(mended("SELECT 1 FOR UPDATE"), "SELECT 1 WHERE true FOR UPDATE");
         assert_eq!(mended("SELECT a FROM t FOR SHARE OF t"), "SELECT a FROM t FOR SHARE OF t");
-        assert_eq!(mended("CREATE SEQUENCE s START 5 INCREMENT BY 10"), "CREATE SEQUENCE s INCREMENT BY 10 START 5");
+        assert_eq!(
+            mended("ALTER TABLE t ALTER a SET INCREMENT 2 RESTART, DROP b"),
+            "ALTER TABLE t ALTER COLUMN a ADD GENERATED AS IDENTITY ( START \u{1}identity SET INCREMENT 2 RESTART ), DROP COLUMN b"
+        );
     }
 
     /// Views keep such texts: what they mean must not change when they are read again.
@@ -970,8 +983,17 @@ mod tests {
 
     #[test]
     fn what_only_the_parser_takes_is_refused() {
-        for text in ["SELECT !! 1", "SELECT 'a' 'b'", "SELECT 1x", "INSERT OVERWRITE INTO t VALUES (1)", "SELECT \"\""]
-        {
+        for text in [
+            "SELECT !! 1",
+            "SELECT 'a' 'b'",
+            "SELECT 1x",
+            "INSERT OVERWRITE INTO t VALUES (1)",
+            "SELECT \"\"",
+            "CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY (",
+            "CREATE TABLE t (a int GENERATED ALWAYS AS IDENTITY (START 5; SELECT 1",
+            "ALTER TABLE t ALTER a",
+            "ALTER TABLE t ALTER a SET",
+        ] {
             assert!(crate::statement::parse(text).is_err(), "{text}");
         }
     }

@@ -65,6 +65,12 @@ impl Reader {
         self.tokens.get(self.at).map_or(self.text_bytes, |&(_, byte)| byte)
     }
 
+    /// The tokens from one on that have been read, with blanks between them.
+    pub(crate) fn written_since(&self, from: usize) -> String {
+        let tokens: Vec<String> = self.tokens[from..self.at].iter().map(|(token, _)| token.to_string()).collect();
+        tokens.join(" ")
+    }
+
     /// The error that says that something else should come next.
     pub(crate) fn syntax(&self) -> Error {
         let message = match self.peek() {
@@ -155,16 +161,5 @@ impl Reader {
         let value = value.ok_or_else(|| self.syntax())?;
         self.at += 1;
         Ok(if negative { -value } else { value })
-    }
-
-    /// A number of 64 bits.
-    pub(crate) fn long(&mut self) -> Result<i64> {
-        let sign = if self.eat_token(&Token::Minus) { "-" } else { "" };
-        let Token::Number(digits, _) = self.peek() else { return Err(self.syntax()) };
-        let value = format!("{sign}{digits}").parse().map_err(|_| {
-            Error::new(SqlState::OUT_OF_RANGE, format!("value \"{sign}{digits}\" is out of range for type bigint"))
-        })?;
-        self.at += 1;
-        Ok(value)
     }
 }

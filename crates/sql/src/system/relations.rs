@@ -699,7 +699,8 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for sequence in sorted_sequences(names) {
         if let Some((table, column)) = sequence.owned_by {
-            let identity = names.table(table).is_some_and(|table| table.columns[column].identity.is_some());
+            let identity =
+                names.table(table).is_some_and(|table| crate::bind::stored::is_of_identity(&table, &sequence));
             rows.push([
                 oid(PG_CLASS),
                 oid(sequence.id),

@@ -8,6 +8,7 @@ use super::relations::{
     AnyIndex, all_schemas, referenced_index, sorted_sequences, sorted_tables, sorted_views, table_indexes,
 };
 use super::{Fill, NULL, Rows, describe, int, text, text_or_null, yes_or_no};
+use crate::bind::stored::is_of_identity;
 use crate::catalog::ReferenceAction;
 use crate::catalog::{Column, Identity, Table, View};
 use crate::cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
@@ -229,7 +230,7 @@ fn identity_of(names: &Surroundings, table: &Table, place: usize, column: &Colum
         .catalog
         .sequences()
         .inspect(|_| pulse::look())
-        .find(|sequence| sequence.owned_by == Some((table.id, place)))?;
+        .find(|sequence| sequence.owned_by == Some((table.id, place)) && is_of_identity(table, sequence))?;
     let number = |value: i64| text(&value.to_string());
     let options = [
         number(sequence.start),
@@ -318,9 +319,8 @@ fn views(env: &Env, rows: &mut Rows) -> Result<()> {
 fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for sequence in sorted_sequences(names) {
-        let identity = sequence.owned_by.is_some_and(|(table, column)| {
-            names.table(table).is_some_and(|table| table.columns[column].identity.is_some())
-        });
+        let table = sequence.owned_by.and_then(|(table, _)| names.table(table));
+        let identity = table.is_some_and(|table| is_of_identity(&table, &sequence));
         if identity || !sees(names, sequence.owner, sequence.acl.as_ref()) {
             continue;
         }
