@@ -16,6 +16,10 @@ pub(crate) fn for_each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)
         Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Array { values: all, .. } => {
             all.iter().for_each(visit)
         }
+        Expr::Chain { first, links } => {
+            visit(first);
+            links.iter().for_each(|(_, operand)| visit(operand));
+        }
         Expr::Compare { left, right, .. }
         | Expr::Distinct { left, right, .. }
         | Expr::NullIf { left, right, .. }
@@ -64,6 +68,10 @@ pub(crate) fn for_each_child_mut(expr: &mut Expr, visit: &mut dyn FnMut(&mut Exp
         }
         Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Array { values: all, .. } => {
             all.iter_mut().for_each(visit);
+        }
+        Expr::Chain { first, links } => {
+            visit(first);
+            links.iter_mut().for_each(|(_, operand)| visit(operand));
         }
         Expr::Compare { left, right, .. }
         | Expr::Distinct { left, right, .. }
@@ -177,6 +185,9 @@ pub(crate) fn is_pure(expr: &Expr) -> bool {
 pub(crate) fn is_volatile(expr: &Expr) -> bool {
     any(expr, &|expr| match expr {
         Expr::Call { function, .. } => function.volatility == crate::functions::Volatility::Volatile,
+        Expr::Chain { links, .. } => {
+            links.iter().any(|(function, _)| function.volatility == crate::functions::Volatility::Volatile)
+        }
         Expr::Session { .. } => true,
         _ => false,
     })
@@ -197,6 +208,11 @@ pub(crate) fn same(a: &Expr, b: &Expr) -> bool {
         (Expr::Column(a), Expr::Column(b)) | (Expr::Param(a), Expr::Param(b)) | (Expr::Arg(a), Expr::Arg(b)) => a == b,
         (Expr::Call { function: a, args: a_args }, Expr::Call { function: b, args: b_args }) => {
             std::ptr::eq(*a, *b) && a.volatility != crate::functions::Volatility::Volatile && all(a_args, b_args)
+        }
+        (Expr::Chain { first: a, links: a_links }, Expr::Chain { first: b, links: b_links }) => {
+            type Link = (&'static crate::functions::Function, Expr);
+            let same_link = |(a, b): (&Link, &Link)| std::ptr::eq(a.0, b.0) && same(&a.1, &b.1);
+            a_links.len() == b_links.len() && same(a, b) && a_links.iter().zip(b_links).all(same_link)
         }
         (
             Expr::Compare { op: a, left: a_left, right: a_right },
@@ -359,6 +375,7 @@ pub(crate) fn query_uses_args(query: &Query) -> bool {
     let body = match &query.body {
         Body::Values(rows) => rows.iter().flatten().any(uses),
         Body::Set { left, right, .. } => query_uses_args(left) || query_uses_args(right),
+        Body::Recursive(terms) => query_uses_args(&terms.first) || query_uses_args(&terms.again),
         Body::Select(select) => {
             let group = select.group.iter().any(|group| {
                 group.keys.iter().any(uses)
@@ -374,7 +391,7 @@ pub(crate) fn query_uses_args(query: &Query) -> bool {
                     Source::Query(query) => query_uses_args(query),
                     Source::Shared { uses_args, .. } => *uses_args,
                     source @ (Source::Functions { .. } | Source::Lateral { .. }) => source.taken().any(uses),
-                    Source::Table(_) | Source::System { .. } => false,
+                    Source::Table(_) | Source::Working { .. } | Source::System { .. } => false,
                 })
         }
     };
@@ -399,6 +416,10 @@ pub(crate) fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
         Body::Set { left, right, .. } => {
             fill_slots(left, with);
             return fill_slots(right, with);
+        }
+        Body::Recursive(terms) => {
+            fill_slots(&mut terms.first, with);
+            return fill_slots(&mut terms.again, with);
         }
         Body::Select(select) => select,
     };
@@ -426,7 +447,7 @@ pub(crate) fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
                 calls.iter_mut().flat_map(|(_, args)| args).for_each(|expr| fill(expr, with));
             }
             Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| fill(expr, with)),
-            Source::Shared { .. } | Source::Table(_) | Source::System { .. } => {}
+            Source::Shared { .. } | Source::Working { .. } | Source::Table(_) | Source::System { .. } => {}
         }
     }
 }
