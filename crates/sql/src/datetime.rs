@@ -49,6 +49,18 @@ const MONTHS: [&str; 12] = [
 /// Full names of the days of the week, from Sunday; the first three letters are the short ones.
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
+/// The abbreviations of zones, in lower case: seconds east of Greenwich at a moment, and whether it is a summer time.
+pub(crate) fn abbreviations_at(moment: i64) -> Vec<(&'static str, i32, bool)> {
+    let meaning = |(name, stands_for)| match stands_for {
+        words::Abbreviation::Offset(seconds, is_summer) => Some((name, seconds, is_summer)),
+        words::Abbreviation::Zone(zone) => {
+            let (seconds, is_summer) = Zone::named(zone).ok()?.meaning_of_abbreviation(name, moment);
+            Some((name, seconds, is_summer))
+        }
+    };
+    words::all_abbreviations().filter_map(meaning).collect()
+}
+
 /// Microseconds from 1970-01-01 to 2000-01-01.
 pub(crate) const UNIX_EPOCH_TO_2000_US: i64 = 946_684_800_000_000;
 /// Days from 1970-01-01 to 2000-01-01.

@@ -136,6 +136,8 @@ fn children(node: &Node) -> Vec<&Node> {
         Node::HashJoin { left, right, .. } | Node::SetOp { left, right, .. } => vec![&**left, &**right],
         Node::Append { inputs } => inputs.iter().collect(),
         Node::Shared { input, .. } => vec![&**input],
+        Node::Recursive { first, again, .. } => vec![&**first, &**again],
+        Node::Working { .. } => Vec::new(),
         Node::Insert(insert) => vec![&insert.source],
         Node::Update(update) => vec![&update.source],
         Node::Delete(delete) => vec![&delete.source],
@@ -345,6 +347,8 @@ impl Writer<'_> {
             }
             Node::Append { inputs } => inputs.first().map(|input| self.names(input, slots)).unwrap_or_default(),
             Node::SetOp { left, .. } => self.names(left, slots),
+            Node::Recursive { first, .. } => self.names(first, slots),
+            Node::Working { columns, .. } => columns.iter().map(ToString::to_string).collect(),
             Node::Shared { id, input } => {
                 if let Some(names) = self.shared_names.borrow().get(id) {
                     return names.clone();
@@ -554,13 +558,23 @@ impl Writer<'_> {
                 self.node(right, slots, place.below());
             }
             Node::Shared { id, input } => {
-                self.head(node, place, format_args!("CTE Scan on query {}", id + 1));
+                let name = match &**input {
+                    Node::Recursive { name, .. } => name.to_string(),
+                    _ => format!("query {}", id + 1),
+                };
+                self.head(node, place, format_args!("CTE Scan on {name}"));
                 if !self.shared.contains(id) {
                     self.shared.push(*id);
-                    self.note(place.inside(), format!("CTE query {}", id + 1));
+                    self.note(place.inside(), format!("CTE {name}"));
                     self.node(input, slots, Place { indent: place.inside() + 2, child: true });
                 }
             }
+            Node::Recursive { first, again, .. } => {
+                self.head(node, place, "Recursive Union");
+                self.node(first, slots, place.below());
+                self.node(again, slots, place.below());
+            }
+            Node::Working { name, .. } => self.head(node, place, format_args!("WorkTable Scan on {name}")),
             Node::LockRows { input, if_locked, .. } => {
                 self.head(node, place, "LockRows");
                 match if_locked {

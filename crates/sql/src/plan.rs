@@ -128,6 +128,11 @@ pub(crate) enum Node {
     /// Rows of a WITH query or another input that is read more than once: the first reader runs it, all read what it
     /// gave. `id` numbers these in a statement.
     Shared { id: usize, input: Arc<Node> },
+    /// A WITH query that refers to itself: the rows of `first`, then those that `again` makes of them, then those that it
+    /// makes of these, until there are no more. Without `all` no row is given twice, nor looked at again.
+    Recursive { id: usize, name: CompactString, all: bool, columns: usize, first: Box<Node>, again: Box<Node> },
+    /// The rows that the query of this number gave in its last round.
+    Working { id: usize, name: CompactString, columns: Arc<[CompactString]> },
     /// Locks the rows of tables that the input's rows come from, and gives the rows on.
     LockRows { input: Box<Node>, targets: Vec<LockTarget>, mode: RowLock, if_locked: IfRowLocked },
     /// `INSERT`

@@ -6,6 +6,7 @@
 //!
 //! Invariant: whatever the catalogue keeps as text is shallow.
 
+use std::cell::Cell;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -27,16 +28,19 @@ pub(crate) use keywords::{RESERVED, is_reserved};
 
 /// Bytes of a text of statements at most.
 const TEXT_BYTES_MAX: usize = 64 << 20;
-/// Levels of nesting that the parser follows.
-const NESTING_MAX: usize = 100;
+/// Calls inside each other that the parser makes, up to three for a level of nesting. How many levels there may be, the tokens
+/// tell.
+const NESTING_MAX: usize = DEPTH_MAX / depth::NESTED * 3;
 /// Units that fit the stack of any thread, of 2 MiB.
 const DEPTH_SHALLOW: usize = 800;
 /// What the catalogue keeps may have become a little deeper than the statement was that it comes from.
 const DEPTH_KEPT: usize = 1_000;
 /// Units that fit [`DEEP_STACK_BYTES`].
-const DEPTH_MAX: usize = 20_000;
+const DEPTH_MAX: usize = 40_000;
+/// Expressions inside each other that the stack of any thread can evaluate.
+pub(crate) const EXPRESSIONS_MAX: usize = 3_000;
 /// The stack for deep statements. Only what is used of it becomes memory.
-const DEEP_STACK_BYTES: usize = 64 << 20;
+const DEEP_STACK_BYTES: usize = 128 << 20;
 
 /// How often a thread that waits for such a stack lets others run.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -90,7 +94,7 @@ impl Scanned<'_> {
         let tokens = mend::mend(self.text, self.tokens)?;
         let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
         // Where the parser tries another reading, it forgets that the first one was too deep.
-        let may_be_deep = self.depth > NESTING_MAX * depth::NESTED;
+        let may_be_deep = self.depth > DEPTH_MAX / 2;
         parser.parse_statements().map_err(|error| match syntax_error(self.text, &error) {
             error if may_be_deep && error.state() == SqlState::SYNTAX_ERROR => too_deep(),
             error => error,
@@ -107,6 +111,16 @@ pub(crate) fn parse(text: &str) -> Result<Vec<ast::Statement>> {
     scanned.parse()
 }
 
+thread_local! {
+    /// Whether this thread was made for a deep statement.
+    static ON_DEEP_STACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the stack at hand fits the deepest statement.
+pub(crate) fn is_on_deep_stack() -> bool {
+    ON_DEEP_STACK.get()
+}
+
 /// Runs on a thread whose stack fits the deepest statement. What is made of the tree has to leave it behind.
 ///
 /// That thread only looks whether the statement was cancelled; this one lets others run while it waits.
@@ -117,6 +131,7 @@ pub(crate) fn on_deep_stack<T: Send>(run: impl FnOnce() -> Result<T> + Send) -> 
         // Dropped at the end, which this thread is told by.
         let _running = running;
         let _at_work = pulse.map(Pulse::begin);
+        ON_DEEP_STACK.set(true);
         run()
     };
     std::thread::scope(|scope| {

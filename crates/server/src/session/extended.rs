@@ -86,7 +86,17 @@ enum Stage {
     Over,
     /// The block has failed with it, or since it was bound. It has its name until the block goes on
     /// or ends.
-    Failed,
+    Failed(Refusal),
+}
+
+/// Why a portal that has failed does not run again, in a block that has failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    /// Nothing does that was there when the block failed.
+    Block,
+    /// As all statements do, unless it ends the block: it was a statement of a message Query, or the block had failed
+    /// before.
+    Statement,
 }
 
 struct Suspended {
@@ -106,7 +116,7 @@ impl Portal {
             return false;
         }
         match (&self.stage, &self.statement) {
-            (Stage::Failed, _) => session.state() == TransactionState::Failed,
+            (Stage::Failed(_), _) => session.state() == TransactionState::Failed,
             (_, Statement::Sql(prepared)) if self.is_listed || matches!(self.stage, Stage::InSession) => {
                 session.cursor_statement_of(name).is_some_and(|other| Arc::ptr_eq(other, prepared))
             }
@@ -145,8 +155,8 @@ impl Portals {
     /// A statement has failed. What the session has ends with the transaction, or not, if a savepoint is younger.
     pub(super) fn fail(&mut self) {
         for portal in self.unnamed.iter_mut().chain(self.named.values_mut()) {
-            if !matches!(portal.stage, Stage::InSession) && !portal.ends_failed {
-                portal.stage = Stage::Failed;
+            if !matches!(portal.stage, Stage::InSession | Stage::Failed(_)) && !portal.ends_failed {
+                portal.stage = Stage::Failed(Refusal::Block);
             }
         }
     }
@@ -161,7 +171,7 @@ impl Portals {
                 statement,
                 formats,
                 bytes: 0,
-                stage: Stage::Failed,
+                stage: Stage::Failed(Refusal::Statement),
                 blocks_ended,
                 ends_failed: false,
                 is_listed: false,
@@ -476,7 +486,7 @@ impl Client {
     pub(super) fn before_query(&mut self) -> Result<(), Error> {
         self.unit = None;
         // What has failed stays until something else takes its place.
-        if !self.portals.unnamed.as_deref().is_some_and(|portal| matches!(portal.stage, Stage::Failed)) {
+        if !self.portals.unnamed.as_deref().is_some_and(|portal| matches!(portal.stage, Stage::Failed(_))) {
             self.drop_unnamed();
         }
         self.portals.unnamed_statement = None;
@@ -506,6 +516,7 @@ impl Client {
             Statement::Copy(text) => Query::Text(shown(text).to_owned()),
         };
         let began = self.begins(query);
+        let had_failed = self.session().state() == TransactionState::Failed;
         let executed = match self.execute_portal(&mut portal, name, rows_max, began).await {
             Err(Failure::Error(error)) => self.repeat(error, false).await,
             executed => executed,
@@ -513,8 +524,8 @@ impl Client {
         self.ends(began, portal.statement.text());
         if matches!(executed, Err(Failure::Error(_))) {
             // What the session has may be older than a savepoint that the block goes back to.
-            if !matches!(portal.stage, Stage::InSession) {
-                portal.stage = Stage::Failed;
+            if !matches!(portal.stage, Stage::InSession | Stage::Failed(_)) {
+                portal.stage = Stage::Failed(if had_failed { Refusal::Statement } else { Refusal::Block });
             }
             self.portals.put_back(name, portal);
             return executed;
@@ -523,6 +534,10 @@ impl Client {
         if self.session().state() == TransactionState::Idle {
             self.after_transaction();
             return Ok(());
+        }
+        if matches!(&portal.statement, Statement::Sql(prepared) if prepared.closes_all_cursors()) {
+            // Of the others, the session knows all that have names.
+            self.portals.unnamed = None;
         }
         if let (Stage::Exhausted(_), Statement::Sql(prepared), false) =
             (&portal.stage, &portal.statement, name.is_empty())
@@ -560,7 +575,15 @@ impl Client {
         rows_max: usize,
         began: Instant,
     ) -> Result<(), Failure> {
-        if let Stage::Failed = portal.stage {
+        if let Statement::Sql(prepared) = &portal.statement
+            && prepared.is_empty()
+            && self.session().state() == TransactionState::Failed
+        {
+            // Nothing can be done even there.
+            self.complete(&Arc::clone(prepared), None);
+            return Ok(());
+        }
+        if let Stage::Failed(Refusal::Block) = portal.stage {
             self.session().check_not_failed()?;
         }
         portal.statement.check_failed(self.session())?;
@@ -570,7 +593,8 @@ impl Client {
         {
             return Err(Error::new(SqlState("24000"), format!("cannot drop active portal \"{name}\"")).into());
         }
-        let (stage, prepared) = match (std::mem::replace(&mut portal.stage, Stage::Over), &portal.statement) {
+        let over = if let Stage::Failed(refusal) = portal.stage { Stage::Failed(refusal) } else { Stage::Over };
+        let (stage, prepared) = match (std::mem::replace(&mut portal.stage, over), &portal.statement) {
             (Stage::Bound(_), Statement::Copy(text)) => {
                 self.cannot_repeat();
                 let tag = self.copy(text.to_string(), began).await?;
@@ -578,7 +602,7 @@ impl Client {
                 backend::command_complete(&mut self.link.out, &tag);
                 return Ok(());
             }
-            (Stage::Over | Stage::Failed, _) | (_, Statement::Copy(_)) => {
+            (Stage::Over | Stage::Failed(_), _) | (_, Statement::Copy(_)) => {
                 let message = format!("portal \"{name}\" cannot be run");
                 return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message).into());
             }
@@ -629,7 +653,7 @@ impl Client {
                 }
                 Ok(())
             }
-            Stage::Over | Stage::Failed => Err(Error::internal("a portal that is over was run").into()),
+            Stage::Over | Stage::Failed(_) => Err(Error::internal("a portal that is over was run").into()),
         }
     }
 

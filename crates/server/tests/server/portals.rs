@@ -141,3 +141,39 @@ fn what_is_said_comes_in_front_of_the_rows_and_errors_of_what_writes_in_front_of
     let kinds: Vec<u8> = (0..4).map(|_| wire.receive().unwrap().kind).collect();
     assert_eq!(kinds, b"TDCZ");
 }
+
+/// Bug: what a failed statement of a message Query left behind was refused as anything else in a failed block; CLOSE ALL left
+/// the unnamed portal, if it had given all of its rows. Consequence: other codes than PostgreSQL's. Fix: it is asked whether it
+/// could have run there, and CLOSE ALL ends all but itself.
+#[test]
+fn what_a_failed_query_left_cannot_be_run_and_close_all_ends_the_unnamed_portal() {
+    let (_dir, _server, mut wire) = server();
+    wire.run("BEGIN");
+    for (text, code) in [("ROLLBACK TO nosuch", "55000"), ("SELECT 1/0", "25P02")] {
+        assert!(wire.query(text).is_err());
+        wire.execute("", 0);
+        assert_eq!(said(&mut wire), format!("E{code} Z"), "{text}");
+    }
+    wire.run("ROLLBACK");
+    wire.parse("", "SELECT 1").bind("", "", &[]).execute("", 0);
+    wire.parse("c", "CLOSE ALL").bind("p", "c", &[]).execute("p", 0).execute("", 0);
+    assert_eq!(said(&mut wire), "12DC12CE34000 Z");
+    // Nothing can be done in a failed block, too.
+    wire.run("BEGIN");
+    wire.parse("e", "").bind("p", "e", &[]);
+    assert_eq!(said(&mut wire), "12Z");
+    assert!(wire.query("SELECT 1/0").is_err());
+    wire.execute("p", 0);
+    assert_eq!(said(&mut wire), "IZ");
+}
+
+/// Bug: EXECUTE counted as a statement that writes. Consequence: a transaction that only reads refused prepared queries. Fix:
+/// what counts is the statement that it runs.
+#[test]
+fn prepared_queries_run_in_transactions_that_only_read() {
+    let (_dir, _server, mut wire) = server();
+    wire.run("PREPARE q AS SELECT count(*) FROM t; PREPARE w AS DELETE FROM t; BEGIN READ ONLY");
+    assert_eq!(wire.value("EXECUTE q"), "6");
+    assert_eq!(wire.query("EXECUTE w").unwrap_err().code(), "25006");
+    wire.run("ROLLBACK");
+}

@@ -49,7 +49,7 @@ impl Bound {
 impl Binder<'_> {
     /// Binds an expression.
     pub(crate) fn expr(&mut self, expr: &ast::Expr) -> Result<Bound> {
-        self.deeper(|binder| match expr {
+        self.levels_down(0, |binder| match expr {
             // These have none: most expressions are leaves.
             ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) | ast::Expr::Value(_) => {
                 binder.expr_inner(expr)
@@ -351,7 +351,8 @@ impl Binder<'_> {
                 None => self.condition(&arm.condition, "CASE/WHEN")?,
                 Some((operand, span)) => {
                     let value = self.apart(|binder| binder.expr(&arm.condition))?;
-                    let (left, right) = self.comparable("=", operand.clone(), *span, value, arm.condition.span())?;
+                    let operand = self.copy_of(operand)?;
+                    let (left, right) = self.comparable("=", operand, *span, value, arm.condition.span())?;
                     Expr::Compare { op: CompareOp::Eq, left: Box::new(left), right: Box::new(right) }
                 }
             };

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
+use sqlparser::tokenizer::Span;
 
 use super::collation::Collation;
 use super::logical::{Column, From, Join, Query, Relation, Source};
-use super::{Binder, With, fold, in_database, name_span, no_such_relation, qualified, whole};
+use super::{Binder, Levels, With, WithSource, fold, in_database, name_span, no_such_relation, qualified, whole};
 use crate::catalog::system_tables::SystemTable;
 use crate::catalog::{Relation as Object, Table, View};
 use crate::cluster::Privileges;
@@ -138,15 +139,9 @@ impl Binder<'_> {
         let (schema, relation) = in_database(&self.env.database, name)?;
         let visible_as = alias.map_or(relation.clone(), |alias| fold(&alias.name));
         if schema.is_none()
-            && let Some(with) = self.with.iter().rev().find(|with| with.name == relation)
+            && let Some(place) = self.with.iter().rposition(|with| with.name == relation)
         {
-            let (columns, levels, uses_args) = (with.columns.clone(), with.levels, with.uses_args);
-            let source = Source::Shared { id: with.id, query: Arc::clone(&with.query), uses_args };
-            if with.frame != self.frames.len() && uses_args {
-                let error = Error::unsupported("a WITH query that depends on an outer query, inside another subquery");
-                return Err(self.place(name_span(name), error));
-            }
-            self.deepens(levels)?;
+            let (columns, source) = self.with_query(place, name_span(name))?;
             return self.add(visible_as, None, columns, &[], source, alias, relations);
         }
         // What is a call without parentheses elsewhere is one here.
@@ -195,6 +190,20 @@ impl Binder<'_> {
             }
             None => Err(self.place(name_span(name), no_such_relation(name))),
         }
+    }
+
+    /// What a WITH query stands for in FROM.
+    fn with_query(&mut self, place: usize, span: Span) -> Result<(Vec<Column>, Source)> {
+        let with = &self.with[place];
+        let WithSource::Query { id, query, uses_args } = &with.source else { return self.working(place, span) };
+        let source = Source::Shared { id: *id, query: Arc::clone(query), uses_args: *uses_args };
+        if with.frame != self.frames.len() && *uses_args {
+            let error = Error::unsupported("a WITH query that depends on an outer query, inside another subquery");
+            return Err(self.place(span, error));
+        }
+        let (columns, levels) = (with.columns.clone(), with.levels);
+        self.deepens(levels)?;
+        Ok((columns, source))
     }
 
     /// The system's table of a name: those of `pg_catalog` are found first, wherever names are looked up.
@@ -298,36 +307,51 @@ impl Binder<'_> {
 
     /// Binds WITH: each query sees those before it.
     pub(super) fn with(&mut self, with: &ast::With) -> Result<()> {
-        if with.recursive {
-            return Err(Error::unsupported("WITH RECURSIVE"));
-        }
         whole::with(with)?;
-        let first = self.with.len();
-        for cte in &with.cte_tables {
+        for (number, cte) in with.cte_tables.iter().enumerate() {
             let name = fold(&cte.alias.name);
-            if self.with[first..].iter().any(|with| with.name == name) {
+            if with.cte_tables[..number].iter().any(|before| fold(&before.alias.name) == name) {
                 let message = format!("WITH query name \"{name}\" specified more than once");
                 return Err(self.place(cte.alias.name.span, Error::new(SqlState::DUPLICATE_ALIAS, message)));
             }
+        }
+        if with.recursive {
+            return self.with_recursive(with);
+        }
+        for cte in &with.cte_tables {
             let (query, levels) = self.measured(|binder| binder.derived(&cte.query))?;
-            let mut columns = query.columns.clone();
-            if cte.alias.columns.len() > columns.len() {
-                let message = format!(
-                    "WITH query \"{name}\" has {} columns available but {} columns specified",
-                    columns.len(),
-                    cte.alias.columns.len()
-                );
-                return Err(self.place(cte.alias.name.span, Error::new(SqlState::BAD_COLUMN_REFERENCE, message)));
-            }
-            for (column, renamed) in columns.iter_mut().zip(&cte.alias.columns) {
-                column.name = fold(&renamed.name);
-            }
-            let (id, frame) = (self.new_id(), self.frames.len());
-            let uses_args = super::rewrite::query_uses_args(&query);
-            self.with.push(With { name, columns, id, query: Arc::new(query), uses_args, levels, frame });
+            self.add_with(cte, query, levels)?;
         }
         Ok(())
     }
+
+    /// A WITH query that is bound comes into sight.
+    pub(super) fn add_with(&mut self, cte: &ast::Cte, query: Query, levels: Levels) -> Result<()> {
+        let mut columns = query.columns.clone();
+        self.at(cte.alias.name.span, rename(&mut columns, cte))?;
+        let (id, frame) = (self.new_id(), self.frames.len());
+        let uses_args = super::rewrite::query_uses_args(&query);
+        let source = WithSource::Query { id, query: Arc::new(query), uses_args };
+        self.with.push(With { name: fold(&cte.alias.name), columns, source, levels, frame });
+        Ok(())
+    }
+}
+
+/// Gives a WITH query's columns the names that are written behind its own.
+pub(super) fn rename(columns: &mut [Column], cte: &ast::Cte) -> Result<()> {
+    if cte.alias.columns.len() > columns.len() {
+        let message = format!(
+            "WITH query \"{}\" has {} columns available but {} columns specified",
+            fold(&cte.alias.name),
+            columns.len(),
+            cte.alias.columns.len()
+        );
+        return Err(Error::new(SqlState::BAD_COLUMN_REFERENCE, message));
+    }
+    for (column, renamed) in columns.iter_mut().zip(&cte.alias.columns) {
+        column.name = fold(&renamed.name);
+    }
+    Ok(())
 }
 
 /// A table's columns as a relation has them, and which are not to be found by name.

@@ -7,6 +7,7 @@ use sqlparser::tokenizer::Span;
 use super::collation;
 use super::expr::Bound;
 use super::logical::{From, Join, Relation};
+use super::recursive::Barrier;
 use super::{Binder, Merged, ScopeTable, fold, name_parts, rewrite};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
@@ -24,12 +25,21 @@ impl Binder<'_> {
     pub(super) fn joins(&mut self, table: &ast::TableWithJoins, relations: &mut Vec<Relation>) -> Result<From> {
         let first = self.scope().tables.len();
         let first_merged = self.scope().merged.len();
-        let mut left = self.factor(&table.relation, relations)?;
-        for join in &table.joins {
+        // A RIGHT or FULL join further on makes NULLs of all that stands before it.
+        let barrier = |from: usize, kinds: &[Join]| {
+            let kind_of = |join: &ast::Join| self::kind(&join.join_operator).ok().map(|(kind, _)| kind);
+            let is_own = from > 0 && kind_of(&table.joins[from - 1]).is_some_and(|kind| kinds.contains(&kind));
+            let later = table.joins[from..].iter().filter_map(kind_of);
+            let is_nullable = is_own || later.into_iter().any(|kind| matches!(kind, Join::Right | Join::Full));
+            is_nullable.then_some(Barrier::OuterJoin)
+        };
+        let mut left = self.behind(barrier(0, &[]), |binder| binder.factor(&table.relation, relations))?;
+        for (number, join) in (1..).zip(&table.joins) {
             let middle = self.scope().tables.len();
             let middle_merged = self.scope().merged.len();
-            let right = self.factor(&join.relation, relations)?;
-            let (kind, constraint) = self.join_kind(&join.join_operator)?;
+            let nullable = barrier(number, &[Join::Left, Join::Full]);
+            let right = self.behind(nullable, |binder| binder.factor(&join.relation, relations))?;
+            let (kind, constraint) = self::kind(&join.join_operator)?;
             if matches!(kind, Join::Right | Join::Full) {
                 self.refuse_lateral(&left, &right, relations, join.relation.span())?;
             }
@@ -61,18 +71,6 @@ impl Binder<'_> {
             }
         });
         result
-    }
-
-    fn join_kind<'j>(&self, operator: &'j ast::JoinOperator) -> Result<(Join, Option<&'j ast::JoinConstraint>)> {
-        use ast::JoinOperator as J;
-        Ok(match operator {
-            J::Join(on) | J::Inner(on) => (Join::Inner, Some(on)),
-            J::CrossJoin(_) => (Join::Inner, None),
-            J::Left(on) | J::LeftOuter(on) => (Join::Left, Some(on)),
-            J::Right(on) | J::RightOuter(on) => (Join::Right, Some(on)),
-            J::FullOuter(on) => (Join::Full, Some(on)),
-            _ => return Err(Error::unsupported("this kind of join")),
-        })
     }
 
     fn constraint(
@@ -216,4 +214,17 @@ impl Binder<'_> {
 fn not_in_side(name: &str, side: &str) -> Error {
     let message = format!("column \"{name}\" specified in USING clause does not exist in {side} table");
     Error::new(SqlState::NO_SUCH_COLUMN, message)
+}
+
+/// How a join joins, and by what.
+fn kind<'j>(operator: &'j ast::JoinOperator) -> Result<(Join, Option<&'j ast::JoinConstraint>)> {
+    use ast::JoinOperator as J;
+    Ok(match operator {
+        J::Join(on) | J::Inner(on) => (Join::Inner, Some(on)),
+        J::CrossJoin(_) => (Join::Inner, None),
+        J::Left(on) | J::LeftOuter(on) => (Join::Left, Some(on)),
+        J::Right(on) | J::RightOuter(on) => (Join::Right, Some(on)),
+        J::FullOuter(on) => (Join::Full, Some(on)),
+        _ => return Err(Error::unsupported("this kind of join")),
+    })
 }

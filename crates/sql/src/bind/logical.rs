@@ -69,6 +69,20 @@ pub(crate) enum Body {
         left: Box<Query>,
         right: Box<Query>,
     },
+    Recursive(Box<Recursive>),
+}
+
+/// A WITH query that refers to itself: what the first term gives, then what the other one makes of that, then what it makes
+/// of what it gave itself, until it gives nothing more. Both give the same types.
+#[derive(Debug, Clone)]
+pub(crate) struct Recursive {
+    /// Numbers its rows among those that are kept: [`Source::Working`] has the same.
+    pub(crate) id: usize,
+    pub(crate) name: CompactString,
+    /// Rows that were given before are given again.
+    pub(crate) all: bool,
+    pub(crate) first: Query,
+    pub(crate) again: Query,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,6 +201,12 @@ pub(crate) enum Source {
         query: Box<Query>,
         args: Vec<Expr>,
     },
+    /// What a query that refers to itself gave in its last round.
+    Working {
+        id: usize,
+        name: CompactString,
+        columns: Arc<[CompactString]>,
+    },
     /// Read once per statement under this number.
     System {
         id: usize,
@@ -200,7 +220,9 @@ impl Source {
         let (calls, args): (&[(Series, Vec<Expr>)], &[Expr]) = match self {
             Self::Functions { calls, .. } => (calls, &[]),
             Self::Lateral { args, .. } => (&[], args),
-            Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::System { .. } => (&[], &[]),
+            Self::Table(_) | Self::Query(_) | Self::Shared { .. } | Self::Working { .. } | Self::System { .. } => {
+                (&[], &[])
+            }
         };
         calls.iter().flat_map(|(_, args)| args).chain(args)
     }

@@ -14,6 +14,7 @@ mod functions;
 mod joins;
 pub(crate) mod logical;
 mod query;
+mod recursive;
 pub(crate) mod rewrite;
 mod rules;
 mod scope;
@@ -47,8 +48,12 @@ pub(crate) use query::sort_key_options;
 pub(crate) use types::bind_type;
 pub(crate) use write::{BoundDelete, BoundInsert, BoundUpdate, unique_on};
 
-/// Levels of queries and expressions inside each other.
+/// Levels of queries and expressions inside each other, on the stack of any thread.
 const DEPTH_MAX: usize = 200;
+/// The same on a stack made for deep statements, whose text tells how deep it is.
+const DEPTH_MAX_DEEP: usize = 8_000;
+/// Levels of queries inside each other, on whatever stack: the plan runs on that of any thread.
+const QUERIES_MAX: usize = 200;
 
 /// While a SELECT is bound, its aggregates stand at these places of the row; then they become columns of the group.
 pub(super) const AGGREGATES: usize = 1 << 32;
@@ -75,15 +80,19 @@ pub(crate) struct Binder<'a> {
     frames: Vec<Frame>,
     /// WITH queries in sight, the innermost last.
     with: Vec<With>,
-    depth: usize,
+    /// What stands around the place at hand and keeps a query from referring to itself, the innermost last.
+    barriers: Vec<recursive::Barrier>,
+    at: Levels,
     /// The deepest that has been gone so far, within the query that is measured.
-    deepest: usize,
+    deepest: Levels,
+    /// Levels of queries and expressions that this stack holds.
+    depth_max: usize,
+    /// Expressions inside those that were copied since they are looked at more than once.
+    copied: usize,
     /// What the parts of the expression that is being bound say of its collation; `None` outside of expressions.
     collation: Option<collation::Collation>,
     /// What the expression that was bound last, and stood by itself, says of its collation.
     ended_with: collation::Collation,
-    /// Operators of the rows around what is being bound.
-    links: usize,
     /// Numbers subqueries and shared queries.
     next_id: Cell<usize>,
     /// System tables read so far, with the numbers under which their rows are kept.
@@ -213,17 +222,51 @@ struct Merged {
     parts: Vec<usize>,
 }
 
+/// How deep something is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Levels {
+    /// Queries and expressions inside each other.
+    all: usize,
+    /// Queries alone.
+    queries: usize,
+}
+
+impl Levels {
+    fn with(self, all: usize, queries: usize) -> Self {
+        Self { all: self.all + all, queries: self.queries + queries }
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self { all: self.all.max(other.all), queries: self.queries.max(other.queries) }
+    }
+}
+
 struct With {
     name: CompactString,
     columns: Vec<logical::Column>,
-    id: usize,
-    query: Arc<Query>,
-    /// It takes values from a query around it.
-    uses_args: bool,
+    source: WithSource,
     /// How deep it is, with the queries that it refers to.
-    levels: usize,
+    levels: Levels,
     /// Frames that were open when it was bound: it may refer to their rows only from inside the same one.
     frame: usize,
+}
+
+/// What a WITH query stands for.
+enum WithSource {
+    Query {
+        id: usize,
+        query: Arc<Query>,
+        /// It takes values from a query around it.
+        uses_args: bool,
+    },
+    /// It refers to itself and is being bound: the rows of its last round.
+    Working {
+        id: usize,
+        /// How many barriers stand around it.
+        barriers: usize,
+        /// How often it was referred to.
+        references: usize,
+    },
 }
 
 /// An identifier as PostgreSQL reads it: in lower case unless it was quoted, cut to 63 bytes.
@@ -328,11 +371,13 @@ impl<'a> Binder<'a> {
             params_tested: Vec::new(),
             frames: vec![Frame::default()],
             with: Vec::new(),
-            depth: 0,
-            deepest: 0,
+            barriers: Vec::new(),
+            at: Levels::default(),
+            deepest: Levels::default(),
+            copied: 0,
+            depth_max: if crate::statement::is_on_deep_stack() { DEPTH_MAX_DEEP } else { DEPTH_MAX },
             collation: None,
             ended_with: collation::Collation::default(),
-            links: 0,
             next_id: Cell::new(0),
             system: Vec::new(),
             used: Vec::new(),
@@ -375,30 +420,42 @@ impl<'a> Binder<'a> {
         }
     }
 
+    /// Binds a query one level down.
     fn deeper<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth >= DEPTH_MAX {
+        self.levels_down(1, bind)
+    }
+
+    /// Binds an expression, or so many levels of queries, further down.
+    fn levels_down<T>(&mut self, queries: usize, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let around = self.at;
+        if self.is_too_deep(around) {
             return Err(crate::statement::too_deep());
         }
-        self.depth += 1;
-        self.deepest = self.deepest.max(self.depth);
+        self.at = around.with(queries.max(1), queries);
+        self.deepest = self.deepest.max(self.at);
         let bound = bind(self);
-        self.depth -= 1;
+        self.at = around;
         bound
     }
 
+    fn is_too_deep(&self, levels: Levels) -> bool {
+        levels.all >= self.depth_max || levels.queries >= QUERIES_MAX
+    }
+
     /// Binds a query that others refer to, and gives how many levels it has.
-    fn measured<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, usize)> {
-        let around = std::mem::replace(&mut self.deepest, self.depth);
+    fn measured<T>(&mut self, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<(T, Levels)> {
+        let around = std::mem::replace(&mut self.deepest, self.at);
         let bound = bind(self);
-        let levels = std::mem::replace(&mut self.deepest, around) - self.depth;
+        let deepest = std::mem::replace(&mut self.deepest, around);
+        let levels = Levels { all: deepest.all - self.at.all, queries: deepest.queries - self.at.queries };
         Ok((bound?, levels))
     }
 
     /// Counts the levels of a WITH query that is referred to here. Later passes walk into it from
     /// here, so its levels add to those around. 54001 if that makes too many.
-    fn deepens(&mut self, levels: usize) -> Result<()> {
-        self.deepest = self.deepest.max(self.depth + levels);
-        if self.deepest >= DEPTH_MAX { Err(crate::statement::too_deep()) } else { Ok(()) }
+    fn deepens(&mut self, levels: Levels) -> Result<()> {
+        self.deepest = self.deepest.max(self.at.with(levels.all, levels.queries));
+        if self.is_too_deep(self.deepest) { Err(crate::statement::too_deep()) } else { Ok(()) }
     }
 
     /// What a name means in the schemas looked through.

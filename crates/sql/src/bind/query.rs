@@ -12,6 +12,7 @@ use sqlparser::tokenizer::Span;
 
 use super::collation::Collation;
 use super::logical::{Body, Column, Distinct, Lock, Query, Select, SetOperation};
+use super::recursive::Barrier;
 use super::{Binder, Scope, fold, whole};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
@@ -39,6 +40,15 @@ fn stacked(row: impl Iterator<Item = (SetOperation, bool)>) -> usize {
         !is_beside
     })
     .count()
+}
+
+/// What keeps the sides of a set operation from referring to a query around it that is recursive.
+fn barriers(op: SetOperation, all: bool) -> (Option<Barrier>, Option<Barrier>) {
+    match (op, all) {
+        (SetOperation::Union, _) | (SetOperation::Intersect, false) => (None, None),
+        (SetOperation::Intersect, true) => (Some(Barrier::Intersect), Some(Barrier::Intersect)),
+        (SetOperation::Except, all) => (all.then_some(Barrier::Except), Some(Barrier::Except)),
+    }
 }
 
 /// Whether an order is descending, and whether NULLs come first.
@@ -201,7 +211,7 @@ impl Binder<'_> {
         })
     }
 
-    fn set_expr(&mut self, body: &ast::SetExpr) -> Result<Query> {
+    pub(super) fn set_expr(&mut self, body: &ast::SetExpr) -> Result<Query> {
         match body {
             ast::SetExpr::Select(select) => self.select(select, &[]),
             ast::SetExpr::Query(query) => self.deeper(|binder| binder.query(query)),
@@ -242,9 +252,17 @@ impl Binder<'_> {
         if stacked(links.iter().map(|&(op, all, _)| (op, all))) > STACKED_MAX {
             return Err(crate::statement::too_deep());
         }
-        let mut bound = self.deeper(|binder| binder.set_expr(first))?;
+        let before = self.barriers.len();
+        self.barriers.extend(links.iter().filter_map(|&(op, all, _)| barriers(op, all).0));
+        let first = self.deeper(|binder| binder.set_expr(first));
+        let mut bound = first.inspect_err(|_| self.barriers.truncate(before))?;
         for (op, all, right) in links.into_iter().rev() {
-            let right_query = self.deeper(|binder| binder.set_expr(right))?;
+            let (of_left, of_right) = barriers(op, all);
+            if of_left.is_some() {
+                self.barriers.pop();
+            }
+            let right_query = self.behind(of_right, |binder| binder.deeper(|binder| binder.set_expr(right)));
+            let right_query = right_query.inspect_err(|_| self.barriers.truncate(before))?;
             bound = self.set_operation(op, all, bound, right_query, right.span())?;
         }
         Ok(bound)
@@ -386,7 +404,7 @@ impl Binder<'_> {
 type ValuesRows = (Vec<Vec<Expr>>, Vec<ColumnType>, Vec<Collation>);
 
 /// A query in parentheses, with the clauses behind these.
-fn joined(inner: &ast::Query, outer: &ast::Query) -> Result<ast::Query> {
+pub(super) fn joined(inner: &ast::Query, outer: &ast::Query) -> Result<ast::Query> {
     fn put<T: Clone>(inner: &mut Option<T>, outer: Option<&T>, name: &str) -> Result<()> {
         if inner.is_some() && outer.is_some() {
             return Err(Error::new(SqlState::SYNTAX_ERROR, format!("multiple {name} clauses not allowed")));

@@ -106,6 +106,7 @@ pub(crate) fn query_uses_args(query: &Query) -> bool {
     let body = match &query.body {
         Body::Values(rows) => rows.iter().flatten().any(uses),
         Body::Set { left, right, .. } => query_uses_args(left) || query_uses_args(right),
+        Body::Recursive(terms) => query_uses_args(&terms.first) || query_uses_args(&terms.again),
         Body::Select(select) => {
             let group = select.group.iter().any(|group| {
                 group.keys.iter().any(uses)
@@ -121,7 +122,7 @@ pub(crate) fn query_uses_args(query: &Query) -> bool {
                     Source::Query(query) => query_uses_args(query),
                     Source::Shared { uses_args, .. } => *uses_args,
                     source @ (Source::Functions { .. } | Source::Lateral { .. }) => source.taken().any(uses),
-                    Source::Table(_) | Source::System { .. } => false,
+                    Source::Table(_) | Source::Working { .. } | Source::System { .. } => false,
                 })
         }
     };
@@ -146,6 +147,10 @@ pub(crate) fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
         Body::Set { left, right, .. } => {
             fill_slots(left, with);
             return fill_slots(right, with);
+        }
+        Body::Recursive(terms) => {
+            fill_slots(&mut terms.first, with);
+            return fill_slots(&mut terms.again, with);
         }
         Body::Select(select) => select,
     };
@@ -173,7 +178,7 @@ pub(crate) fn fill_slots(query: &mut Query, with: &dyn Fn(usize) -> Expr) {
                 calls.iter_mut().flat_map(|(_, args)| args).for_each(|expr| fill(expr, with));
             }
             Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| fill(expr, with)),
-            Source::Shared { .. } | Source::Table(_) | Source::System { .. } => {}
+            Source::Shared { .. } | Source::Working { .. } | Source::Table(_) | Source::System { .. } => {}
         }
     }
 }

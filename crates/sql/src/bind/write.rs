@@ -218,6 +218,15 @@ impl Binder<'_> {
         self.coerce(bound, to, CastContext::Assignment, span)
     }
 
+    fn refuse_cursor_on_view(&mut self, has_cursor: bool, target: &ast::TableFactor) -> Result<()> {
+        if let (true, ast::TableFactor::Table { name, .. }) = (has_cursor, target)
+            && let Some(crate::catalog::Relation::View(_)) = self.relation(name)?
+        {
+            return Err(Error::unsupported("WHERE CURRENT OF on a view"));
+        }
+        Ok(())
+    }
+
     fn written_table(&mut self, name: &ast::ObjectName, verb: &str) -> Result<Arc<Table>> {
         if let Some(crate::catalog::Relation::View(view)) = self.relation(name)? {
             let error =
@@ -640,8 +649,9 @@ impl Binder<'_> {
 
     fn update_in_scope(&mut self, update: &ast::Update) -> Result<BoundUpdate> {
         let mut relations = Vec::new();
-        let (table, target) = self.target(&update.table.relation, &mut relations)?;
         let cursor = current_of::cursor_of(update.selection.as_ref());
+        self.refuse_cursor_on_view(cursor.is_some(), &update.table.relation)?;
+        let (table, target) = self.target(&update.table.relation, &mut relations)?;
         let reads =
             update.selection.is_some() && cursor.is_none() || update.from.is_some() || update.returning.is_some();
         let also = if reads { Privileges::SELECT } else { Privileges::NONE };
@@ -699,8 +709,9 @@ impl Binder<'_> {
             return Err(Error::unsupported("DELETE from a join"));
         }
         let mut relations = Vec::new();
-        let (table, target) = self.target(&table.relation, &mut relations)?;
         let cursor = current_of::cursor_of(delete.selection.as_ref());
+        self.refuse_cursor_on_view(cursor.is_some(), &table.relation)?;
+        let (table, target) = self.target(&table.relation, &mut relations)?;
         let reads =
             delete.selection.is_some() && cursor.is_none() || delete.using.is_some() || delete.returning.is_some();
         let also = if reads { Privileges::SELECT } else { Privileges::NONE };

@@ -120,6 +120,13 @@ pub(super) fn abbreviation(text: &str) -> Option<Abbreviation> {
     Some(Abbreviation::Zone(ZONES[at].1))
 }
 
+/// All abbreviations, in lower case, and what each stands for.
+pub(super) fn all_abbreviations() -> impl Iterator<Item = (&'static str, Abbreviation)> {
+    let fixed =
+        ABBREVIATIONS.iter().map(|&(name, minutes, is_summer)| (name, Abbreviation::Offset(minutes * 60, is_summer)));
+    fixed.chain(ZONES.iter().map(|&(name, zone)| (name, Abbreviation::Zone(zone))))
+}
+
 /// Abbreviations with their minutes east of Greenwich, and whether they are summer times; sorted.
 const ABBREVIATIONS: [(&str, i32, bool); 145] = [
     ("acdt", 630, true),

@@ -75,19 +75,24 @@ impl Zone {
     /// Seconds east of Greenwich that an abbreviation of this zone meant at a local time: as of its last use until then,
     /// or of its first one afterwards; the zone's own offset if it never was one of its abbreviations.
     pub(crate) fn offset_of_abbreviation(&self, name: &str, local_us: i64) -> i32 {
+        self.meaning_of_abbreviation(name, local_us).0
+    }
+
+    /// The same, and whether it is a summer time.
+    pub(super) fn meaning_of_abbreviation(&self, name: &str, local_us: i64) -> (i32, bool) {
         let instant = self.to_instant(local_us);
-        let own = self.offset_at(instant);
+        let own = (self.offset_at(instant), false);
         let Self::Named(named) = self else { return own };
         let Some(timestamp) = library_timestamp(instant) else { return own };
         let info = named.1.to_offset_info(timestamp);
         if info.abbreviation().eq_ignore_ascii_case(name) {
-            return own;
+            return (own.0, info.dst() == jiff::tz::Dst::Yes);
         }
         let is_named =
             |transition: &jiff::tz::TimeZoneTransition<'_>| transition.abbreviation().eq_ignore_ascii_case(name);
         let before = named.1.preceding(timestamp).find(&is_named);
         let found = before.or_else(|| named.1.following(timestamp).take(TRANSITIONS_MAX).find(&is_named));
-        found.map_or(own, |transition| transition.offset().seconds())
+        found.map_or(own, |transition| (transition.offset().seconds(), transition.dst() == jiff::tz::Dst::Yes))
     }
 
     /// Whether it has had the same offset at all times.

@@ -5,13 +5,20 @@ use sqlparser::ast;
 
 use super::Session;
 use super::create::duplicate_column;
-use crate::bind::{fold, logical};
+use crate::bind::{fold, logical, name_parts};
 use crate::catalog::{Change, ObjectId, Relation, View};
 use crate::error::{Error, Result, SqlState};
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {
         super::whole::create_view(create)?;
+        let recursive;
+        let create_query = if create.secure {
+            recursive = recursive_query(create)?;
+            &recursive
+        } else {
+            &*create.query
+        };
         let (schema, name) = self.new_name(&create.name)?;
         let existing = self.catalog().relation(&schema, &name).cloned();
         let old = match existing {
@@ -25,13 +32,13 @@ impl Session {
             }
         };
         if matches!(
-            &*create.query.body,
+            &*create_query.body,
             ast::SetExpr::Insert(_) | ast::SetExpr::Update(_) | ast::SetExpr::Delete(_) | ast::SetExpr::Merge(_)
         ) {
             return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a view is a query"));
         }
         let (columns, query, reads) = self.with_binder("", |binder| {
-            let (query, text) = binder.stored_query(&create.query)?;
+            let (query, text) = binder.stored_query(create_query)?;
             if !binder.params.is_empty() {
                 return Err(Error::new(SqlState::NO_SUCH_PARAMETER, "there is no parameter $1"));
             }
@@ -96,4 +103,17 @@ impl Session {
         let view = View { id, schema, name, columns: names, query, reads, owner, acl };
         self.change(vec![Change::PutView(view)])
     }
+}
+
+/// The query of `CREATE RECURSIVE VIEW name (columns) AS …`, which may read the view.
+fn recursive_query(create: &ast::CreateView) -> Result<ast::Query> {
+    let ident = name_parts(&create.name)?.last().map(|ident| ident.to_string()).unwrap_or_default();
+    let columns: Vec<String> = create.columns.iter().map(|column| column.name.to_string()).collect();
+    if columns.is_empty() {
+        return Err(Error::new(SqlState::SYNTAX_ERROR, "syntax error: a recursive view needs a list of columns"));
+    }
+    let (columns, query) = (columns.join(", "), &create.query);
+    crate::statement::parse_query(&format!(
+        "WITH RECURSIVE {ident} ({columns}) AS ({query}) SELECT {columns} FROM {ident}"
+    ))
 }

@@ -188,7 +188,8 @@ pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
         or_alter,
         or_replace: _,
         materialized,
-        secure,
+        // Says that it is recursive.
+        secure: _,
         name: _,
         name_before_not_exists: _,
         columns,
@@ -206,7 +207,7 @@ pub(super) fn create_view(create: &ast::CreateView) -> Result<()> {
     refuse(&[(*materialized, "a materialized view"), (*temporary, "a temporary view")])?;
     foreign(&[
         (*if_not_exists, "IF NOT EXISTS of a view"),
-        (*or_alter || *secure || *copy_grants || *with_no_schema_binding, "form of CREATE VIEW like this"),
+        (*or_alter || *copy_grants || *with_no_schema_binding, "form of CREATE VIEW like this"),
         (
             !cluster_by.is_empty() || comment.is_some() || to.is_some() || params.is_some(),
             "form of CREATE VIEW like this",

@@ -234,7 +234,8 @@ fn reads(node: &Node, table: &Table, seen: &mut Vec<usize>) -> bool {
     match node {
         Node::Values { rows } => rows.len() > 1 && rows.iter().flatten().any(reads_anything),
         Node::Series { args, .. } => args.iter().any(reads_anything),
-        Node::System { .. } => false,
+        // Whoever makes the working rows is asked as well.
+        Node::System { .. } | Node::Working { .. } => false,
         Node::Expand { input, calls } => {
             calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads(input, table, seen)
         }
@@ -254,6 +255,7 @@ fn reads(node: &Node, table: &Table, seen: &mut Vec<usize>) -> bool {
         Node::Distinct { input, .. } | Node::Limit { input, .. } => reads(input, table, seen),
         Node::Append { inputs } => inputs.iter().any(|input| reads(input, table, seen)),
         Node::SetOp { left, right, .. } => all(&[left, right]),
+        Node::Recursive { first, again, .. } => all(&[first, again]),
         Node::Shared { id, input } => {
             let is_new = !seen.contains(id);
             if is_new {

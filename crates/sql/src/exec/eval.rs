@@ -295,6 +295,7 @@ impl Expr {
                 [arg] => call_one(function, arg, scope, row),
                 _ => call_many(function, args, scope, row),
             },
+            Self::Chain { first, links } => call_chain(first, links, scope, row),
             Self::Cast { input, from, to, context } => {
                 let mut scratch = Datum::Null;
                 let value = input.eval(scope, row, &mut scratch)?;
@@ -529,6 +530,20 @@ fn call_two(function: &Function, left: &Expr, right: &Expr, scope: &mut Scope<'_
     }
     pulse::work(UNITS_PER_CALL)?;
     (function.eval)(&[left, right], scope.env)
+}
+
+#[inline(never)]
+fn call_chain(
+    first: &Expr,
+    links: &[(&'static Function, Expr)],
+    scope: &mut Scope<'_>,
+    row: &[Datum],
+) -> Result<Datum> {
+    let mut value = Expr::Const(first.eval_owned(scope, row)?);
+    for (function, operand) in links {
+        value = Expr::Const(call_two(function, &value, operand, scope, row)?);
+    }
+    Ok(if let Expr::Const(value) = value { value } else { Datum::Null })
 }
 
 /// `+`, `-` and `*` of integers, if the result fits; the function itself says what is wrong otherwise.

@@ -195,7 +195,7 @@ impl HashJoinRun {
         let keeps = *self.keeps_table.get_or_insert_with(|| {
             let keys = Needs::of_exprs(right_keys);
             let rows = Needs::of(right);
-            !(keys.slots || keys.volatile || rows.slots || rows.volatile)
+            ![keys, rows].iter().any(|needs| needs.slots || needs.working || needs.volatile)
         });
         if self.has_dropped {
             // From now on it is known that the table may be needed again.

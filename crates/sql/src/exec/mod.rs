@@ -45,6 +45,7 @@ pub(crate) mod merge_sort;
 mod needs;
 mod point;
 mod ranges;
+mod recursive;
 #[cfg(test)]
 mod rewind_tests;
 mod row_patch;
@@ -67,6 +68,7 @@ pub(crate) use batch::{Batch, LEFTOVER_CELLS_MAX, trim_leftover};
 pub(crate) use constraints::validate::{check_table, with_exec};
 pub(crate) use eval::Scope;
 pub(crate) use insert::RowWriter;
+pub(crate) use needs::expressions_deep;
 pub(crate) use point::Point;
 pub(crate) use scan::Reader;
 pub(crate) use update::UpdateWay;
@@ -124,6 +126,8 @@ pub(crate) struct Exec<'e, 'c> {
 pub(crate) struct Statement {
     /// What WITH queries gave, by number.
     shared: Vec<Option<Box<shared::Kept>>>,
+    /// Rows of the last round of queries that refer to themselves, by number, while such a query makes the next ones.
+    working: Vec<Option<row_store::RowStore<Datum>>>,
     /// What queries inside expressions gave, by number.
     subqueries: Vec<Option<Box<subquery::Memo>>>,
     /// What sorts, hash tables and kept rows take.
@@ -238,6 +242,8 @@ pub(crate) enum Run {
     Append(Box<limit::AppendRun>),
     SetOp(Box<set_op::SetOpRun>),
     Shared(shared::SharedRun),
+    Recursive(Box<recursive::RecursiveRun>),
+    Working(recursive::WorkingRun),
     LockRows(Box<lock_rows::LockRowsRun>),
     Insert(Box<insert::InsertRun>),
     Update(Box<update::UpdateRun>),
@@ -266,6 +272,8 @@ impl Run {
             Node::Append { inputs } => Self::Append(Box::new(limit::AppendRun::new(inputs))),
             Node::SetOp { left, right, .. } => Self::SetOp(Box::new(set_op::SetOpRun::new(left, right))),
             Node::Shared { .. } => Self::Shared(shared::SharedRun::default()),
+            Node::Recursive { first, .. } => Self::Recursive(Box::new(recursive::RecursiveRun::new(first))),
+            Node::Working { .. } => Self::Working(recursive::WorkingRun::default()),
             Node::LockRows { input, .. } => Self::LockRows(Box::new(lock_rows::LockRowsRun::new(input))),
             Node::Insert(insert) => Self::Insert(Box::new(insert::InsertRun::new(insert))),
             Node::Update(update) => Self::Update(Box::new(update::UpdateRun::new(update))),
@@ -324,6 +332,8 @@ impl Run {
             (Self::Append(run), Node::Append { inputs }) => run.step(inputs, ex, out),
             (Self::SetOp(run), Node::SetOp { op, all, left, right }) => run.step(*op, *all, left, right, ex, out),
             (Self::Shared(run), Node::Shared { id, input }) => run.step(*id, input, ex, out),
+            (Self::Recursive(run), Node::Recursive { .. }) => run.step(node, ex, out),
+            (Self::Working(run), Node::Working { id, .. }) => run.step(*id, ex, out),
             (Self::LockRows(run), Node::LockRows { input, targets, mode, if_locked }) => {
                 run.step(input, targets, *mode, *if_locked, ex, out)
             }
@@ -369,6 +379,7 @@ impl Run {
             | Self::System(_)
             | Self::Scan(_)
             | Self::CountRange(_)
+            | Self::Working(_)
             | Self::Insert(_)
             | Self::Update(_)
             | Self::Delete(_) => {}
@@ -385,6 +396,7 @@ impl Run {
             Self::Append(run) => run.give_back(ex),
             Self::SetOp(run) => run.give_back(ex),
             Self::Shared(run) => run.give_back(ex),
+            Self::Recursive(run) => run.give_back(ex),
             Self::LockRows(run) => run.input.give_back(ex),
         }
     }

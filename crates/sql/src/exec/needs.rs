@@ -5,13 +5,15 @@
 
 use crate::expr::{Expr, SessionFunction, SubqueryKind};
 use crate::functions::Volatility;
-use crate::plan::{Access, ConflictAction, KeyPart, Node};
+use crate::plan::{Access, AssignedValue, Assignment, ConflictAction, KeyPart, Node};
 
 /// What a part of a plan needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Needs {
     /// It reads slots that it does not fill itself.
     pub(super) slots: bool,
+    /// It reads rows of a query that refers to itself and stands around it.
+    pub(super) working: bool,
     /// It calls functions that give something else each time, or do something.
     pub(super) volatile: bool,
     /// Slots it reads or fills lie below this.
@@ -41,6 +43,13 @@ struct Search {
     /// volatile.
     seen_inside: Vec<usize>,
     inside: bool,
+    /// Queries that refer to themselves, around the place at hand.
+    recursive: Vec<usize>,
+    /// Expressions around the place at hand, and at the deepest place so far.
+    depth: usize,
+    deepest: usize,
+    /// Of shared queries that were met.
+    depths: Vec<(usize, usize)>,
 }
 
 impl Needs {
@@ -59,18 +68,36 @@ impl Needs {
     }
 }
 
+/// How many expressions are inside each other at the deepest place of a plan, those of queries inside expressions and of
+/// WITH queries included: evaluating takes stack for each.
+pub(crate) fn expressions_deep(root: &Node) -> usize {
+    let mut search = Search::default();
+    search.node(root, None);
+    search.deepest
+}
+
 impl Search {
     fn exprs<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>, filled: Option<&Filled<'_>>) {
         exprs.into_iter().for_each(|expr| self.expr(expr, filled));
     }
 
     fn expr(&mut self, expr: &Expr, filled: Option<&Filled<'_>>) {
+        self.depth += 1;
+        self.deepest = self.deepest.max(self.depth);
+        self.expr_inside(expr, filled);
+        self.depth -= 1;
+    }
+
+    fn expr_inside(&mut self, expr: &Expr, filled: Option<&Filled<'_>>) {
         match expr {
             Expr::Arg(slot) => {
                 self.needs.slots |= !filled.is_some_and(|filled| filled.has(*slot));
                 self.needs.slots_end = self.needs.slots_end.max(slot + 1);
             }
             Expr::Call { function, .. } => self.needs.volatile |= function.volatility == Volatility::Volatile,
+            Expr::Chain { links, .. } => {
+                self.needs.volatile |= links.iter().any(|(function, _)| function.volatility == Volatility::Volatile);
+            }
             Expr::Session { function, .. } => {
                 self.needs.volatile |= match function {
                     SessionFunction::NextVal(_) => true,
@@ -84,10 +111,18 @@ impl Search {
                 let inner = std::mem::replace(&mut self.needs, around.0);
                 self.inside = around.1;
                 self.needs.volatile |= inner.volatile;
+                self.needs.working |= inner.working;
             }
             _ => {}
         }
         expr.for_each_child(&mut |child| self.expr(child, filled));
+    }
+
+    fn assignments(&mut self, assignments: &[Assignment], filled: Option<&Filled<'_>>) {
+        for assignment in assignments {
+            let (AssignedValue::Expr(expr) | AssignedValue::Add { amount: expr, .. }) = &assignment.value;
+            self.expr(expr, filled);
+        }
     }
 
     fn access(&mut self, access: &Access, filled: Option<&Filled<'_>>) {
@@ -107,6 +142,13 @@ impl Search {
             Node::Values { rows } => self.exprs(rows.iter().flatten(), filled),
             Node::Series { args, .. } => self.exprs(args, filled),
             Node::System { .. } => {}
+            Node::Working { id, .. } => self.needs.working |= !self.recursive.contains(id),
+            Node::Recursive { id, first, again, .. } => {
+                self.node(first, filled);
+                self.recursive.push(*id);
+                self.node(again, filled);
+                self.recursive.pop();
+            }
             Node::Expand { input, calls } => {
                 self.exprs(calls.iter().flat_map(|(_, args)| args), filled);
                 self.node(input, filled);
@@ -166,8 +208,13 @@ impl Search {
                 let seen = if self.inside { &mut self.seen_inside } else { &mut self.seen };
                 if !seen.contains(id) {
                     seen.push(*id);
+                    let around = std::mem::replace(&mut self.deepest, self.depth);
                     self.node(input, filled);
+                    let deepest = std::mem::replace(&mut self.deepest, around);
+                    self.depths.push((*id, deepest - self.depth));
                 }
+                let own = self.depths.iter().filter(|(known, _)| known == id).map(|(_, depth)| *depth).max();
+                self.deepest = self.deepest.max(self.depth + own.unwrap_or(0));
             }
             Node::LockRows { input, .. } => {
                 self.needs.volatile = true;
@@ -176,18 +223,23 @@ impl Search {
             Node::Insert(insert) => {
                 self.needs.volatile = true;
                 self.node(&insert.source, filled);
+                self.exprs(insert.returning.iter().flatten(), filled);
                 if let Some(conflict) = &insert.on_conflict
-                    && let ConflictAction::Update { condition, .. } = &conflict.action
+                    && let ConflictAction::Update { assignments, condition } = &conflict.action
                 {
+                    self.assignments(assignments, filled);
                     self.exprs(condition, filled);
                 }
             }
             Node::Update(update) => {
                 self.needs.volatile = true;
+                self.assignments(&update.assignments, filled);
+                self.exprs(update.returning.iter().flatten(), filled);
                 self.node(&update.source, filled);
             }
             Node::Delete(delete) => {
                 self.needs.volatile = true;
+                self.exprs(delete.returning.iter().flatten(), filled);
                 self.node(&delete.source, filled);
             }
         }
@@ -206,6 +258,10 @@ impl Expr {
             | Self::Extreme { args, .. }
             | Self::Array { values: args, .. }
             | Self::Session { args, .. } => args.iter().for_each(visit),
+            Self::Chain { first, links } => {
+                visit(first);
+                links.iter().for_each(|(_, operand)| visit(operand));
+            }
             Self::Compare { left, right, .. }
             | Self::Distinct { left, right, .. }
             | Self::NullIf { left, right, .. }

@@ -20,7 +20,7 @@ pub(crate) struct Kept {
     run: Run,
     /// Its own copy, as readers in queries inside expressions have other slots.
     slots: Vec<Datum>,
-    /// Whether it depends on an outer row.
+    /// Whether it depends on an outer row, or on the last round of a query that refers to itself.
     depends: bool,
     rows: RowStore<Datum>,
     done: bool,
@@ -38,7 +38,7 @@ impl Kept {
         Self {
             run: Run::new(input),
             slots,
-            depends: needs.slots,
+            depends: needs.slots || needs.working,
             rows: RowStore::new(0),
             done: false,
             bytes: 0,

@@ -37,6 +37,8 @@ pub(crate) struct Memo {
     slots: Vec<Datum>,
     rows: Batch,
     once: Option<Once>,
+    /// It reads the last round of a query that refers to itself, so that nothing it gave lasts.
+    reads_working: bool,
     /// By the hash of what it depends on. Empty if nothing may be remembered.
     remembered: Vec<Option<(Args, Datum)>>,
 }
@@ -61,12 +63,14 @@ struct Set {
 impl Memo {
     fn new(subquery: &Subquery) -> Self {
         let fragment = &subquery.fragment;
-        let rememberable = !subquery.args.is_empty() && !Needs::of(&fragment.root).volatile;
+        let needs = Needs::of(&fragment.root);
+        let rememberable = !subquery.args.is_empty() && !needs.volatile && !needs.working;
         Self {
             run: Run::new(&fragment.root),
             slots: vec![Datum::Null; fragment.slots.max(subquery.args.len())],
             rows: Batch::new(),
             once: None,
+            reads_working: needs.working,
             remembered: if rememberable { vec![None; REMEMBERED] } else { Vec::new() },
         }
     }
@@ -302,7 +306,7 @@ pub(super) fn evaluate(subquery: &Subquery, scope: &mut Scope<'_>, row: &[Datum]
     }
     // Taken out while it runs, so that queries inside it find theirs.
     let mut memo = memos[subquery.id].take().unwrap_or_else(|| Box::new(Memo::new(subquery)));
-    let value = if subquery.args.is_empty() {
+    let value = if subquery.args.is_empty() && !memo.reads_working {
         evaluate_once(subquery, &mut memo, &values, scope)
     } else {
         evaluate_anew(subquery, &mut memo, values, scope)

@@ -41,6 +41,9 @@ pub(super) fn expr_text(expr: &Expr, names: Names<'_>) -> String {
                 args => format!("{}({})", function.name, joined(args, ", ")),
             }
         }
+        Expr::Chain { first, links } => links
+            .iter()
+            .fold(text(first), |left, (function, operand)| format!("({left} {} {})", function.name, text(operand))),
         Expr::Compare { op, left, right } => format!("({} {} {})", text(left), op.symbol(), text(right)),
         Expr::Distinct { left, right, negated } => {
             format!("({} IS {}DISTINCT FROM {})", text(left), not(*negated), text(right))

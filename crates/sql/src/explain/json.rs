@@ -126,7 +126,7 @@ fn described(label: &str) -> Vec<(&'static str, Value)> {
     keys.extend(index.map(|index| ("Index Name", index)));
     let target_key = match name {
         "Function Scan" => "Function Name",
-        "CTE Scan" => "CTE Name",
+        "CTE Scan" | "WorkTable Scan" => "CTE Name",
         "Values Scan" => "Alias",
         _ => "Relation Name",
     };

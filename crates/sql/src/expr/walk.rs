@@ -1,7 +1,7 @@
 //! Walking, changing and comparing expressions.
 
 use super::{Expr, SessionFunction, SubqueryKind};
-use crate::functions::Volatility;
+use crate::functions::{Function, Volatility};
 
 /// Calls something for each expression directly inside.
 pub(crate) fn for_each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
@@ -12,6 +12,10 @@ pub(crate) fn for_each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)
         }
         Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Array { values: all, .. } => {
             all.iter().for_each(visit)
+        }
+        Expr::Chain { first, links } => {
+            visit(first);
+            links.iter().for_each(|(_, operand)| visit(operand));
         }
         Expr::Compare { left, right, .. }
         | Expr::Distinct { left, right, .. }
@@ -61,6 +65,10 @@ pub(crate) fn for_each_child_mut(expr: &mut Expr, visit: &mut dyn FnMut(&mut Exp
         }
         Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Array { values: all, .. } => {
             all.iter_mut().for_each(visit);
+        }
+        Expr::Chain { first, links } => {
+            visit(first);
+            links.iter_mut().for_each(|(_, operand)| visit(operand));
         }
         Expr::Compare { left, right, .. }
         | Expr::Distinct { left, right, .. }
@@ -170,6 +178,7 @@ pub(crate) fn is_pure(expr: &Expr) -> bool {
 pub(crate) fn is_volatile(expr: &Expr) -> bool {
     any(expr, &|expr| match expr {
         Expr::Call { function, .. } => function.volatility == Volatility::Volatile,
+        Expr::Chain { links, .. } => links.iter().any(|(function, _)| function.volatility == Volatility::Volatile),
         Expr::Session { .. } => true,
         _ => false,
     })
@@ -190,6 +199,11 @@ pub(crate) fn same(a: &Expr, b: &Expr) -> bool {
         (Expr::Column(a), Expr::Column(b)) | (Expr::Param(a), Expr::Param(b)) | (Expr::Arg(a), Expr::Arg(b)) => a == b,
         (Expr::Call { function: a, args: a_args }, Expr::Call { function: b, args: b_args }) => {
             std::ptr::eq(*a, *b) && a.volatility != Volatility::Volatile && all(a_args, b_args)
+        }
+        (Expr::Chain { first: a, links: a_links }, Expr::Chain { first: b, links: b_links }) => {
+            type Link = (&'static Function, Expr);
+            let same_link = |(a, b): (&Link, &Link)| std::ptr::eq(a.0, b.0) && same(&a.1, &b.1);
+            a_links.len() == b_links.len() && same(a, b) && a_links.iter().zip(b_links).all(same_link)
         }
         (
             Expr::Compare { op: a, left: a_left, right: a_right },

@@ -84,6 +84,7 @@ fn is_of_params(expr: &Expr) -> bool {
     let outside = |part: &Expr| {
         matches!(part, Expr::Column(_) | Expr::Arg(_) | Expr::Subquery(_) | Expr::Session { .. })
             || matches!(part, Expr::Call { function, .. } if function.volatility == Volatility::Volatile)
+            || matches!(part, Expr::Chain { .. })
     };
     rewrite::any(expr, &|part| matches!(part, Expr::Param(_))) && !rewrite::any(expr, &outside)
 }
@@ -93,7 +94,7 @@ pub(super) fn may_fail(expr: &Expr) -> bool {
     rewrite::any(expr, &|part| match part {
         Expr::Call { function, .. } => !never_fails(function),
         Expr::Cast { from, to, .. } => !(from.is_text() && to.ty.is_text() || from.is_integer() && to.ty.is_integer()),
-        Expr::Subquery(_) | Expr::Session { .. } => true,
+        Expr::Chain { .. } | Expr::Subquery(_) | Expr::Session { .. } => true,
         _ => false,
     })
 }
@@ -134,7 +135,8 @@ impl Planner<'_> {
                     calls.iter_mut().flat_map(|(_, args)| args).for_each(|expr| self.simplify(expr));
                 }
                 Source::Lateral { args, .. } => args.iter_mut().for_each(|expr| self.simplify(expr)),
-                Source::Table(_) | Source::Query(_) | Source::Shared { .. } | Source::System { .. } => {}
+                Source::Table(_) | Source::Query(_) | Source::Shared { .. } => {}
+                Source::Working { .. } | Source::System { .. } => {}
             }
         }
         // A call among the keys is the same as one in the list by its constants, which parameters are not.
@@ -253,7 +255,7 @@ impl Planner<'_> {
                     self.fails = Some(error.clone());
                 }
             }
-            Expr::Session { .. } | Expr::CompareRows { .. } => {}
+            Expr::Chain { .. } | Expr::Session { .. } | Expr::CompareRows { .. } => {}
             _ => {
                 let mut constant = true;
                 rewrite::for_each_child(expr, &mut |child| constant &= is_constant(child));
@@ -417,7 +419,7 @@ pub(super) fn forget_unused(query: &mut Query, is_used: &dyn Fn(usize) -> bool) 
                 }
             }
         }
-        Body::Select(_) | Body::Values(_) | Body::Set { .. } => {}
+        Body::Select(_) | Body::Values(_) | Body::Set { .. } | Body::Recursive(_) => {}
     }
 }
 

@@ -63,6 +63,7 @@ pub(super) fn of_condition(condition: &Expr) -> f64 {
 fn of(expr: &Expr) -> f64 {
     let own = match expr {
         Expr::Call { function, .. } => of_function(function),
+        Expr::Chain { links, .. } => links.iter().map(|(function, _)| of_function(function)).sum(),
         Expr::CaseOf { arms, .. } => arms.len() as f64,
         Expr::Compare { .. } | Expr::Distinct { .. } | Expr::NullIf { .. } | Expr::Extreme { .. } => 1.0,
         Expr::Session { .. } => 1.0,

@@ -288,7 +288,7 @@ impl Planner<'_> {
             Source::Functions { calls, .. } => rows_of_calls(calls),
             Source::System { .. } => SYSTEM_ROWS,
             Source::Query(query) if matches!(query.body, crate::bind::logical::Body::Values(_)) => 10.0,
-            Source::Lateral { .. } => 10.0,
+            Source::Lateral { .. } | Source::Working { .. } => 10.0,
             Source::Query(_) | Source::Shared { .. } => 1_000.0,
         }
     }
@@ -652,6 +652,9 @@ impl Planner<'_> {
                 (self.query(&query)?, 10.0)
             }
             Source::Functions { calls, numbered } => (self.functions(calls, *numbered)?, rows_of_calls(calls)),
+            Source::Working { id, name, columns } => {
+                (Node::Working { id: *id, name: name.clone(), columns: Arc::clone(columns) }, 10.0)
+            }
             // Made once for the statement, however often it is read.
             Source::System { id, table } => {
                 (Node::Shared { id: *id, input: Arc::new(Node::System { table }) }, SYSTEM_ROWS)

@@ -5,7 +5,7 @@ use colibri_txn::Direction;
 use super::access::{Path, Wanted, satisfies};
 use super::joins::{Tables, add_needed};
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::logical::{Body, Distinct, Extra, Group, Query, Relation, Select, SetOperation, Source};
+use crate::bind::logical::{Body, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
 use crate::bind::rewrite;
 use crate::bind::{CursorRows, EXTRAS};
 use crate::error::Result;
@@ -103,6 +103,7 @@ impl Planner<'_> {
                 (Node::Values { rows }, false)
             }
             Body::Set { op, all, left, right } => (self.set(*op, *all, left, right)?, false),
+            Body::Recursive(terms) => (self.recursive(terms)?, false),
             Body::Select(select) => {
                 // Its wide row is another one.
                 let provided = std::mem::take(&mut self.provided);
@@ -196,12 +197,7 @@ impl Planner<'_> {
         queries.push(first);
         let mut sides = Vec::with_capacity(queries.len());
         for side in queries.into_iter().rev() {
-            let node = self.query(side)?;
-            sides.push(if width(side) == columns {
-                node
-            } else {
-                Node::Project { input: Box::new(node), exprs: (0..columns).map(Expr::Column).collect() }
-            });
+            sides.push(self.side(side, columns)?);
         }
         let op = match op {
             SetOperation::Union => {
@@ -218,6 +214,22 @@ impl Planner<'_> {
         let right = Box::new(sides.pop().expect("there are two sides"));
         let left = Box::new(sides.pop().expect("there are two sides"));
         Ok(Node::SetOp { op, all, left, right })
+    }
+
+    /// A query with so many columns, without those that it carries for its own order.
+    fn side(&mut self, query: &Query, columns: usize) -> Result<Node> {
+        let node = self.query(query)?;
+        if width(query) == columns {
+            return Ok(node);
+        }
+        Ok(Node::Project { input: Box::new(node), exprs: (0..columns).map(Expr::Column).collect() })
+    }
+
+    fn recursive(&mut self, terms: &Recursive) -> Result<Node> {
+        let columns = terms.first.columns.len();
+        let first = Box::new(self.side(&terms.first, columns)?);
+        let again = Box::new(self.side(&terms.again, columns)?);
+        Ok(Node::Recursive { id: terms.id, name: terms.name.clone(), all: terms.all, columns, first, again })
     }
 
     /// Plans a SELECT; whether its rows come in the query's order.

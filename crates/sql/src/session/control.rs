@@ -343,6 +343,17 @@ impl Session {
         })
     }
 
+    /// The statement that EXECUTE runs; `None` for any other.
+    pub(super) fn executed(&self, prepared: &Prepared) -> Result<Option<Arc<Prepared>>> {
+        match &prepared.command {
+            super::plans::Command::Utility(statement) => match &**statement {
+                Statement::Execute { name: Some(name), .. } => self.named_statement(name).map(Some),
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
     fn named_statement(&self, name: &ast::ObjectName) -> Result<Arc<Prepared>> {
         let name = fold(name_parts(name)?.last().ok_or_else(|| Error::internal("a name has no parts"))?);
         self.named.get(&name).cloned().ok_or_else(|| {

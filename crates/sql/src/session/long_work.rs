@@ -97,12 +97,13 @@ macro_rules! operators {
 }
 
 operators!(Values Series System Expand RowNumber Scan CountRange Filter Project NestedLoop HashJoin Aggregate Distinct
-    Sort Limit Append SetOp Shared LockRows Insert Update Delete);
+    Sort Limit Append SetOp Shared Recursive Working LockRows Insert Update Delete);
 
 fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
     found.insert(name_of(node));
     match node {
         Node::Values { .. } | Node::Series { .. } | Node::System { .. } | Node::Scan(_) | Node::CountRange { .. } => {}
+        Node::Working { .. } => {}
         Node::Expand { input, .. }
         | Node::RowNumber { input, .. }
         | Node::Filter { input, .. }
@@ -115,7 +116,8 @@ fn operators_of(node: &Node, found: &mut BTreeSet<&'static str>) {
         Node::Shared { input, .. } => operators_of(input, found),
         Node::NestedLoop { outer: left, inner: right, .. }
         | Node::HashJoin { left, right, .. }
-        | Node::SetOp { left, right, .. } => {
+        | Node::SetOp { left, right, .. }
+        | Node::Recursive { first: left, again: right, .. } => {
             operators_of(left, found);
             operators_of(right, found);
         }

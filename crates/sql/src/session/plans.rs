@@ -435,10 +435,7 @@ impl Session {
             // The plans that are kept have no marks.
             self.surround();
             let scanned = crate::statement::scan(text)?;
-            let recipe = match scanned.is_deep() {
-                true => crate::statement::on_deep_stack(|| self.prepare_scanned(text, scanned, types))?,
-                false => self.prepare_scanned(text, scanned, types)?,
-            };
+            let recipe = self.prepare_by_depth(text, scanned, types)?;
             return Ok(Arc::new(self.adopt(Arc::new(recipe))));
         }
         let key = (text.to_owned(), types.to_vec());
@@ -467,12 +464,7 @@ impl Session {
             return Ok(Arc::new(self.adopt(Arc::new(recipe))));
         }
         let scanned = crate::statement::scan(text)?;
-        let recipe = if scanned.is_deep() {
-            crate::statement::on_deep_stack(|| self.prepare_scanned(text, scanned, types))?
-        } else {
-            self.prepare_scanned(text, scanned, types)?
-        };
-        let recipe = Arc::new(recipe);
+        let recipe = Arc::new(self.prepare_by_depth(text, scanned, types)?);
         // What a block's own changes of the catalogue led to is right for nobody else.
         if self.block.catalog_changed {
             return Ok(Arc::new(self.adopt(recipe)));
@@ -529,8 +521,22 @@ impl Session {
         prepared
     }
 
+    /// Prepares a statement on a stack that fits it. Some that look shallow turn out to be deep.
+    fn prepare_by_depth(&mut self, text: &str, scanned: Scanned<'_>, types: &[Option<Type>]) -> Result<Recipe> {
+        if !scanned.is_deep() {
+            match self.prepare_scanned(text, scanned, types) {
+                Err(error) if error.state() == SqlState::TOO_COMPLEX => {}
+                prepared => return prepared,
+            }
+        }
+        crate::statement::on_deep_stack(|| {
+            let scanned = crate::statement::scan(text)?;
+            self.prepare_scanned(text, scanned, types)
+        })
+    }
+
     fn prepare_scanned(&mut self, text: &str, scanned: Scanned<'_>, types: &[Option<Type>]) -> Result<Recipe> {
-        let is_deep = scanned.is_deep();
+        let is_deep = crate::statement::is_on_deep_stack();
         let mut statements = scanned.parse()?;
         if statements.len() > 1 {
             return Err(several_statements());
@@ -541,7 +547,16 @@ impl Session {
             Some(statement) if is_deep && (control::is_control(&statement) || control::is_utility(&statement)) => {
                 Err(crate::statement::too_deep())
             }
-            Some(statement) => self.prepare_statement(text, statement, types),
+            Some(statement) => {
+                let recipe = self.prepare_statement(text, statement, types)?;
+                if is_deep
+                    && let Command::Plan { fragment, .. } = &recipe.command
+                    && crate::exec::expressions_deep(&fragment.root) > crate::statement::EXPRESSIONS_MAX
+                {
+                    return Err(crate::statement::too_deep());
+                }
+                Ok(recipe)
+            }
         }
     }
 

@@ -569,8 +569,12 @@ impl Session {
             return Ok(self.cursor_statement(running)?.map_or(Begun::Runs, Begun::Done));
         }
         let prepared = &running.prepared;
+        // Bug: EXECUTE counted as a statement that writes, whatever it runs. Consequence: a transaction that only reads
+        // refused prepared queries. Fix: what counts is the statement that it runs.
+        let executed = self.executed(prepared)?;
+        let does = executed.as_ref().unwrap_or(prepared);
         let begin = if running.implicit {
-            let writes = prepared.writes || prepared.locks;
+            let writes = does.writes || does.locks || prepared.locks;
             Begin {
                 isolation: self.own.settings.hot().isolation,
                 // What only reads is serializable as of its snapshot: nothing needs to be remembered.
@@ -584,8 +588,8 @@ impl Session {
         if self.txn.is_none() {
             self.begin_txn(begin, self.env.statement_us)?;
         }
-        if begin.read_only && prepared.writes {
-            let message = format!("cannot execute {} in a read-only transaction", prepared.tag());
+        if begin.read_only && does.writes {
+            let message = format!("cannot execute {} in a read-only transaction", does.tag());
             return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
         }
         let Some(txn) = &mut self.txn else { return Err(Error::internal("a statement has no transaction")) };

@@ -13,6 +13,7 @@
 //! | `WHERE CURRENT OF c` | `WHERE mark.c` |
 //! | `AS IDENTITY (START 5)` | `AS IDENTITY (START mark (START 5))` |
 //! | `ALTER a SET GENERATED ALWAYS` | `ALTER a ADD GENERATED AS IDENTITY (START mark SET …)` |
+//! | `CREATE RECURSIVE VIEW` | `CREATE SECURE VIEW` |
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE OF a` | `FOR UPDATE OF mark`, `FOR SHARE OF mark.a` |
 
 use sqlparser::keywords::Keyword;
@@ -241,6 +242,13 @@ impl Mender<'_> {
             {
                 self.edit(nth, Edit::Remove);
             }
+            Keyword::RECURSIVE if self.is(nth + 1, "VIEW") && self.is(start, "CREATE") => {
+                self.edit(nth, Edit::Replace(word(Keyword::SECURE, "SECURE")));
+            }
+            Keyword::SECURE if self.is(nth + 1, "VIEW") && self.is(start, "CREATE") => return Err(self.refuse(nth)),
+            Keyword::SEARCH | Keyword::CYCLE if nth > start && *self.token(nth - 1) == Token::RParen => {
+                self.search_or_cycle(nth)?;
+            }
             Keyword::RESET if nth == start && self.are(nth + 1, &["TIME", "ZONE"]) => {
                 self.edit(nth + 1, Edit::Replace(word(Keyword::NoKeyword, "timezone")));
                 self.edit(nth + 2, Edit::Remove);
@@ -298,7 +306,9 @@ impl Mender<'_> {
                 if self.is(start, "CREATE")
                     && !self.is(start + 1, "VIEW")
                     && (start..start + 4).any(|at| self.is(at, "TABLE"))
-                    && *self.token(nth - 1) == Token::RParen =>
+                    && *self.token(nth - 1) == Token::RParen
+                    // It is the first one, and not that of a WITH query.
+                    && !(start..nth.min(start + 14)).any(|at| self.is(at, "AS")) =>
             {
                 self.column_names(nth - 1)
             }
@@ -790,6 +800,21 @@ impl Mender<'_> {
             }
             at += 1;
         }
+    }
+
+    /// `WITH RECURSIVE … ) SEARCH DEPTH FIRST BY a SET b`, `CYCLE a SET b USING c`.
+    fn search_or_cycle(&self, nth: usize) -> Result<()> {
+        let mut names = nth + 1;
+        let is_search = self.is(nth, "SEARCH") && self.is(nth + 2, "FIRST");
+        while matches!(self.token(names), Token::Word(_) | Token::Comma) && !self.is(names, "SET") {
+            names += 1;
+        }
+        if is_search || (self.is(nth, "CYCLE") && names > nth + 1 && self.is(names, "SET")) {
+            let clause = if is_search { "SEARCH" } else { "CYCLE" };
+            let error = Error::unsupported(format_args!("the {clause} clause of WITH RECURSIVE"));
+            return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
+        }
+        Ok(())
     }
 
     /// `CREATE TABLE t (a, b) AS`: the parser wants types, which nobody looks at.

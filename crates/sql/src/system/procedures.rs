@@ -284,6 +284,37 @@ pub(super) fn signature(number: u32) -> Option<String> {
     Some(format!("{}({})", super::names::quoted(procedure.name), arguments.join(",")))
 }
 
+/// Aggregates: they have no functions for their steps.
+pub(super) fn aggregates(_: &Env, rows: &mut Rows) -> Result<()> {
+    for procedure in PROCEDURES.all.iter().filter(|procedure| procedure.kind == "a") {
+        rows.push([
+            oid(procedure.number),
+            text("n"),
+            int(0),
+            oid(0),
+            oid(0),
+            oid(0),
+            oid(0),
+            oid(0),
+            oid(0),
+            oid(0),
+            oid(0),
+            flag(false),
+            flag(false),
+            text("r"),
+            text("r"),
+            oid(0),
+            oid(procedure.result),
+            int(0),
+            oid(0),
+            int(0),
+            NULL,
+            NULL,
+        ])?;
+    }
+    Ok(())
+}
+
 pub(super) fn procedures(_: &Env, rows: &mut Rows) -> Result<()> {
     for procedure in &PROCEDURES.all {
         rows.push([

@@ -14,6 +14,7 @@ use crate::types::{Category, Type};
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_type", types),
     ("pg_proc", procedures::procedures),
+    ("pg_aggregate", procedures::aggregates),
     ("pg_collation", collations),
     ("pg_am", access_methods),
     ("pg_opclass", operator_classes),

@@ -1,4 +1,5 @@
-//! `pg_timezone_names`: the time zones that can be named, as they are now.
+//! `pg_timezone_names` and `pg_timezone_abbrevs`: the time zones that can be named, as they are now, and short names of
+//! offsets.
 
 use jiff::Timestamp;
 use jiff::tz::Dst;
@@ -12,7 +13,16 @@ use crate::value::Datum;
 /// Seconds from 1970 to 2000.
 const EPOCH_SECONDS: i64 = 946_684_800;
 
-pub(super) const FILLS: &[(&str, Fill)] = &[("pg_timezone_names", names)];
+pub(super) const FILLS: &[(&str, Fill)] = &[("pg_timezone_names", names), ("pg_timezone_abbrevs", abbreviations)];
+
+fn abbreviations(env: &Env, rows: &mut Rows) -> Result<()> {
+    for (name, seconds, is_summer) in crate::datetime::abbreviations_at(env.statement_us) {
+        let micros = i64::from(seconds) * 1_000_000;
+        let offset = Datum::Interval(Interval { months: 0, days: 0, micros });
+        rows.push([text(&name.to_ascii_uppercase()), offset, Datum::Bool(is_summer)])?;
+    }
+    Ok(())
+}
 
 fn names(env: &Env, rows: &mut Rows) -> Result<()> {
     let now = Timestamp::from_second(env.statement_us.div_euclid(1_000_000) + EPOCH_SECONDS).unwrap_or_default();

@@ -7,6 +7,7 @@ import decimal
 import uuid
 
 import asyncpg
+import asyncpg.introspection
 
 
 async def fails(awaitable, error):
@@ -26,6 +27,25 @@ async def main():
     await conn.execute("INSERT INTO t VALUES ($1, $2, $3, $4, $5, $6, $7)", *row)
     assert tuple(await conn.fetchrow("SELECT * FROM t")) == row
     assert await conn.fetchval("SELECT $1::text[]", [["a", "b"], ["c", "d"]]) == [["a", "b"], ["c", "d"]]
+
+    # Arrays, and what asyncpg asks the catalogue for their types.
+    at = row[3]
+    for ty, value in [("int", [1, None, 3]), ("bigint", [1, 2**40]), ("smallint", [-1]), ("text", ["a", None, 'b,c"']), ("varchar", ["q"]),
+                      ("timestamptz", [at, None]), ("timestamp", [at.replace(tzinfo=None)]), ("date", [at.date()]), ("bool", [True, None]),
+                      ("float8", [1.5]), ("real", [2.5]), ("numeric", [decimal.Decimal("1.50")]), ("uuid", [uuid.UUID(int=5)]),
+                      ("bytea", [b"ab"]), ("json", ['{"a": 1}']), ("interval", [datetime.timedelta(days=1)]), ("int", [])]:
+        assert await conn.fetchval(f"SELECT $1::{ty}[]", value) == value, ty
+    assert await conn.fetchval("SELECT count(*) FROM generate_series(1, 10) i WHERE i = ANY($1)", [1, 5, 50]) == 2
+    pairs = await conn.fetch("SELECT * FROM unnest($1::int[], $2::text[])", [1, 2], ["a", "b"])
+    assert [tuple(pair) for pair in pairs] == [(1, "a"), (2, "b")]
+    assert await conn.fetchval("SELECT array_agg(relname ORDER BY relname) FROM pg_class WHERE relname = 't'") == ["t"]
+    for oids, least in [([1007], 2), ([1009, 1185, 1231], 6), ([23, 25], 2)]:
+        types = await conn.fetch(asyncpg.introspection.INTRO_LOOKUP_TYPES, oids)
+        assert len(types) >= least and set(oids) <= {ty["oid"] for ty in types}, types
+    await conn.reload_schema_state()
+    await conn.set_type_codec("numeric", encoder=str, decoder=str, schema="pg_catalog", format="text")
+    assert await conn.fetchval("SELECT 1.50::numeric") == "1.50"
+    await conn.reset_type_codec("numeric", schema="pg_catalog")
 
     # What fails, and what comes behind it.
     for _ in range(3):

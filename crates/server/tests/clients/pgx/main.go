@@ -33,6 +33,39 @@ func code(err error) string {
 	return ""
 }
 
+// Arrays, and the types that pgx loads from the catalogue.
+func arrays(ctx context.Context, pool *pgxpool.Pool) {
+	connection, err := pool.Acquire(ctx)
+	check(err)
+	defer connection.Release()
+	conn := connection.Conn()
+	at := time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
+	var ints []int32
+	var longs []int64
+	var texts []string
+	var times []time.Time
+	check(conn.QueryRow(ctx, "SELECT $1::int[], $2::bigint[], $3::text[], $4::timestamptz[]",
+		[]int32{1, 2}, []int64{1 << 40}, []string{"a", "b,c\""}, []time.Time{at}).Scan(&ints, &longs, &texts, &times))
+	assert(len(ints) == 2 && ints[1] == 2 && longs[0] == 1<<40 && texts[1] == "b,c\"" && times[0].Equal(at), ints, longs, texts, times)
+	var n int64
+	check(conn.QueryRow(ctx, "SELECT count(*) FROM generate_series(1, 10) i WHERE i = ANY($1)", []int32{1, 5, 50}).Scan(&n))
+	assert(n == 2, n)
+	_, err = conn.Exec(ctx, "CREATE TABLE composite (id int, tags text[], at timestamptz[])")
+	check(err)
+	for _, name := range []string{"_int4", "text[]", "_timestamptz", "_numeric", "_uuid", "composite"} {
+		loaded, err := conn.LoadType(ctx, name)
+		check(err)
+		assert(loaded.Codec != nil, name)
+	}
+	loaded, err := conn.LoadTypes(ctx, []string{"composite"})
+	check(err)
+	names := map[string]bool{}
+	for _, one := range loaded {
+		names[one.Name] = true
+	}
+	assert(names["composite"] && names["_text"] && names["_timestamptz"], names)
+}
+
 func main() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, "")
@@ -52,6 +85,7 @@ func main() {
 	check(pool.QueryRow(ctx, "SELECT * FROM t WHERE id = $1", 1).Scan(&id, &n, &s, &then, &x, &ok))
 	assert(id == 1 && n == 1<<40 && s == "ä" && then.Equal(at) && x == 1.5 && ok, id, n, s, then, x, ok)
 
+	arrays(ctx, pool)
 	rows := make([][]any, 5000)
 	for i := range rows {
 		rows[i] = []any{i + 10, int64(i), fmt.Sprint(i)}

@@ -6,6 +6,7 @@ use sqlparser::tokenizer::Span;
 
 use super::{Bound, as_tuple, negated, number, number_text, subqueries::SubqueryUse};
 use crate::bind::collation;
+use crate::bind::recursive::Barrier;
 use crate::bind::{Binder, fold, rewrite};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
@@ -13,9 +14,18 @@ use crate::expr::{CompareOp, Expr};
 use crate::resolve;
 use crate::types::Type;
 
-/// Operators in a row, as in `a + b + c`, those of the rows around it included: evaluating them takes stack for each. The
-/// conditions of AND and OR do not count, they lie side by side.
-const LINKS_MAX: usize = 3_000;
+/// Operators in a row, as in `a + b + c`, from which on they lie side by side, as the conditions of AND and OR do.
+const ROW_MAX: usize = 64;
+
+/// Expressions inside what a statement has at more than one place, at most.
+const COPIED_MAX: usize = 2_000_000;
+
+/// How many expressions one consists of.
+fn nodes(expr: &Expr) -> usize {
+    let mut count = 1;
+    rewrite::for_each_child(expr, &mut |child| count += nodes(child));
+    count
+}
 
 /// What a binary operator is.
 pub(super) enum Operator {
@@ -160,14 +170,7 @@ impl Binder<'_> {
             links.push((op, &**right));
             first = left;
         }
-        let calls = links.iter().filter(|(op, _)| !matches!(op, BinaryOperator::And | BinaryOperator::Or)).count();
-        if self.links + calls > LINKS_MAX {
-            return Err(crate::statement::too_deep());
-        }
-        self.links += calls;
-        let bound = self.links_of(first, links);
-        self.links -= calls;
-        bound
+        self.links_of(first, links)
     }
 
     /// Binds operators in a row: the first operand, and the others with the operators before them, the last one first.
@@ -175,7 +178,7 @@ impl Binder<'_> {
         let mut span = first.span();
         let mut left_tree = Some(first);
         let mut left = Bound::null();
-        let mut after_comparison = false;
+        let (mut after_comparison, mut row) = (false, 0);
         for (op, right) in links.into_iter().rev() {
             let op_span = right.span();
             if let (Some(tree), BinaryOperator::Overlaps) = (left_tree, op) {
@@ -202,6 +205,7 @@ impl Binder<'_> {
                 left = self.expr(tree)?;
             }
             left = self.binary(op, left, span, right)?;
+            lay_side_by_side(&mut left.expr, &mut row);
             self.forget_collation(left.ty.ty);
             span = Span { start: span.start, end: op_span.end };
         }
@@ -343,7 +347,7 @@ impl Binder<'_> {
 
     fn compare_rows(&mut self, op: CompareOp, left: &[ast::Expr], right: &ast::Expr, span: Span) -> Result<Bound> {
         if let ast::Expr::Subquery(query) = right
-            && self.subquery_query(query)?.0.columns.len() == left.len()
+            && self.behind(Barrier::Subquery, |binder| binder.subquery_query(query))?.0.columns.len() == left.len()
         {
             // Each part of the only row there is; more of them are an error.
             let parts = ast::Expr::Tuple(self.parts_of_row(query, left.len())?);
@@ -438,10 +442,23 @@ impl Binder<'_> {
         let (op, symbol) = if negated { (CompareOp::Ne, "<>") } else { (CompareOp::Eq, "=") };
         let mut all = Vec::with_capacity(items.len());
         for (item, item_span) in items {
-            let (left, right) = self.comparable(symbol, input.clone(), span, item, item_span)?;
+            let input = self.copy_of(&input)?;
+            let (left, right) = self.comparable(symbol, input, span, item, item_span)?;
             all.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
         }
         Ok(Bound::bool(if negated { Expr::And(all) } else { Expr::Or(all) }))
+    }
+
+    /// Another one of what stands for several places.
+    ///
+    /// Bug: operands that are looked at twice were copied whatever is inside. Consequence: thirty BETWEENs inside each other
+    /// took all memory there is, and nothing ended them. Fix: what is copied is counted, and 54001 comes before long.
+    pub(super) fn copy_of(&mut self, bound: &Bound) -> Result<Bound> {
+        self.copied += nodes(&bound.expr);
+        if self.copied > COPIED_MAX {
+            return Err(crate::statement::too_deep());
+        }
+        Ok(bound.clone())
     }
 
     pub(super) fn between(
@@ -470,7 +487,8 @@ impl Binder<'_> {
             // Each end by itself.
             self.collation.clone_from(&collation);
             let bound = self.expr(end)?;
-            let (left, right) = self.comparable(op.symbol(), input.clone(), spans.0, bound, span)?;
+            let input = self.copy_of(&input)?;
+            let (left, right) = self.comparable(op.symbol(), input, spans.0, bound, span)?;
             sides.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
         }
         Ok(Bound::bool(if negated { Expr::Or(sides) } else { Expr::And(sides) }))
@@ -598,5 +616,26 @@ impl Binder<'_> {
             _ => symbol,
         };
         self.call(name, vec![left, right], span)
+    }
+}
+
+/// Makes a chain of a row of calls that has become long, and has the next call join it. `row` counts those inside each
+/// other.
+fn lay_side_by_side(expr: &mut Expr, row: &mut usize) {
+    let Expr::Call { function, args } = expr else { return };
+    if let [Expr::Chain { .. }, _] = &args[..] {
+        let function = *function;
+        let (operand, chain) = (args.pop(), args.pop());
+        if let (Some(operand), Some(Expr::Chain { first, mut links })) = (operand, chain) {
+            links.push((function, operand));
+            *expr = Expr::Chain { first, links };
+        }
+        return;
+    }
+    *row += 1;
+    if *row >= ROW_MAX {
+        *row = 0;
+        let first = Box::new(std::mem::replace(expr, Expr::Const(crate::value::Datum::Null)));
+        *expr = Expr::Chain { first, links: Vec::new() };
     }
 }

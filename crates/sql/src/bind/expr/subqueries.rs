@@ -9,6 +9,7 @@ use sqlparser::tokenizer::Span;
 use super::{Bound, as_tuple, known, operators::Operator, operators::operator};
 use crate::bind::collation;
 use crate::bind::logical::Column;
+use crate::bind::recursive::Barrier;
 use crate::bind::{Binder, Frame, logical};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
@@ -127,7 +128,10 @@ impl Binder<'_> {
         let mut sides = Vec::with_capacity(list.len());
         for right in list {
             let bound = self.expr(right)?;
-            let (left, right) = self.comparable(op.symbol(), left.clone(), left_span, bound, right.span())?;
+            let (left, right) = {
+                let left = self.copy_of(&left)?;
+                self.comparable(op.symbol(), left, left_span, bound, right.span())?
+            };
             sides.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
         }
         Ok(Bound::bool(if all { Expr::And(sides) } else { Expr::Or(sides) }))
@@ -155,7 +159,7 @@ impl Binder<'_> {
         used: SubqueryUse,
     ) -> Result<Bound> {
         // The query first, as PostgreSQL does: see `select_in_scope`.
-        let mut query_bound = self.subquery_query(query)?;
+        let mut query_bound = self.behind(Barrier::Subquery, |binder| binder.subquery_query(query))?;
         let mut lefts = Vec::with_capacity(left.len());
         for left in left {
             self.forget_collation(Type::Bool);
@@ -199,7 +203,7 @@ impl Binder<'_> {
 
     /// A query inside an expression, as a fragment of its own.
     pub(in crate::bind) fn subquery(&mut self, query: &ast::Query, kind: SubqueryKind) -> Result<(Expr, Vec<Column>)> {
-        let mut bound = self.subquery_query(query)?;
+        let mut bound = self.behind(Barrier::Subquery, |binder| binder.subquery_query(query))?;
         if !matches!(kind, SubqueryKind::Exists) {
             let types: Vec<Type> = bound.0.columns.iter().map(|column| known(column.ty.ty)).collect();
             self.retype(&mut bound.0, &types)?;
@@ -220,7 +224,7 @@ impl Binder<'_> {
 
     pub(in crate::bind) fn subquery_query(&mut self, query: &ast::Query) -> Result<(logical::Query, Vec<Expr>)> {
         self.frames.push(Frame::default());
-        let bound = self.apart(|binder| binder.deeper(|binder| binder.query(query)));
+        let bound = self.apart(|binder| binder.levels_down(2, |binder| binder.query(query)));
         let frame = self.frames.pop().expect("the frame was pushed above");
         Ok((bound?, frame.args))
     }

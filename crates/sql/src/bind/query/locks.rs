@@ -93,7 +93,7 @@ impl Binder<'_> {
             }
             // Without a name, what has no rows of its own is passed by.
             _ if of.is_empty() => Ok(()),
-            Source::Shared { .. } => Err(refuse(mode, "cannot be applied to a WITH query")),
+            Source::Shared { .. } | Source::Working { .. } => Err(refuse(mode, "cannot be applied to a WITH query")),
             Source::Functions { .. } | Source::System { .. } => Err(refuse(mode, "cannot be applied to a function")),
         }
     }
@@ -108,7 +108,7 @@ fn is_one_row(query: &Query) -> bool {
 fn check(query: &Query, mode: RowLock) -> Result<()> {
     let not_with = |what: &str| Err(refuse(mode, &format!("is not allowed with {what}")));
     let select = match &query.body {
-        Body::Set { .. } => return not_with("UNION/INTERSECT/EXCEPT"),
+        Body::Set { .. } | Body::Recursive(_) => return not_with("UNION/INTERSECT/EXCEPT"),
         Body::Values(_) => return Err(refuse(mode, "cannot be applied to VALUES")),
         Body::Select(select) => select,
     };

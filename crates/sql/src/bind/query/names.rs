@@ -79,6 +79,10 @@ fn first_name(body: &ast::SetExpr) -> Option<CompactString> {
 /// What PostgreSQL calls a type inside, which is how a cast without another name is named.
 fn type_name(data_type: &ast::DataType) -> Option<CompactString> {
     let ty = bind_type(data_type).ok()?.ty;
+    // The name of an array's type is one of its own.
+    if let (Type::Array(_), ast::DataType::Custom(name, _)) = (ty, data_type) {
+        return qualified(name).ok().map(|(_, name)| name);
+    }
     // Brackets are no part of the name.
     let named = if matches!(ty, Type::Array(_)) { ty.element().unwrap_or(ty) } else { ty };
     Some(named.inner_name().into())

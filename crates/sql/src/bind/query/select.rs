@@ -124,6 +124,11 @@ impl Binder<'_> {
             }
             output.push(item.bound.expr);
         }
+        let reads_working = |relation: &Relation| matches!(relation.source, Source::Working { .. });
+        if !calls.is_empty() && relations.iter().any(reads_working) {
+            let message = "aggregate functions are not allowed in a recursive query's recursive term";
+            return Err(Error::new(SqlState::BAD_RECURSION, message));
+        }
         let grouped = !calls.is_empty() || having.is_some() || keys.is_some();
         let mut grouped_rows = Vec::new();
         let group = if grouped {

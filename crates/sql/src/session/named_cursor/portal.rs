@@ -118,6 +118,12 @@ impl Prepared {
         }
     }
 
+    /// Whether it is CLOSE ALL.
+    #[must_use]
+    pub fn closes_all_cursors(&self) -> bool {
+        matches!(&self.command, Command::Cursor(CursorStatement::Close { name: None }))
+    }
+
     /// Whether it may not run in a transaction block: it is a transaction by itself, whatever comes behind it.
     #[must_use]
     pub fn runs_alone(&self) -> bool {

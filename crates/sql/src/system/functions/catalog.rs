@@ -314,6 +314,8 @@ pub(super) const TABLE: &[Function] = &[
     f("pg_relation_filenode", &[RegClass], Oid, |a, _| Ok(a[0].clone())).stable(),
     f("pg_relation_is_publishable", &[RegClass], Bool, is_user_table).stable(),
     f("pg_relation_is_updatable", &[RegClass, Bool], Int4, updatable).stable(),
+    // No function is written in SQL.
+    f("pg_get_function_sqlbody", &[Oid], Text, |_, _| Ok(Datum::Null)).stable(),
     f("pg_tablespace_location", &[Oid], Text, |_, _| Ok(Datum::text(""))).stable(),
     f("pg_is_in_recovery", &[], Bool, NO).stable(),
     f("pg_is_wal_replay_paused", &[], Bool, NO).stable(),

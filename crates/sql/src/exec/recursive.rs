@@ -1,0 +1,177 @@
+//! WITH RECURSIVE: a query that refers to itself, and the rows that it refers to.
+//!
+//! ```text
+//! round 0: first term             -> rows, given and kept
+//! round n: again(rows kept by the round before) -> rows, given and kept
+//! ```
+//! until a round gives nothing. Rows are given on as they are made, so that a LIMIT above ends an endless one.
+//!
+//! Invariants: the rows of the last round lie with the statement only while `again` takes a step, so that queries of one
+//! number may be at work side by side; all of `again` goes back to its start with each round; what a round begins costs
+//! budget, whether it gives rows or not.
+
+use super::group::Groups;
+use super::row_store::RowStore;
+use super::{Batch, Exec, Run, Step, row_bytes};
+use crate::error::{Error, Result};
+use crate::plan::Node;
+use crate::value::Datum;
+
+/// What going back to the start costs, in rows.
+const ROWS_PER_ROUND: usize = 8;
+
+/// Rows, and what they take beside their store.
+#[derive(Default)]
+struct Round {
+    rows: RowStore<Datum>,
+    bytes: usize,
+}
+
+/// A recursive query at work.
+pub(crate) struct RecursiveRun {
+    /// Of the first term, then of the other one.
+    run: Run,
+    at_first: bool,
+    done: bool,
+    /// What the round at hand reads.
+    last: Round,
+    /// What it gave so far.
+    fresh: Round,
+    /// All rows so far, where none is given twice.
+    seen: Option<Groups>,
+    seen_texts: usize,
+    seen_bytes: usize,
+}
+
+impl RecursiveRun {
+    pub(super) fn new(first: &Node) -> Self {
+        Self {
+            run: Run::new(first),
+            at_first: true,
+            done: false,
+            last: Round::default(),
+            fresh: Round::default(),
+            seen: None,
+            seen_texts: 0,
+            seen_bytes: 0,
+        }
+    }
+
+    pub(super) fn give_back(&mut self, ex: &mut Exec<'_, '_>) {
+        self.run.give_back(ex);
+        let seen = std::mem::take(&mut self.seen_bytes);
+        ex.give_memory(seen + std::mem::take(&mut self.last.bytes) + std::mem::take(&mut self.fresh.bytes));
+    }
+
+    pub(super) fn step(&mut self, node: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        let Node::Recursive { id, name: _, all, columns, first, again } = node else {
+            return Err(Error::internal("a recursive query was given another node"));
+        };
+        while !self.done {
+            let step = if self.at_first { self.run.step(first, ex, out)? } else { self.go_on(*id, again, ex, out)? };
+            match step {
+                Step::Yield => return Ok(Step::Yield),
+                Step::Rows => {
+                    if !all {
+                        self.leave_out_seen(*columns, ex, out)?;
+                    }
+                    if !out.is_empty() {
+                        self.keep(*columns, ex, out)?;
+                        return Ok(Step::Rows);
+                    }
+                }
+                Step::Done => {
+                    self.next_round(again, ex);
+                    ex.spend(ROWS_PER_ROUND);
+                    if !self.done && ex.is_used_up() {
+                        return Ok(Step::Yield);
+                    }
+                }
+            }
+        }
+        Ok(Step::Done)
+    }
+
+    /// A step of the term that refers to the query, with the rows of the last round where it looks for them.
+    fn go_on(&mut self, id: usize, again: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        let working = &mut ex.statement.working;
+        if working.len() <= id {
+            working.resize_with(id + 1, || None);
+        }
+        let outer = working[id].replace(std::mem::take(&mut self.last.rows));
+        let step = self.run.step(again, ex, out);
+        self.last.rows = std::mem::replace(&mut ex.statement.working[id], outer).unwrap_or_default();
+        step
+    }
+
+    fn next_round(&mut self, again: &Node, ex: &mut Exec<'_, '_>) {
+        ex.give_memory(self.last.bytes);
+        self.last = std::mem::take(&mut self.fresh);
+        self.done = self.last.rows.len() == 0;
+        if self.done || self.at_first {
+            self.run.give_back(ex);
+        }
+        if self.done {
+            return self.give_back(ex);
+        }
+        if std::mem::take(&mut self.at_first) {
+            self.run = Run::new(again);
+        } else {
+            self.run.rewind(again, ex);
+        }
+    }
+
+    fn leave_out_seen(&mut self, columns: usize, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<()> {
+        let seen = self.seen.get_or_insert_with(|| Groups::new(columns));
+        let texts = &mut self.seen_texts;
+        out.retain(|row| {
+            let (_, new) = seen.find_or_add(row);
+            *texts += if new { row_bytes(row) - size_of_val(row) } else { 0 };
+            Ok::<_, Error>(new)
+        })?;
+        let more = (seen.bytes() + self.seen_texts).saturating_sub(self.seen_bytes);
+        self.seen_bytes += more;
+        ex.take_memory(more)
+    }
+
+    fn keep(&mut self, columns: usize, ex: &mut Exec<'_, '_>, out: &Batch) -> Result<()> {
+        if self.fresh.rows.len() == 0 {
+            self.fresh.rows = RowStore::new(columns);
+        }
+        let mut bytes = 0;
+        for row in out.iter() {
+            bytes += row_bytes(row);
+            self.fresh.rows.push(row.iter().cloned());
+        }
+        self.fresh.bytes += bytes;
+        ex.take_memory(bytes)
+    }
+}
+
+/// A reader of the rows of the last round.
+#[derive(Default)]
+pub(crate) struct WorkingRun {
+    at: usize,
+}
+
+impl WorkingRun {
+    pub(super) fn step(&mut self, id: usize, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
+        let Some(rows) = ex.statement.working.get(id).and_then(Option::as_ref) else {
+            return Err(Error::internal("nothing around a recursive reference is recursive"));
+        };
+        if self.at >= rows.len() {
+            return Ok(Step::Done);
+        }
+        if ex.is_used_up() {
+            return Ok(Step::Yield);
+        }
+        out.reset(rows.width());
+        let end = rows.len().min(self.at + out.rows_max());
+        for index in self.at..end {
+            out.push_row(rows.row(index));
+        }
+        ex.spend(end - self.at);
+        self.at = end;
+        Ok(Step::Rows)
+    }
+}
