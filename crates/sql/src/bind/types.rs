@@ -238,7 +238,7 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
             return Ok(ColumnType { ty: Type::Numeric, modifier });
         }
         ("numeric" | "decimal", [precision, scale]) => {
-            let scale = scale.trim().parse().map_err(|_| unknown(&name))?;
+            let scale = crate::letters::trim(scale).parse().map_err(|_| unknown(&name))?;
             let modifier = numeric(&ExactNumberInfo::PrecisionAndScale(number(precision)?, scale))?;
             return Ok(ColumnType { ty: Type::Numeric, modifier });
         }

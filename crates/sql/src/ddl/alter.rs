@@ -12,7 +12,7 @@ use super::drop::Cascade;
 use super::{IdentityChange, Session, identity, storage, whole};
 use crate::bind::{self, fold};
 use crate::cast::CastContext;
-use crate::catalog::{Change, Relation, Table};
+use crate::catalog::{Change, Relation, Sequence, Table};
 use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
 use crate::expr::Expr;
@@ -510,18 +510,20 @@ impl Session {
                 views.push(view);
             }
         }
-        let owned: Vec<u32> = self
+        let owned: Vec<Arc<Sequence>> = self
             .catalog()
             .sequences()
             .filter(|sequence| sequence.owned_by == Some((table.id, place)))
-            .map(|sequence| sequence.id)
+            .cloned()
             .collect();
         let mut details: Vec<String> = Vec::new();
-        for sequence in owned.iter().filter_map(|&id| self.catalog().sequence(id)) {
+        let mut defaults = Vec::new();
+        for sequence in &owned {
             let described = self.described(&Relation::Sequence(Arc::clone(sequence)));
             for (user, default) in self.defaults_of(sequence) {
                 if user != (table.id, place) {
                     details.push(format!("{default} depends on {described}"));
+                    defaults.push(default);
                 }
             }
         }
@@ -532,6 +534,10 @@ impl Session {
             return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
                 .detail(details.join("\n"))
                 .hint("Use DROP ... CASCADE to drop the dependent objects too."));
+        }
+        defaults.into_iter().for_each(|default| cascade.takes(default));
+        for sequence in &owned {
+            self.forget_defaults(sequence, |user, column| (user, column) == (table.id, place))?;
         }
         let mut with_views = Cascade::new(true);
         views.iter().for_each(|view| with_views.takes(self.described_view(view)));
@@ -574,8 +580,9 @@ impl Session {
         column.missing = None;
         column.identity = None;
         changed.renew_generation();
-        self.change(vec![Change::PutTable(changed)])?;
-        owned.into_iter().try_for_each(|sequence| self.drop_sequence(sequence, cascade))
+        let mut changes = vec![Change::PutTable(changed)];
+        changes.extend(owned.iter().map(|sequence| Change::DropSequence(sequence.id)));
+        self.change(changes)
     }
 
     /// Views keep their queries as texts: what these name must keep its name and type.

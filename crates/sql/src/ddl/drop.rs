@@ -439,9 +439,27 @@ impl Session {
                 txn.drop_space(SpaceId(index.space)).in_sql()?;
             }
         }
-        self.change(vec![Change::DropTable(id)])?;
-        // Those who still take their defaults from its sequences do so no longer.
-        owned.iter().try_for_each(|sequence| self.drop_sequence(sequence.id, &mut Cascade::new(true)))
+        let mut changes = vec![Change::DropTable(id)];
+        for sequence in owned {
+            self.forget_defaults(&sequence, |user, _| user == id)?;
+            changes.push(Change::DropSequence(sequence.id));
+        }
+        self.change(changes)
+    }
+
+    /// Takes away the defaults that take their numbers from a sequence, but for those that go anyway.
+    pub(super) fn forget_defaults(&mut self, sequence: &Sequence, goes: impl Fn(u32, usize) -> bool) -> Result<()> {
+        for (table, mut columns) in self.users_of(sequence) {
+            columns.retain(|&place| !goes(table.id, place));
+            if columns.is_empty() {
+                continue;
+            }
+            self.lock_table(&table)?;
+            let mut changed = (*table).clone();
+            columns.into_iter().for_each(|place| changed.columns[place].default = None);
+            self.change(vec![Change::PutTable(changed)])?;
+        }
+        Ok(())
     }
 
     /// Drops a view with those that read it, however many lie on top of each other.

@@ -112,6 +112,9 @@ impl Session {
 
     /// Makes changes of the catalogue, for this transaction.
     pub(crate) fn change(&mut self, changes: Vec<Change>) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
         self.forget_surroundings();
         for change in &changes {
             if let Change::PutSequence(sequence) = change

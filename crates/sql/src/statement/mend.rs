@@ -986,7 +986,7 @@ mod tests {
         assert_eq!(mended("SELECT a FROM t FOR SHARE OF t"), "SELECT a FROM t FOR SHARE OF t");
         assert_eq!(
             mended("ALTER TABLE t ALTER a SET INCREMENT 2 RESTART, DROP b"),
-            "ALTER TABLE t ALTER COLUMN a ADD GENERATED AS IDENTITY ( START \u{1}identity SET INCREMENT 2 RESTART ), DROP COLUMN b"
+            "ALTER TABLE t ALTER COLUMN a ADD GENERATED AS IDENTITY ( START \u{1}identity SET INCREMENT 2 RESTART ), DROP b"
         );
     }
 

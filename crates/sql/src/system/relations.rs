@@ -700,7 +700,7 @@ fn dependencies(env: &Env, rows: &mut Rows) -> Result<()> {
     for sequence in sorted_sequences(names) {
         if let Some((table, column)) = sequence.owned_by {
             let identity =
-                names.table(table).is_some_and(|table| crate::bind::stored::is_of_identity(&table, &sequence));
+                names.table(table).is_some_and(|table| crate::bind::stored::is_of_identity(table, &sequence));
             rows.push([
                 oid(PG_CLASS),
                 oid(sequence.id),

@@ -320,7 +320,7 @@ fn sequences(env: &Env, rows: &mut Rows) -> Result<()> {
     let names = env.names();
     for sequence in sorted_sequences(names) {
         let table = sequence.owned_by.and_then(|(table, _)| names.table(table));
-        let identity = table.is_some_and(|table| is_of_identity(&table, &sequence));
+        let identity = table.is_some_and(|table| is_of_identity(table, &sequence));
         if identity || !sees(names, sequence.owner, sequence.acl.as_ref()) {
             continue;
         }
