@@ -257,6 +257,8 @@ fn a_thousand_operators_inside_each_other_and_ten_thousand_in_a_row_give_what_th
             assert_eq!(client.ok(&format!("SELECT {mixed} FROM t ORDER BY a LIMIT 1")), [format!("{depth}.0")]);
             let joined = left_nested(depth, "s", "||", &|_| "s".to_owned());
             assert_eq!(client.ok(&format!("SELECT length({joined}) FROM t WHERE a = 1")), [depth.to_string()]);
+            // From the right, the parser goes two calls deep for each.
+            let depth = depth.min(1_000);
             let right = format!("{}s{}", "(s || ".repeat(depth - 1), ")".repeat(depth - 1));
             assert_eq!(client.ok(&format!("SELECT length({right}) FROM t WHERE a = 1")), [depth.to_string()]);
         }

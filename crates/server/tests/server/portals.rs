@@ -148,13 +148,13 @@ fn what_is_said_comes_in_front_of_the_rows_and_errors_of_what_writes_in_front_of
 #[test]
 fn what_a_failed_query_left_cannot_be_run_and_close_all_ends_the_unnamed_portal() {
     let (_dir, _server, mut wire) = server();
-    wire.run("BEGIN");
     for (text, code) in [("ROLLBACK TO nosuch", "55000"), ("SELECT 1/0", "25P02")] {
+        wire.run("BEGIN");
         assert!(wire.query(text).is_err());
         wire.execute("", 0);
         assert_eq!(said(&mut wire), format!("E{code} Z"), "{text}");
+        wire.run("ROLLBACK");
     }
-    wire.run("ROLLBACK");
     wire.parse("", "SELECT 1").bind("", "", &[]).execute("", 0);
     wire.parse("c", "CLOSE ALL").bind("p", "c", &[]).execute("p", 0).execute("", 0);
     assert_eq!(said(&mut wire), "12DC12CE34000 Z");
