@@ -29,6 +29,7 @@ mod number_picture;
 mod privileges;
 mod regular;
 mod session;
+mod spellings;
 mod strings;
 
 pub(crate) use format::quote_identifier;
@@ -123,7 +124,7 @@ struct Registry {
 }
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    let tables: [&[Function]; 14] = [
+    let tables: [&[Function]; 15] = [
         arithmetic::TABLE,
         arrays::TABLE,
         bytes::TABLE,
@@ -137,6 +138,7 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
         privileges::TABLE,
         regular::TABLE,
         session::TABLE,
+        spellings::TABLE,
         strings::TABLE,
     ];
     let mut functions = tables.concat();
