@@ -1,6 +1,7 @@
 //! FROM: relations, joins, and the names that they bring.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
@@ -20,6 +21,10 @@ const VIEWS_MAX: usize = 32;
 
 /// Relations that a query joins at most.
 const RELATIONS_MAX: usize = 100;
+
+/// A WITH query that depends on an outer query is planned wherever it is read, with all those that
+/// it reads itself: a chain in which each reads the one before twice is doubled by every link.
+const COPIES_MAX: usize = 4_096;
 
 impl Binder<'_> {
     /// Binds FROM, with commas as cross joins. The names go into the scope at hand.
@@ -141,12 +146,22 @@ impl Binder<'_> {
             && let Some(with) = self.with.iter().rev().find(|with| with.name == relation)
         {
             let (columns, levels, uses_args) = (with.columns.clone(), with.levels, with.uses_args);
-            let source = Source::Shared { id: with.id, query: Arc::clone(&with.query), uses_args };
+            let copies = if uses_args { 1 + with.copies } else { 0 };
+            // One inside another query's expression may be run for each row.
+            let is_inside = with.frame != self.frames.len();
+            with.reads.fetch_add(1 + usize::from(is_inside), Ordering::Relaxed);
+            let (query, reads) = (Arc::clone(&with.query), Arc::clone(&with.reads));
+            let source = Source::Shared { id: with.id, query, uses_args, reads };
             if with.frame != self.frames.len() && uses_args {
                 let error = Error::unsupported("a WITH query that depends on an outer query, inside another subquery");
                 return Err(self.place(name_span(name), error));
             }
             self.deepens(levels)?;
+            self.copies += copies;
+            if self.copies > COPIES_MAX {
+                let message = format!("WITH query \"{relation}\", which depends on an outer query, is read too often");
+                return Err(self.place(name_span(name), Error::new(SqlState::TOO_COMPLEX, message)));
+            }
             return self.add(visible_as, None, columns, &[], source, alias, relations);
         }
         // What is a call without parentheses elsewhere is one here.
@@ -306,7 +321,9 @@ impl Binder<'_> {
                 let message = format!("WITH query name \"{name}\" specified more than once");
                 return Err(self.place(cte.alias.name.span, Error::new(SqlState::DUPLICATE_ALIAS, message)));
             }
+            let copies_before = self.copies;
             let (query, levels) = self.measured(|binder| binder.derived(&cte.query))?;
+            let copies = self.copies - copies_before;
             let mut columns = query.columns.clone();
             if cte.alias.columns.len() > columns.len() {
                 let message = format!(
@@ -321,7 +338,11 @@ impl Binder<'_> {
             }
             let (id, frame) = (self.new_id(), self.frames.len());
             let uses_args = super::rewrite::query_uses_args(&query);
-            self.with.push(With { name, columns, id, query: Arc::new(query), uses_args, levels, frame });
+            // What gives something else each time gives it to whoever reads it.
+            let gives_all = matches!(cte.materialized, Some(ast::CteAsMaterialized::Materialized))
+                || super::rewrite::gives_volatile(&query);
+            let reads = Arc::new(AtomicUsize::new(usize::from(gives_all)));
+            self.with.push(With { name, columns, id, query: Arc::new(query), uses_args, reads, levels, copies, frame });
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ mod write;
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -79,6 +80,9 @@ pub(crate) struct Binder<'a> {
     collation: Option<collation::Collation>,
     /// What the expression that was bound last, and stood by itself, says of its collation.
     ended_with: collation::Collation,
+    /// Copies of WITH queries that depend on an outer query: one is planned for each place that
+    /// reads it.
+    copies: usize,
     /// Operators of the rows around what is being bound.
     links: usize,
     /// Numbers subqueries and shared queries.
@@ -217,8 +221,12 @@ struct With {
     query: Arc<Query>,
     /// It takes values from a query around it.
     uses_args: bool,
+    /// How often it is read so far; see [`logical::Source::Shared`].
+    reads: Arc<AtomicUsize>,
     /// How deep it is, with the queries that it refers to.
     levels: usize,
+    /// How many copies of other WITH queries are planned in its place.
+    copies: usize,
     /// Frames that were open when it was bound: it may refer to their rows only from inside the same one.
     frame: usize,
 }
@@ -413,6 +421,7 @@ impl<'a> Binder<'a> {
             deepest: 0,
             collation: None,
             ended_with: collation::Collation::default(),
+            copies: 0,
             links: 0,
             next_id: Cell::new(0),
             system: Vec::new(),
