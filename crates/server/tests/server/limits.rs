@@ -189,7 +189,7 @@ fn statements_that_take_long_sink_to_batch_and_short_ones_stay_fast() {
 /// does: without a thread, for as long as it is let.
 #[test]
 fn sessions_sleep_without_threads_beside_others_and_are_ended_at_once() {
-    let (_dir, server) = server(&[("cpus", "1")]);
+    let (_dir, server) = server(&[("cpus", "1"), ("connections", "200")]);
     let threads = || std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().count();
     let mut watcher = server.connect();
     watcher.run("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t SELECT g, 0 FROM generate_series(1, 5) g");
