@@ -255,7 +255,9 @@ fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
             return error;
         }
         if error.message.contains("valid binary operator after '@-'") {
-            return operator_in_front(text, "@-", Some(error.location));
+            // The tokenizer stands behind it.
+            let column = error.location.column.saturating_sub(2).max(1);
+            return operator_in_front(text, "@-", Some(Location { column, ..error.location }));
         }
         let (message, near) = unterminated(&error.message, text, error.location);
         Error::new(SqlState::SYNTAX_ERROR, message).at(near)

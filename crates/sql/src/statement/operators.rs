@@ -161,13 +161,13 @@ mod tests {
         assert_eq!(operators("1<>-+-1"), ["1@1", "<>@2", "-@4", "+@5", "-@6", "1@7"]);
         assert_eq!(operators("2*-3"), ["2@1", "*@2", "-@3", "3@4"]);
         assert_eq!(operators("2^-3"), ["2@1", "^-@2", "3@4"]);
-        assert_eq!(operators("@-5 - -5"), ["@-@1", "5@3", "-@5", "-@7", "5@8"]);
+        assert_eq!(operators("5#-3 - -5"), ["5@1", "#-@2", "3@4", "-@6", "-@8", "5@9"]);
         assert_eq!(operators("a||-1"), ["a@1", "||-@2", "1@5"]);
     }
 
     #[test]
     fn a_comment_begins_in_the_middle_of_what_looks_like_an_operator() {
-        assert_eq!(operators("1<--c\n2>-/*d>-*/3"), ["1@1", "<@2", "2@1", ">@2", "-@3", "3@12"]);
+        assert_eq!(operators("1<--c\n2>-/*d>-*/3"), ["1@1", "<@2", "2@1", ">@2", "-@3", "3@11"]);
         assert_eq!(operators("1||/*c*/2"), ["1@1", "||@2", "2@9"]);
         assert_eq!(operators("--c>-\n1"), ["1@1"]);
     }
