@@ -185,7 +185,7 @@ impl Client {
         loop {
             match self.session.step(running, &mut Rows::default(), budget_rows) {
                 Ok(Progress::Rows) => {}
-                Ok(Progress::Yield) => return,
+                Ok(Progress::Yield | Progress::Sleep(_)) => return,
                 Ok(Progress::Commits(turn)) => turn.wait(),
                 Ok(Progress::Wait(wait)) if wait.is_over() => {}
                 Ok(Progress::Wait(wait)) => {

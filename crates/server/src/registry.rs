@@ -70,7 +70,7 @@ pub(crate) struct Member {
     activity: Mutex<Activity>,
 }
 
-const WAITS: [Waits; 4] = [Waits::Client, Waits::Lock, Waits::Commits, Waits::Durability];
+const WAITS: [Waits; 5] = [Waits::Client, Waits::Lock, Waits::Commits, Waits::Durability, Waits::Sleep];
 
 /// What a member does.
 #[derive(Debug)]

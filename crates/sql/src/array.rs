@@ -17,7 +17,7 @@ use crate::binary_io;
 use crate::cast::{self, CastContext};
 use crate::env::Env;
 use crate::error::{Error, Result, SqlState};
-use crate::letters::{trim, trim_end, trim_start};
+use crate::letters::{is_blank_char, trim, trim_end, trim_start};
 use crate::operators;
 use crate::pieces;
 use crate::pulse;
@@ -419,6 +419,69 @@ fn too_many_dimensions() -> Error {
     Error::new(SqlState::PROGRAM_LIMIT, "number of array dimensions exceeds the maximum allowed (6)")
 }
 
+/// What stands last in an array's text, for [`is_too_deep`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Nothing,
+    Opened,
+    Closed,
+    CommaBehindLevel,
+    CommaBehindValue,
+    Value,
+    Quote,
+    Quoted,
+}
+
+/// Whether the braces of a text nest too deep before anything else is wrong with them. Elements are counted level by level:
+/// arrays side by side that differ in length are wrong as well.
+fn is_too_deep(text: &str) -> bool {
+    use Last::{Closed, CommaBehindLevel, CommaBehindValue, Nothing, Opened, Quote, Quoted, Value};
+    let mut last = Nothing;
+    let mut level = 0;
+    let (mut counts, mut before) = ([1; DIMENSIONS_MAX], [0; DIMENSIONS_MAX]);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if pulse::note(1) {
+            return false;
+        }
+        let is_behind_value = matches!(last, Value | Quoted | Closed);
+        last = match c {
+            '\\' if matches!(last, Opened | Value | Quote | CommaBehindValue) && chars.next().is_some() => {
+                if last == Quote { Quote } else { Value }
+            }
+            '\\' => return false,
+            '"' if last == Quote => Quoted,
+            '"' if matches!(last, Opened | CommaBehindValue) => Quote,
+            '"' => return false,
+            _ if last == Quote => Quote,
+            '{' if matches!(last, Nothing | Opened | CommaBehindLevel) => {
+                if level == DIMENSIONS_MAX {
+                    return true;
+                }
+                level += 1;
+                Opened
+            }
+            '}' if is_behind_value || last == Opened && level == 1 => {
+                level -= 1;
+                if level == 0 || before[level] != 0 && before[level] != counts[level] {
+                    return false;
+                }
+                (before[level], counts[level]) = (counts[level], 1);
+                Closed
+            }
+            ',' if is_behind_value => {
+                counts[level - 1] += 1;
+                if last == Closed { CommaBehindLevel } else { CommaBehindValue }
+            }
+            '{' | '}' | ',' => return false,
+            c if is_blank_char(c) => last,
+            _ if matches!(last, Opened | Value | CommaBehindValue) => Value,
+            _ => return false,
+        };
+    }
+    false
+}
+
 /// Reads an array's text.
 pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datum> {
     let Some(element) = ty.element() else {
@@ -438,6 +501,9 @@ pub(crate) fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Resu
     }
     let mut reader = Reader { whole: text, rest: trim(text) };
     let lowers = reader.bounds()?;
+    if is_too_deep(trim_start(reader.rest)) {
+        return Err(too_many_dimensions());
+    }
     // What is wrong with the braces is said before what is wrong with a value.
     let mut texts = Vec::new();
     let mut lengths: SmallVec<[Option<usize>; 2]> = SmallVec::new();
@@ -490,6 +556,9 @@ impl<'t> Reader<'t> {
     fn bounds(&mut self) -> Result<Option<Vec<(i32, i32)>>> {
         let mut found = Vec::new();
         while let Some(rest) = trim_start(self.rest).strip_prefix('[') {
+            if found.len() == DIMENSIONS_MAX {
+                return Err(too_many_dimensions());
+            }
             let Some((bounds, rest)) = rest.split_once(']') else {
                 return self.fail("Missing \"]\" after array dimensions.");
             };
@@ -507,9 +576,6 @@ impl<'t> Reader<'t> {
         }
         if found.is_empty() {
             return Ok(None);
-        }
-        if found.len() > DIMENSIONS_MAX {
-            return Err(too_many_dimensions());
         }
         let Some(rest) = trim_start(self.rest).strip_prefix('=') else {
             return self.fail("Missing \"=\" after array dimensions.");
@@ -544,8 +610,9 @@ impl<'t> Reader<'t> {
         let Some(rest) = self.rest.strip_prefix('{') else {
             return self.fail("Array value must start with \"{\" or dimension information.");
         };
+        // That it is too deep would have been told before: something else is wrong in front.
         if level >= DIMENSIONS_MAX {
-            return Err(too_many_dimensions());
+            return self.fail("Unexpected \"{\" character.");
         }
         self.rest = trim_start(rest);
         if lengths.len() == level {

@@ -36,6 +36,8 @@ pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
         return Some(Implicit);
     }
     Some(match (from, to) {
+        (Unknown, Void) => Implicit,
+        (Void, to) if to.category() == Category::String => Assignment,
         (_, Void | Unknown) | (Void, _) => return None,
         (_, Type::AnyArray) if from.is_array() || from == Unknown => Implicit,
         (_, Type::AnyElement) => Implicit,

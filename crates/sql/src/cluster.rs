@@ -231,6 +231,8 @@ pub enum Waits {
     Commits,
     /// Its commit to be durable.
     Durability,
+    /// The end of a sleep that it has asked for.
+    Sleep,
 }
 
 impl Waits {
@@ -242,6 +244,7 @@ impl Waits {
             Self::Lock => ("Lock", "tuple"),
             Self::Commits => ("IPC", "CommitQueue"),
             Self::Durability => ("IO", "WALSync"),
+            Self::Sleep => ("Timeout", "PgSleep"),
         }
     }
 }

@@ -15,6 +15,11 @@
 //! The pulse belongs to the thread for as long as a session is at work on it, since a step never changes threads. So what
 //! compares, hashes or formats values needs no argument for it, and the count is a word that nobody else looks at.
 //!
+//! A statement that is to sleep ([`sleep`]) goes on at once, with its clock ahead by as much
+//! ([`time_ahead`]). Its session finds that out at the end of the operators' step ([`take_sleep`])
+//! and waits then, without a thread, before anything is told of what the step gave. Operators that
+//! give rows stop early for it, so that what follows in a row comes later.
+//!
 //! Invariants: nobody who polls holds a lock, or a borrow of what the hook could want: the hook may take any time. What was
 //! cancelled stays so until the next statement: every later poll fails as well, so that one whose failure cannot be told
 //! loses nothing.
@@ -22,6 +27,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result, SqlState};
 
@@ -43,7 +49,11 @@ pub(crate) const ROWS_AT_ONCE: i64 = 256;
 thread_local! {
     static LEFT: Cell<i64> = const { Cell::new(UNITS_BETWEEN_POLLS) };
     static AT_WORK: RefCell<Option<Pulse>> = const { RefCell::new(None) };
+    static SLEEPS_UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
+
+/// A sleep that is longer, or has no end, ends after so long: 100 years.
+const SLEEP_MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 /// Whom a session's work gives a chance, and who may end it.
 #[derive(Clone)]
@@ -56,6 +66,7 @@ pub(crate) struct Pulse {
 pub(crate) struct AtWork {
     outer: Option<Pulse>,
     outer_left: i64,
+    outer_sleep: Option<Instant>,
     is_over: bool,
 }
 
@@ -68,7 +79,8 @@ impl Pulse {
     #[inline]
     pub(crate) fn begin(self) -> AtWork {
         let outer_left = LEFT.replace(UNITS_BETWEEN_POLLS);
-        AtWork { outer: AT_WORK.replace(Some(self)), outer_left, is_over: false }
+        let outer_sleep = SLEEPS_UNTIL.take();
+        AtWork { outer: AT_WORK.replace(Some(self)), outer_left, outer_sleep, is_over: false }
     }
 }
 
@@ -84,6 +96,7 @@ impl AtWork {
 impl Drop for AtWork {
     fn drop(&mut self) {
         LEFT.set(self.outer_left);
+        SLEEPS_UNTIL.set(self.outer_sleep);
         // After a panic.
         if !self.is_over {
             AT_WORK.set(self.outer.take());
@@ -119,6 +132,49 @@ pub(crate) fn look() {
 /// As [`work`].
 pub(crate) fn check() -> Result<()> {
     poll()
+}
+
+/// Has the statement at work sleep, behind what it is to sleep already.
+pub(crate) fn sleep(time: Duration) {
+    let from = SLEEPS_UNTIL.get().unwrap_or_else(Instant::now);
+    let end = from.checked_add(time.min(SLEEP_MAX));
+    SLEEPS_UNTIL.set(end.or_else(|| Instant::now().checked_add(SLEEP_MAX)));
+}
+
+/// Whether the statement at work is to sleep before it goes on.
+#[inline]
+pub(crate) fn is_to_sleep() -> bool {
+    SLEEPS_UNTIL.get().is_some()
+}
+
+/// Until when the statement at work is to sleep; whoever asks sees to that.
+#[inline]
+pub(crate) fn take_sleep() -> Option<Instant> {
+    if is_to_sleep() { SLEEPS_UNTIL.take() } else { None }
+}
+
+/// By how much the statement's clock is ahead, since it has not slept yet.
+pub(crate) fn time_ahead() -> Duration {
+    SLEEPS_UNTIL.get().map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
+}
+
+/// Sleeps on this thread, if the statement at work is to sleep: for work that can neither be put
+/// aside nor wait.
+///
+/// # Errors
+/// As [`work`].
+pub(crate) fn sleep_here() -> Result<()> {
+    /// How often it polls.
+    const LOOK_AGAIN: Duration = Duration::from_millis(10);
+    let Some(until) = take_sleep() else { return Ok(()) };
+    loop {
+        poll()?;
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(LOOK_AGAIN));
+    }
 }
 
 /// Counts rows that operators have looked at within an expression or a statement that cannot be put aside.

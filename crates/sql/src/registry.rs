@@ -73,6 +73,7 @@ mod tests {
                         | (Datum::Float(_), Type::Float4 | Type::Float8)
                         | (Datum::Numeric(_), Type::Numeric)
                         | (Datum::Text(_), Type::Text | Type::Name | Type::Varchar | Type::Char | Type::Json)
+                        | (Datum::Text(_), Type::Void)
                         | (Datum::Bytes(_), Type::Bytea)
                         | (Datum::Date(_), Type::Date)
                         | (Datum::Time(_), Type::Time)

@@ -22,6 +22,7 @@ use depth::depth;
 mod depth;
 mod keywords;
 mod mend;
+mod operators;
 pub(crate) mod reader;
 
 pub(crate) use keywords::{RESERVED, is_reserved};
@@ -95,10 +96,16 @@ impl Scanned<'_> {
         let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
         // Where the parser tries another reading, it forgets that the first one was too deep.
         let may_be_deep = self.depth > DEPTH_MAX / 2;
-        parser.parse_statements().map_err(|error| match syntax_error(self.text, &error) {
+        let mut statements = parser.parse_statements().map_err(|error| match syntax_error(self.text, &error) {
             error if may_be_deep && error.state() == SqlState::SYNTAX_ERROR => too_deep(),
             error => error,
-        })
+        })?;
+        // Parts of others may be kept as text.
+        let is_kept = |statement: &ast::Statement| {
+            !matches!(statement, ast::Statement::Query(_) | ast::Statement::Insert(_) | ast::Statement::Update { .. })
+        };
+        statements.iter_mut().filter(|statement| is_kept(statement)).for_each(operators::keep_apart);
+        Ok(statements)
     }
 }
 
@@ -268,13 +275,19 @@ fn tokenize(text: &str) -> Result<Vec<TokenWithSpan>> {
     if text.contains('\0') {
         return Err(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\": 0x00"));
     }
-    Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(|error| {
+    let tokens = Tokenizer::new(&DIALECT, text).tokenize_with_location().map_err(|error| {
         if let Some(error) = bad_escape(text, error.location) {
             return error;
         }
+        if error.message.contains("valid binary operator after '@-'") {
+            // The tokenizer stands behind it.
+            let column = error.location.column.saturating_sub(2).max(1);
+            return operator_in_front(text, "@-", Some(Location { column, ..error.location }));
+        }
         let (message, near) = unterminated(&error.message, text, error.location);
         Error::new(SqlState::SYNTAX_ERROR, message).at(near)
-    })
+    })?;
+    operators::divide(text, tokens)
 }
 
 /// What is wrong with an `E'…'` that the tokenizer gives up on, though it ends.
@@ -359,6 +372,10 @@ fn syntax_error(text: &str, error: &ParserError) -> Error {
     let found = said.rfind("found: ").map(|at| &said[at + "found: ".len()..]);
     let expected = said.strip_prefix("Expected: ").and_then(|said| said.split(", found").next());
     let mut error = match found {
+        // No operator of several characters that is unknown stands in front of a value.
+        Some(found) if expected.is_some_and(|what| what.contains("expression")) && operators::is_unknown(found) => {
+            return operator_in_front(text, found, place);
+        }
         Some("EOF") => Error::new(SqlState::SYNTAX_ERROR, "syntax error at end of input"),
         Some(found) => Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{found}\"")),
         None => Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: {said}")),
@@ -369,6 +386,14 @@ fn syntax_error(text: &str, error: &ParserError) -> Error {
     match place {
         Some(place) => error.at(position(text, place)),
         None if found == Some("EOF") => error.at(text.chars().count() as u32 + 1),
+        None => error,
+    }
+}
+
+fn operator_in_front(text: &str, operator: &str, place: Option<Location>) -> Error {
+    let error = crate::resolve::no_operator(operator, true);
+    match place {
+        Some(place) => error.at(position(text, place)),
         None => error,
     }
 }

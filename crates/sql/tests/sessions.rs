@@ -275,3 +275,30 @@ fn what_can_be_said_alone_can_be_said_among_others() {
     }
     assert!(seen > 10_000, "{seen}");
 }
+
+/// Bug: a WITH query that depends on an outer query is planned wherever it is read. Consequence: a
+/// chain of twenty, each of which reads the one before twice, took a minute and gigabytes to plan.
+/// Fix: so many copies are refused.
+#[test]
+fn a_chain_of_with_queries_that_depend_on_an_outer_query_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut session = Session::new(&open(dir.path()), "u");
+    session.run("CREATE TABLE o (a int, b int); INSERT INTO o VALUES (1, 1), (2, 2)").unwrap();
+    let chain = |links: usize, first: &str| {
+        let mut parts = vec![format!("w0 AS (SELECT a, b FROM o i {first})")];
+        for link in 1..links {
+            let before = link - 1;
+            parts.push(format!("w{link} AS (SELECT x.a FROM w{before} x JOIN w{before} y ON x.a = y.a)"));
+        }
+        format!("(WITH {} SELECT count(*) FROM w{})", parts.join(", "), links - 1)
+    };
+    let correlated = |links| format!("SELECT {} FROM o", chain(links, "WHERE i.a = o.a"));
+    assert_eq!(ints(&mut session, &correlated(6)), [1, 1]);
+    for statement in [correlated(60), format!("UPDATE o SET b = {}", chain(60, "WHERE i.a = o.a"))] {
+        let begun = std::time::Instant::now();
+        assert_eq!(session.run(&statement).unwrap_err().state().0, "54001");
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    }
+    // What depends on nothing is planned once, however often it is read.
+    assert_eq!(ints(&mut session, &format!("SELECT {}", chain(60, ""))), [2]);
+}

@@ -169,6 +169,10 @@ impl InProcess {
                     let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
                     self.step = Step::Waiting(running, Box::pin(wait));
                 }
+                Ok(Progress::Sleep(until)) => {
+                    let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
+                    self.step = Step::Waiting(running, Box::pin(colibri_runtime::sleep_until(until)));
+                }
                 Ok(Progress::Commits(turn)) => {
                     let Step::Running(running) = mem::replace(&mut self.step, Step::Idle) else { break };
                     self.step = Step::Waiting(running, Box::pin(turn));
@@ -271,6 +275,7 @@ impl Connection for InProcess {
             loop {
                 match self.connection.session().copy_finish(&mut copy).map_err(|e| failure(&e))? {
                     Progress::Wait(wait) => wait.await,
+                    Progress::Sleep(until) => colibri_runtime::sleep_until(until).await,
                     Progress::Commits(turn) => turn.await,
                     Progress::Rows | Progress::Yield => {}
                     Progress::Done(Completion { tag, ticket }) => {

@@ -7,9 +7,11 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use colibri_sql::{CompactString, Completion, InSql as _, Progress, Running, SqlState, TransactionState, rows_of_tag};
+use parking_lot::Mutex;
 
 use super::connection::only_row;
 use super::row::{Block, Row};
@@ -78,6 +80,7 @@ impl AtWork<'_> {
                 Progress::Rows => return Ok(None),
                 Progress::Yield => let_others_run().await,
                 Progress::Wait(wait) => unless_canceled(&self.connection.cancel_handle(), wait).await?,
+                Progress::Sleep(until) => unless_canceled(&self.connection.cancel_handle(), Alarm::at(until)).await?,
                 // Nothing cancels it any more.
                 Progress::Commits(turn) => turn.await,
                 Progress::Done(Completion { tag, ticket }) => {
@@ -115,6 +118,72 @@ async fn unless_canceled(cancel: &CancelHandle, wait: impl Future<Output = ()>) 
         wait.as_mut().poll(context).map(Ok)
     })
     .await
+}
+
+/// Ends at an instant: for statements that sleep, whatever runtime they are in. A thread waits for
+/// it, since a connection knows no timers; it ends with the alarm.
+struct Alarm {
+    until: Instant,
+    waker: Arc<Mutex<Option<Waker>>>,
+    thread: Option<std::thread::Thread>,
+}
+
+impl Alarm {
+    fn at(until: Instant) -> Self {
+        Self { until, waker: Arc::default(), thread: None }
+    }
+
+    fn begin(&mut self, first: Waker) -> std::io::Result<()> {
+        *self.waker.lock() = Some(first);
+        let (until, waker) = (self.until, Arc::downgrade(&self.waker));
+        let sleep = move || {
+            while let (left @ 1.., Some(_)) = (micros_until(until), waker.upgrade()) {
+                std::thread::park_timeout(Duration::from_micros(left));
+            }
+            if let Some(waker) = waker.upgrade().and_then(|waker| waker.lock().take()) {
+                waker.wake();
+            }
+        };
+        let thread = std::thread::Builder::new().name("colibri-sleep".to_owned()).spawn(sleep)?;
+        self.thread = Some(thread.thread().clone());
+        Ok(())
+    }
+}
+
+fn micros_until(until: Instant) -> u64 {
+    let left = until.saturating_duration_since(Instant::now());
+    u64::try_from(left.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX)
+}
+
+impl Future for Alarm {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if micros_until(self.until) == 0 {
+            return Poll::Ready(());
+        }
+        if self.thread.is_some() {
+            *self.waker.lock() = Some(context.waker().clone());
+            // It may have come to its end before it could see this waker.
+            return if micros_until(self.until) == 0 { Poll::Ready(()) } else { Poll::Pending };
+        }
+        match self.begin(context.waker().clone()) {
+            Ok(()) => {}
+            // Without a thread the runtime asks again and again.
+            Err(_) => context.waker().wake_by_ref(),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        // The thread sees that nobody waits any more.
+        self.waker = Arc::default();
+        if let Some(thread) = &self.thread {
+            thread.unpark();
+        }
+    }
 }
 
 impl AsyncConnection {

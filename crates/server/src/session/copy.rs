@@ -58,6 +58,12 @@ impl Client {
                         return Err(failure);
                     }
                 }
+                Progress::Sleep(until) => {
+                    if let Err(failure) = self.sleep_until(until, turn).await {
+                        self.session().copy_cancel(&mut copy);
+                        return Err(failure);
+                    }
+                }
                 Progress::Commits(turn) => self.wait_to_commit(turn).await,
                 Progress::Done(completion) => {
                     self.owe(completion.ticket);
@@ -157,6 +163,12 @@ impl Client {
             match progress {
                 Progress::Wait(wait) => {
                     if let Err(failure) = self.wait_for(wait, turn).await {
+                        self.session().fail_copy(&mut copy);
+                        return Err(failure);
+                    }
+                }
+                Progress::Sleep(until) => {
+                    if let Err(failure) = self.sleep_until(until, turn).await {
                         self.session().fail_copy(&mut copy);
                         return Err(failure);
                     }

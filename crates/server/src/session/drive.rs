@@ -126,6 +126,12 @@ impl Client {
                         return Err(failure);
                     }
                 }
+                Progress::Sleep(until) => {
+                    if let Err(failure) = self.sleep_until(until, turn).await {
+                        self.fail(running);
+                        return Err(failure);
+                    }
+                }
                 Progress::Commits(turn) => self.wait_to_commit(turn).await,
                 Progress::Done(completion) => {
                     self.owe(completion.ticket);
@@ -285,13 +291,29 @@ impl Client {
 
     /// Waits for a lock.
     pub(super) async fn wait_for(&mut self, wait: LockWait, turn: &mut Turn) -> Result<(), Failure> {
-        self.tell_held_back().await?;
         let lock_limit = self.limits.lock.map(|limit| Instant::now() + limit);
+        self.wait_within(wait, Waits::Lock, lock_limit, turn).await
+    }
+
+    /// Sleeps for a statement.
+    pub(super) async fn sleep_until(&mut self, until: Instant, turn: &mut Turn) -> Result<(), Failure> {
+        self.wait_within(sleep_until(until), Waits::Sleep, None, turn).await
+    }
+
+    /// Waits for something that a statement cannot go on without.
+    async fn wait_within(
+        &mut self,
+        wait: impl Future<Output = ()>,
+        what: Waits,
+        lock_limit: Option<Instant>,
+        turn: &mut Turn,
+    ) -> Result<(), Failure> {
+        self.tell_held_back().await?;
         let mut lock_timer = pin!(lock_limit.map(sleep_until));
         let mut statement_timer = pin!(turn.deadline.map(sleep_until));
         let mut wait = pin!(wait);
         let (link, member): (&mut Link, &Member) = (&mut self.link, &self.membership.member);
-        member.waits_for(Some(Waits::Lock));
+        member.waits_for(Some(what));
         let waited = poll_fn(|cx| {
             if wait.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));

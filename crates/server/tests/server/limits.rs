@@ -183,3 +183,94 @@ fn statements_that_take_long_sink_to_batch_and_short_ones_stay_fast() {
     assert_eq!(long.value("SELECT count(*) FROM generate_series(1, 100000)"), "100000");
     assert_eq!(long.query("SET colibri.priority = 'urgent'").unwrap_err().code(), "22023");
 }
+
+/// Bug: there was no `pg_sleep`. Consequence: whoever tests time limits and cancellations with it
+/// could not. Fix: it is there, and a statement that sleeps waits as one that waits for a lock
+/// does: without a thread, for as long as it is let.
+#[test]
+fn sessions_sleep_without_threads_beside_others_and_are_ended_at_once() {
+    let (_dir, server) = server(&[("cpus", "1"), ("connections", "200")]);
+    let threads = || std::fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().count();
+    let mut watcher = server.connect();
+    watcher.run("CREATE TABLE t (a int PRIMARY KEY, b int); INSERT INTO t SELECT g, 0 FROM generate_series(1, 5) g");
+    let before = threads();
+    let sleeps = ["SELECT pg_sleep(1000)", "SELECT a FROM t WHERE pg_sleep('Infinity') IS NOT NULL"];
+    let mut sleepers: Vec<Wire> = (0..100).map(|_| server.connect()).collect();
+    for (sleeper, sleep) in sleepers.iter_mut().zip(sleeps.iter().cycle()) {
+        sleeper.put(b'Q', format!("{sleep}\0").as_bytes()).flush();
+    }
+    let asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Timeout' AND wait_event = 'PgSleep'";
+    until("all of them sleep", || watcher.value(asleep) == "100");
+    let asked = Instant::now();
+    assert_eq!(server.connect().value("SELECT count(*) FROM t"), "5");
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    assert!(threads() <= before + 2, "{} threads instead of {before}", threads());
+    let asked = Instant::now();
+    sleepers.iter_mut().for_each(|sleeper| sleeper.cancel());
+    for sleeper in &mut sleepers {
+        let error = sleeper.answer().unwrap_err();
+        assert_eq!((error.code(), error.message()), ("57014", "canceling statement due to user request"));
+    }
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+}
+
+fn took_ms(what: impl FnOnce()) -> u128 {
+    let begun = Instant::now();
+    what();
+    begun.elapsed().as_millis()
+}
+
+#[test]
+fn a_statement_sleeps_as_long_as_all_its_calls_say_and_within_its_time_limit() {
+    let (_dir, server) = server(&[("cpus", "1")]);
+    let (mut wire, mut other) = (server.connect(), server.connect());
+    wire.run("CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t SELECT g, '' FROM generate_series(1, 5) g");
+    for (statement, least) in [
+        ("SELECT pg_sleep(0.1) FROM t", 500),
+        ("SELECT a FROM t WHERE pg_sleep(0.1) IS NOT NULL", 500),
+        ("SELECT a, pg_sleep(0.1) FROM t ORDER BY a DESC LIMIT 2", 200),
+        ("SELECT count(*) FROM t WHERE pg_sleep(0.1)::text = ''", 500),
+        ("UPDATE t SET b = pg_sleep(0.1)::text WHERE a < 3 RETURNING a", 200),
+        ("INSERT INTO t SELECT a + 100, pg_sleep(0.1)::text FROM t WHERE a < 3", 200),
+        ("SELECT (SELECT pg_sleep(0.2)) IS NULL", 200),
+        ("VALUES (pg_sleep(0.1)), (pg_sleep(0.1))", 200),
+        ("SELECT * FROM pg_sleep_for('200 ms')", 200),
+        ("SELECT pg_sleep_until(clock_timestamp() + interval '200 ms')", 200),
+        ("EXPLAIN ANALYZE SELECT pg_sleep(0.2)", 200),
+        ("BEGIN; DECLARE c CURSOR FOR SELECT pg_sleep(0.1) FROM t WHERE a < 4; FETCH ALL FROM c; COMMIT", 300),
+        ("COPY (SELECT pg_sleep(0.1) FROM t WHERE a < 3) TO STDOUT", 200),
+    ] {
+        let took = took_ms(|| {
+            wire.put(b'Q', format!("{statement}\0").as_bytes()).flush();
+            wire.answer().unwrap();
+        });
+        assert!((least..least + 400).contains(&took), "{statement}: {took} ms");
+    }
+    let took = took_ms(|| {
+        wire.prepared("SELECT pg_sleep($1)", &["0.2"]).unwrap();
+    });
+    assert!((200..600).contains(&took), "{took} ms");
+    // What is in front of a sleep in a row is of the time before it.
+    let between = "SELECT extract(epoch FROM c2 - c1) BETWEEN 0.2 AND 0.5 FROM \
+                   (SELECT clock_timestamp() c1, pg_sleep(0.2), clock_timestamp() c2 OFFSET 0) s";
+    assert_eq!(wire.value(between), "t");
+    // It commits behind its sleep, and not at all if that is ended.
+    wire.run("SET statement_timeout = '200ms'");
+    for statement in ["INSERT INTO t SELECT 50, pg_sleep(9)::text", "SELECT pg_sleep(9)", "SELECT pg_sleep(9) FROM t"] {
+        let took = took_ms(|| {
+            let error = wire.query(statement).unwrap_err();
+            assert_eq!((error.code(), error.message()), ("57014", "canceling statement due to statement timeout"));
+        });
+        assert!((200..600).contains(&took), "{statement}: {took} ms");
+    }
+    assert_eq!(other.value("SELECT count(*) FROM t WHERE a = 50"), "0");
+    // One that waits for a lock and runs again sleeps no second time.
+    wire.run("SET statement_timeout = 0; BEGIN; SELECT 1 FROM t WHERE a = 1 FOR UPDATE");
+    other.put(b'Q', b"UPDATE t SET b = 'x' WHERE a = 1 AND pg_sleep(0.3) IS NOT NULL\0").flush();
+    std::thread::sleep(Duration::from_millis(100));
+    let took = took_ms(|| {
+        wire.run("COMMIT");
+        other.answer().unwrap();
+    });
+    assert!(took < 600, "{took} ms");
+}

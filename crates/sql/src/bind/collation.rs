@@ -12,9 +12,10 @@ use sqlparser::tokenizer::Span;
 use super::expr::Bound;
 use super::{Binder, fold, name_parts};
 use crate::error::{Error, Result, SqlState};
-use crate::expr::Expr;
+use crate::expr::{CompareOp, Expr};
 use crate::functions::{Function, Volatility};
 use crate::types::{Category, Type};
+use crate::value::Datum;
 
 /// The names that there are.
 const NAMES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
@@ -94,7 +95,7 @@ static UNDETERMINED: Function = Function {
 };
 
 /// Functions that look at letters, or compare texts.
-const LOOKING: [&str; 14] = [
+const LOOKING: [&str; 19] = [
     "upper",
     "lower",
     "initcap",
@@ -109,7 +110,21 @@ const LOOKING: [&str; 14] = [
     "regexp_split_to_array",
     "regexp_split_to_table",
     "regexp_like",
+    "starts_with",
+    "array_position",
+    "array_positions",
+    "array_remove",
+    "array_replace",
 ];
+
+/// The least or the greatest of texts that nobody knows how to compare: fails if there is more than
+/// one.
+pub(super) fn open_extreme(extreme: Expr, count: Expr) -> Expr {
+    let one = Box::new(Expr::Const(Datum::Int(1)));
+    let are_several = Expr::Compare { op: CompareOp::Gt, left: Box::new(count), right: one };
+    let fails = open(extreme.clone(), &extreme);
+    Expr::Case { arms: vec![(are_several, fails)], otherwise: Box::new(extreme) }
+}
 
 /// Fails when both values are there: as an expression in the place of `left`.
 pub(super) fn open(left: Expr, right: &Expr) -> Expr {
@@ -158,7 +173,7 @@ impl Binder<'_> {
         }
     }
 
-    fn meet(&mut self, part: Collation, span: Span) -> Result<()> {
+    pub(super) fn meet(&mut self, part: Collation, span: Span) -> Result<()> {
         if let Some(whole) = &mut self.collation {
             let both = std::mem::take(whole).with(part).map_err(|error| self.place(span, error))?;
             self.collation = Some(both);
@@ -193,7 +208,7 @@ impl Binder<'_> {
     /// Both sides of an operator, or arguments of a function: it fails when it is called without
     /// knowing its collation.
     pub(super) fn checked_for_collation(&self, name: &str, args: &mut [Expr]) {
-        let looks = LOOKING.contains(&name) || matches!(name, "~" | "~*" | "!~" | "!~*" | "~~*" | "!~~*");
+        let looks = LOOKING.contains(&name) || matches!(name, "~" | "~*" | "!~" | "!~*" | "~~*" | "!~~*" | "^@");
         if looks
             && self.is_collation_open()
             && let Some(last) = args.last().cloned()

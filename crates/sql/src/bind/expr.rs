@@ -12,7 +12,7 @@ use sqlparser::tokenizer::Span;
 
 pub(super) use coerce::{common_modifier, known};
 
-use super::{Binder, fold};
+use super::{Binder, collation, fold};
 use crate::cast::CastContext;
 use crate::error::{Error, Result, SqlState};
 use crate::expr::{CaseArm, CompareOp, Expr, SubqueryKind};
@@ -318,10 +318,17 @@ impl Binder<'_> {
         otherwise: Option<&ast::Expr>,
     ) -> Result<Bound> {
         let rows_calls = self.rows_calls();
+        let mut operand_collation = collation::Collation::default();
         let operand = match operand {
             Some(operand) => {
                 let span = operand.span();
+                self.take_collation();
                 let mut bound = self.apart(|binder| binder.expr(operand))?;
+                // The place that stands for the operand names none itself.
+                operand_collation = match self.take_collation() {
+                    collation::Collation::Explicit(name) => collation::Collation::Implicit(name),
+                    other => other,
+                };
                 // What it is compared with does not tell its type.
                 if bound.ty.ty == Type::Unknown {
                     bound = Bound::new(self.coerce(bound, Type::Text.into(), CastContext::Implicit, span)?, Type::Text);
@@ -350,9 +357,15 @@ impl Binder<'_> {
                 }
                 None => self.condition(&arm.condition, "CASE/WHEN")?,
                 Some((operand, span)) => {
+                    self.take_collation();
                     let value = self.apart(|binder| binder.expr(&arm.condition))?;
                     let operand = self.copy_of(operand)?;
-                    let (left, right) = self.comparable("=", operand, *span, value, arm.condition.span())?;
+                    let is_text = collation::is_collatable(operand.ty.ty) && collation::is_collatable(value.ty.ty);
+                    let both = operand_collation.clone().with(self.take_collation());
+                    let is_open = is_text && self.at(arm.condition.span(), both)?.is_open();
+                    let (left, right) =
+                        self.apart(|binder| binder.comparable("=", operand, *span, value, arm.condition.span()))?;
+                    let left = if is_open { collation::open(left, &right) } else { left };
                     Expr::Compare { op: CompareOp::Eq, left: Box::new(left), right: Box::new(right) }
                 }
             };

@@ -1,6 +1,7 @@
 //! FROM: relations, joins, and the names that they bring.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
@@ -21,6 +22,10 @@ const VIEWS_MAX: usize = 32;
 
 /// Relations that a query joins at most.
 const RELATIONS_MAX: usize = 100;
+
+/// A WITH query that depends on an outer query is planned wherever it is read, with all those that
+/// it reads itself: a chain in which each reads the one before twice is doubled by every link.
+const COPIES_MAX: usize = 4_096;
 
 impl Binder<'_> {
     /// Binds FROM, with commas as cross joins. The names go into the scope at hand.
@@ -195,14 +200,25 @@ impl Binder<'_> {
     /// What a WITH query stands for in FROM.
     fn with_query(&mut self, place: usize, span: Span) -> Result<(Vec<Column>, Source)> {
         let with = &self.with[place];
-        let WithSource::Query { id, query, uses_args } = &with.source else { return self.working(place, span) };
-        let source = Source::Shared { id: *id, query: Arc::clone(query), uses_args: *uses_args };
-        if with.frame != self.frames.len() && *uses_args {
+        let WithSource::Query { id, query, uses_args, reads } = &with.source else { return self.working(place, span) };
+        // One inside another query's expression may be run for each row.
+        let is_inside = with.frame != self.frames.len();
+        reads.fetch_add(1 + usize::from(is_inside), Ordering::Relaxed);
+        let (query, reads) = (Arc::clone(query), Arc::clone(reads));
+        let source = Source::Shared { id: *id, query, uses_args: *uses_args, reads };
+        let copies = if *uses_args { 1 + with.copies } else { 0 };
+        if is_inside && *uses_args {
             let error = Error::unsupported("a WITH query that depends on an outer query, inside another subquery");
             return Err(self.place(span, error));
         }
         let (columns, levels) = (with.columns.clone(), with.levels);
         self.deepens(levels)?;
+        self.copies += copies;
+        if self.copies > COPIES_MAX {
+            let name = &self.with[place].name;
+            let message = format!("WITH query \"{name}\", which depends on an outer query, is read too often");
+            return Err(self.place(span, Error::new(SqlState::TOO_COMPLEX, message)));
+        }
         Ok((columns, source))
     }
 
@@ -319,20 +335,25 @@ impl Binder<'_> {
             return self.with_recursive(with);
         }
         for cte in &with.cte_tables {
+            let copies_before = self.copies;
             let (query, levels) = self.measured(|binder| binder.derived(&cte.query))?;
-            self.add_with(cte, query, levels)?;
+            self.add_with(cte, query, levels, self.copies - copies_before)?;
         }
         Ok(())
     }
 
     /// A WITH query that is bound comes into sight.
-    pub(super) fn add_with(&mut self, cte: &ast::Cte, query: Query, levels: Levels) -> Result<()> {
+    pub(super) fn add_with(&mut self, cte: &ast::Cte, query: Query, levels: Levels, copies: usize) -> Result<()> {
         let mut columns = query.columns.clone();
         self.at(cte.alias.name.span, rename(&mut columns, cte))?;
         let (id, frame) = (self.new_id(), self.frames.len());
         let uses_args = super::rewrite::query_uses_args(&query);
-        let source = WithSource::Query { id, query: Arc::new(query), uses_args };
-        self.with.push(With { name: fold(&cte.alias.name), columns, source, levels, frame });
+        // What gives something else each time gives it to whoever reads it.
+        let gives_all = matches!(cte.materialized, Some(ast::CteAsMaterialized::Materialized))
+            || super::rewrite::gives_volatile(&query);
+        let reads = Arc::new(AtomicUsize::new(usize::from(gives_all)));
+        let source = WithSource::Query { id, query: Arc::new(query), uses_args, reads };
+        self.with.push(With { name: fold(&cte.alias.name), columns, source, levels, copies, frame });
         Ok(())
     }
 }

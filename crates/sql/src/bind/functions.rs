@@ -271,6 +271,9 @@ impl Binder<'_> {
             };
             typed.push(self.coerce(arg, ty.into(), CastContext::Implicit, span)?);
         }
+        if collation::is_collatable(element) {
+            self.checked_for_collation(function.name, &mut typed);
+        }
         let call = Expr::Call { function, args: typed };
         Ok(match function.result {
             // What is made of no array at all knows its type only from here.
@@ -403,19 +406,28 @@ impl Binder<'_> {
     fn window_keys(&mut self, window: &ast::WindowSpec) -> Result<(Vec<Expr>, Vec<SortKey>)> {
         let mut partition = Vec::with_capacity(window.partition_by.len());
         for expr in &window.partition_by {
-            let bound = self.expr(expr)?;
+            let bound = self.ordered_by(expr)?;
             let ty = super::expr::known(bound.ty.ty);
             partition.push(self.coerce(bound, ty.into(), CastContext::Implicit, expr.span())?);
         }
         let mut order = Vec::with_capacity(window.order_by.len());
         for key in &window.order_by {
-            let bound = self.expr(&key.expr)?;
+            let bound = self.ordered_by(&key.expr)?;
             let ty = super::expr::known(bound.ty.ty);
             let expr = self.coerce(bound, ty.into(), CastContext::Implicit, key.expr.span())?;
             let (descending, nulls_first) = sort_key_options(&key.options)?;
             order.push(SortKey { expr, descending, nulls_first });
         }
         Ok((partition, order))
+    }
+
+    /// An expression that rows are put in order by.
+    fn ordered_by(&mut self, expr: &ast::Expr) -> Result<Bound> {
+        self.take_collation();
+        let bound = self.apart(|binder| binder.expr(expr))?;
+        let collation = self.take_collation();
+        self.at(expr.span(), collation.expect_one())?;
+        Ok(bound)
     }
 
     /// An argument in the type that a function takes; `Void` stands for any.
@@ -647,7 +659,7 @@ impl Binder<'_> {
         self.scope().in_call = true;
         let bound = self.aggregate_call(name, args, filter, span);
         self.scope().in_call = false;
-        let (mut call, first) = bound?;
+        let (mut call, first, is_open) = bound?;
         let message = "aggregate function calls cannot contain set-returning function calls";
         self.refuse_rows(rows_calls, message, span)?;
         if exprs_of_call(&call).any(|expr| !rewrite::extras_in(expr).is_empty()) {
@@ -676,12 +688,25 @@ impl Binder<'_> {
             (Type::Char, "min" | "max", Some(first)) => first,
             (result, ..) => result.into(),
         };
-        let same = calls.iter().position(|other| super::rewrite::same_call(other, &call));
-        let index = same.unwrap_or_else(|| {
-            calls.push(call);
-            calls.len() - 1
-        });
-        let value = self.handed_down(Expr::Column(AGGREGATES + index), level);
+        let mut place = |call: logical::Call| {
+            let same = calls.iter().position(|other| super::rewrite::same_call(other, &call));
+            same.unwrap_or_else(|| {
+                calls.push(call);
+                calls.len() - 1
+            })
+        };
+        let count = match resolve::resolve_aggregate("count", &[Type::Text]) {
+            Some(Ok(count)) if is_open && matches!(name, "min" | "max") => {
+                Some(place(logical::Call { aggregate: count, ..call.clone() }))
+            }
+            _ => None,
+        };
+        let index = place(call);
+        let mut value = self.handed_down(Expr::Column(AGGREGATES + index), level);
+        if let Some(count) = count {
+            let count = self.handed_down(Expr::Column(AGGREGATES + count), level);
+            value = collation::open_extreme(value, count);
+        }
         if result.ty == Type::AnyArray {
             let Some(to) = first.and_then(|first| super::expr::known(first.ty).array()) else {
                 return Err(self.place(span, Error::unsupported("array_agg of arrays")));
@@ -743,7 +768,7 @@ impl Binder<'_> {
         args: &Args<'_>,
         filter: Option<&ast::Expr>,
         span: Span,
-    ) -> Result<(logical::Call, Option<ColumnType>)> {
+    ) -> Result<(logical::Call, Option<ColumnType>, bool)> {
         if args.star && args.distinct {
             return Err(self.place(span, Error::new(SqlState::SYNTAX_ERROR, "syntax error at or near \"*\"")));
         }
@@ -761,8 +786,14 @@ impl Binder<'_> {
             return Err(self.place(span, error));
         }
         let mut bounds = Vec::with_capacity(args.exprs.len());
+        let mut is_open = false;
         for expr in &args.exprs {
-            bounds.push(self.expr(expr)?);
+            self.take_collation();
+            let bound = self.apart(|binder| binder.expr(expr))?;
+            let own = self.take_collation();
+            is_open |= own.is_open() && collation::is_collatable(bound.ty.ty);
+            bounds.push(bound);
+            self.meet(own, expr.span())?;
         }
         if args.distinct {
             let collation = self.collation.clone().unwrap_or_default();
@@ -793,10 +824,7 @@ impl Binder<'_> {
         };
         let mut order = Vec::with_capacity(args.order.len());
         for key in args.order {
-            self.take_collation();
-            let bound = self.apart(|binder| binder.expr(&key.expr))?;
-            let collation = self.take_collation();
-            self.at(key.expr.span(), collation.expect_one())?;
+            let bound = self.ordered_by(&key.expr)?;
             let ty = super::expr::known(bound.ty.ty);
             // An argument that was converted by itself is sorted by as it is then.
             let argument =
@@ -817,7 +845,7 @@ impl Binder<'_> {
             let key = |expr: &Expr| SortKey { expr: expr.clone(), descending: false, nulls_first: false };
             order.extend(typed.iter().map(key));
         }
-        Ok((logical::Call { aggregate, args: typed, distinct: args.distinct, filter, order }, first))
+        Ok((logical::Call { aggregate, args: typed, distinct: args.distinct, filter, order }, first, is_open))
     }
 }
 

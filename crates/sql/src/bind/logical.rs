@@ -4,6 +4,7 @@
 //! names them, whatever the order of joins will be. Once it is grouped, on the group's row: keys, then aggregates.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use compact_str::CompactString;
 
@@ -189,6 +190,8 @@ pub(crate) enum Source {
         query: Arc<Query>,
         /// It takes values from a query around it, so that it is not the same wherever it is read.
         uses_args: bool,
+        /// How often it is read; more than once says that it is to give all that it has to give.
+        reads: Arc<AtomicUsize>,
     },
     /// Functions, side by side; whether the rows' numbers come behind. Their arguments are over the wide row, of which they
     /// may look at what stands before them.
@@ -215,6 +218,11 @@ pub(crate) enum Source {
 }
 
 impl Source {
+    /// A WITH query that is read nowhere else: only what is looked at here has to be computed.
+    pub(crate) fn is_read_once(&self) -> bool {
+        matches!(self, Self::Shared { reads, .. } if reads.load(Ordering::Relaxed) == 1)
+    }
+
     /// What it takes from relations before it: expressions over the wide row.
     pub(crate) fn taken(&self) -> impl Iterator<Item = &Expr> {
         let (calls, args): (&[(Series, Vec<Expr>)], &[Expr]) = match self {

@@ -26,6 +26,7 @@ mod write;
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use compact_str::CompactString;
 use sqlparser::ast;
@@ -93,6 +94,9 @@ pub(crate) struct Binder<'a> {
     collation: Option<collation::Collation>,
     /// What the expression that was bound last, and stood by itself, says of its collation.
     ended_with: collation::Collation,
+    /// Copies of WITH queries that depend on an outer query: one is planned for each place that
+    /// reads it.
+    copies: usize,
     /// Numbers subqueries and shared queries.
     next_id: Cell<usize>,
     /// System tables read so far, with the numbers under which their rows are kept.
@@ -247,6 +251,8 @@ struct With {
     source: WithSource,
     /// How deep it is, with the queries that it refers to.
     levels: Levels,
+    /// How many copies of other WITH queries are planned in its place.
+    copies: usize,
     /// Frames that were open when it was bound: it may refer to their rows only from inside the same one.
     frame: usize,
 }
@@ -258,6 +264,8 @@ enum WithSource {
         query: Arc<Query>,
         /// It takes values from a query around it.
         uses_args: bool,
+        /// How often it is read so far; see [`logical::Source::Shared`].
+        reads: Arc<AtomicUsize>,
     },
     /// It refers to itself and is being bound: the rows of its last round.
     Working {
@@ -378,6 +386,7 @@ impl<'a> Binder<'a> {
             depth_max: if crate::statement::is_on_deep_stack() { DEPTH_MAX_DEEP } else { DEPTH_MAX },
             collation: None,
             ended_with: collation::Collation::default(),
+            copies: 0,
             next_id: Cell::new(0),
             system: Vec::new(),
             used: Vec::new(),

@@ -70,10 +70,11 @@ impl Binder<'_> {
         let refers = references(ctes);
         for number in self.in_order(ctes, &refers)? {
             let cte = &ctes[number];
+            let copies_before = self.copies;
             let (query, levels) = self.measured(|binder| {
                 if refers[number].contains(&number) { binder.recursive(cte) } else { binder.derived(&cte.query) }
             })?;
-            self.add_with(cte, query, levels)?;
+            self.add_with(cte, query, levels, self.copies - copies_before)?;
         }
         Ok(())
     }
@@ -111,7 +112,8 @@ impl Binder<'_> {
         let (id, place) = (self.new_id(), self.with.len());
         let (barriers, frame) = (self.barriers.len(), self.frames.len());
         let source = WithSource::Working { id, barriers, references: 0 };
-        self.with.push(With { name: name.clone(), columns: Vec::new(), source, levels: Levels::default(), frame });
+        let (columns, levels) = (Vec::new(), Levels::default());
+        self.with.push(With { name: name.clone(), columns, source, levels, copies: 0, frame });
         let (all, first, again) = self.at(cte.alias.name.span, terms(&name, &query))?;
         if let Some(clause) = &query.with {
             self.behind(Barrier::Subquery, |binder| binder.with(clause))?;

@@ -99,6 +99,23 @@ impl Grouping<'_, '_> {
     }
 }
 
+/// Whether a column of a query gives another value each time, as far as its text says so by itself.
+pub(crate) fn gives_volatile(query: &Query) -> bool {
+    match &query.body {
+        Body::Values(rows) => rows.iter().flatten().any(is_volatile),
+        Body::Set { left, right, .. } => gives_volatile(left) || gives_volatile(right),
+        Body::Recursive(terms) => gives_volatile(&terms.first) || gives_volatile(&terms.again),
+        Body::Select(select) => {
+            let inner = |relation: &super::logical::Relation| match &relation.source {
+                Source::Query(query) | Source::Lateral { query, .. } => gives_volatile(query),
+                Source::Functions { calls, .. } => calls.iter().flat_map(|(_, args)| args).any(is_volatile),
+                Source::Shared { .. } | Source::Working { .. } | Source::Table(_) | Source::System { .. } => false,
+            };
+            select.output.iter().chain(&select.filter).any(is_volatile) || select.relations.iter().any(inner)
+        }
+    }
+}
+
 /// Whether a query takes values from outside.
 pub(crate) fn query_uses_args(query: &Query) -> bool {
     let uses = |expr: &Expr| any(expr, &|expr| matches!(expr, Expr::Arg(_)));
@@ -111,7 +128,10 @@ pub(crate) fn query_uses_args(query: &Query) -> bool {
             let group = select.group.iter().any(|group| {
                 group.keys.iter().any(uses)
                     || group.having.iter().any(uses)
-                    || group.calls.iter().any(|call| call.args.iter().chain(&call.filter).any(uses))
+                    || group.calls.iter().any(|call| {
+                        let order = call.order.iter().map(|key| &key.expr);
+                        call.args.iter().chain(&call.filter).chain(order).any(uses)
+                    })
             });
             group
                 || select.filter.iter().chain(&select.output).any(uses)

@@ -9,6 +9,7 @@ use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::expr::walk;
 use crate::plan::Node;
+use crate::pulse;
 use crate::value::Datum;
 
 /// A filter at work.
@@ -104,6 +105,10 @@ impl FilterRun {
 pub(crate) struct ProjectRun {
     pub(super) input: Run,
     rows: Batch,
+    /// Rows of those that are done.
+    at: usize,
+    /// Values of the next one, if the statement had to sleep in the middle of it.
+    begun: Vec<Datum>,
     /// It only puts values elsewhere, each to one place.
     moves: bool,
 }
@@ -125,15 +130,20 @@ fn only_moves(exprs: &[Expr]) -> bool {
 
 impl ProjectRun {
     pub(super) fn new(input: &Node, exprs: &[Expr]) -> Self {
-        Self { input: Run::new(input), rows: Batch::new(), moves: only_moves(exprs) }
+        Self { input: Run::new(input), rows: Batch::new(), at: 0, begun: Vec::new(), moves: only_moves(exprs) }
     }
 
     pub(super) fn again(&mut self, input: &Node) -> bool {
         self.rows = std::mem::take(&mut self.rows).kept();
+        self.at = 0;
+        self.begun = Vec::new();
         self.input.again(input)
     }
 
     pub(super) fn rewind(&mut self, input: &Node, ex: &mut Exec<'_, '_>) {
+        self.rows.reset(0);
+        self.at = 0;
+        self.begun.clear();
         self.input.rewind(input, ex);
     }
 
@@ -144,25 +154,61 @@ impl ProjectRun {
         ex: &mut Exec<'_, '_>,
         out: &mut Batch,
     ) -> Result<Step> {
-        self.rows.want(out.rows_max());
-        match self.input.step(input, ex, &mut self.rows)? {
-            Step::Rows => {}
-            other => return Ok(other),
-        }
-        out.reset(exprs.len());
-        let mut scope = ex.scope();
-        for index in 0..self.rows.rows() {
-            let row = self.rows.row_mut(index);
-            for (value, expr) in out.push().iter_mut().zip(exprs) {
-                match expr {
-                    Expr::Column(column) if self.moves => std::mem::swap(value, &mut row[*column]),
-                    Expr::Const(Datum::Null) => *value = Datum::Null,
-                    _ => *value = expr.eval_owned(&mut scope, row)?,
+        if self.at >= self.rows.rows() {
+            self.at = 0;
+            self.rows.want(out.rows_max());
+            match self.input.step(input, ex, &mut self.rows)? {
+                Step::Rows => {}
+                other => {
+                    self.rows.reset(0);
+                    return Ok(other);
                 }
             }
         }
+        out.reset(exprs.len());
+        let mut scope = ex.scope();
+        while self.at < self.rows.rows() && !out.is_full() {
+            let row = self.rows.row_mut(self.at);
+            let values = out.push();
+            let begun = take_up(&mut self.begun, values);
+            for (place, expr) in exprs.iter().enumerate().skip(begun) {
+                let value = &mut values[place];
+                match expr {
+                    Expr::Column(column) if self.moves => std::mem::swap(value, &mut row[*column]),
+                    Expr::Const(Datum::Null) => *value = Datum::Null,
+                    _ => {
+                        *value = expr.eval_owned(&mut scope, row)?;
+                        if pulse::is_to_sleep() {
+                            return Ok(put_aside(&mut self.begun, place, out));
+                        }
+                    }
+                }
+            }
+            self.at += 1;
+        }
         Ok(Step::Rows)
     }
+}
+
+/// Goes on with a row in the middle of which the statement had to sleep: how many of its values are
+/// there.
+#[inline]
+pub(super) fn take_up(begun: &mut Vec<Datum>, values: &mut [Datum]) -> usize {
+    let count = begun.len();
+    if count > 0 {
+        values.iter_mut().zip(begun.drain(..)).for_each(|(value, begun)| *value = begun);
+    }
+    count
+}
+
+/// Puts the last row aside behind the value that the statement has to sleep for. Those before it
+/// may be told after the sleep.
+#[cold]
+pub(super) fn put_aside(begun: &mut Vec<Datum>, place: usize, out: &mut Batch) -> Step {
+    let last = out.rows() - 1;
+    begun.extend(out.row_mut(last)[..=place].iter_mut().map(std::mem::take));
+    out.truncate(last);
+    if out.is_empty() { Step::Yield } else { Step::Rows }
 }
 
 /// LIMIT and OFFSET at work.

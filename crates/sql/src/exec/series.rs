@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::limit::{put_aside, take_up};
 use super::{Batch, Exec, Run, Scope, Step};
 use crate::array::Array;
 use crate::catalog::system_tables::SystemTable;
@@ -15,6 +16,7 @@ use crate::functions::{self, Function};
 use crate::numeric::Numeric;
 use crate::operators;
 use crate::plan::{Node, Series};
+use crate::pulse;
 use crate::types::Type;
 use crate::value::Datum;
 
@@ -22,11 +24,14 @@ use crate::value::Datum;
 #[derive(Default)]
 pub(crate) struct ValuesRun {
     done: usize,
+    /// Values of the next row, if the statement had to sleep in the middle of it.
+    begun: Vec<Datum>,
 }
 
 impl ValuesRun {
     pub(super) fn again(&mut self) -> bool {
         self.done = 0;
+        self.begun = Vec::new();
         true
     }
 
@@ -38,8 +43,13 @@ impl ValuesRun {
         out.reset(first.len());
         let mut scope = ex.scope();
         while self.done < rows.len() && !out.is_full() {
-            for (value, expr) in out.push().iter_mut().zip(&rows[self.done]) {
-                *value = expr.eval_owned(&mut scope, &[])?;
+            let values = out.push();
+            let begun = take_up(&mut self.begun, values);
+            for (place, expr) in rows[self.done].iter().enumerate().skip(begun) {
+                values[place] = expr.eval_owned(&mut scope, &[])?;
+                if pulse::is_to_sleep() {
+                    return Ok(put_aside(&mut self.begun, place, out));
+                }
             }
             self.done += 1;
         }

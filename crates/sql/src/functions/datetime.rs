@@ -1,11 +1,14 @@
 //! Dates, times, timestamps and intervals.
 
+use std::time::Duration;
+
 use super::{Function, date, f, float, int, interval, text, time, timestamp};
 use crate::datetime::{self as dt, Zone};
 use crate::env::{self, Env};
 use crate::error::{Error, Result, SqlState};
 use crate::interval::{DAY_US, Interval};
 use crate::numeric::Numeric;
+use crate::pulse;
 use crate::types::Type::{self, Bool, Float8, Int4, Text, TimestampTz};
 use crate::value::Datum;
 
@@ -51,6 +54,28 @@ fn in_offset(offset: Interval, us: i64, moved: fn(i64, &Zone) -> Result<i64>) ->
 
 fn date_plus_interval(date: i32, interval: Interval) -> Result<Datum> {
     dt::timestamp_add(dt::date_to_timestamp(date)?, interval).map(Datum::Timestamp)
+}
+
+/// The time of a statement that may have to sleep yet: its clock is ahead by as much.
+fn clock_us() -> i64 {
+    let ahead_us = i64::try_from(pulse::time_ahead().as_micros()).unwrap_or(i64::MAX);
+    env::clock_us().saturating_add(ahead_us)
+}
+
+/// Has the statement sleep so many seconds; not at all if they are negative or not a number.
+fn sleep(seconds: f64) -> Result<Datum> {
+    if seconds > 0.0 {
+        pulse::sleep(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+    }
+    Ok(Datum::text(""))
+}
+
+/// Has the statement sleep until an instant.
+fn sleep_until(instant: i64) -> Result<Datum> {
+    if instant == i64::MAX {
+        return sleep(f64::INFINITY);
+    }
+    sleep(instant.saturating_sub(clock_us()) as f64 / 1e6)
 }
 
 fn today(env: &Env) -> i32 {
@@ -246,7 +271,7 @@ pub(super) const TABLE: &[Function] = &[
     f("now", &[], TimestampTz, |_, env| at(env.transaction_us)).stable(),
     f("transaction_timestamp", &[], TimestampTz, |_, env| at(env.transaction_us)).stable(),
     f("statement_timestamp", &[], TimestampTz, |_, env| at(env.statement_us)).stable(),
-    f("clock_timestamp", &[], TimestampTz, |_, _| at(env::clock_us())).volatile(),
+    f("clock_timestamp", &[], TimestampTz, |_, _| at(clock_us())).volatile(),
     f("current_timestamp", &[], TimestampTz, |_, env| at(env.transaction_us)).stable(),
     f("current_timestamp", &[Int4], TimestampTz, |a, env| at(rounded(env.transaction_us, a[0])?)).stable(),
     f("localtimestamp", &[], TS, |_, env| at(env.zone.to_local(env.transaction_us))).stable(),
@@ -258,8 +283,14 @@ pub(super) const TABLE: &[Function] = &[
         Ok(Datum::Time(rounded(env.zone.to_local(env.transaction_us), a[0])?.rem_euclid(DAY_US)))
     })
     .stable(),
+    f("pg_sleep", &[Float8], Type::Void, |a, _| sleep(float(a[0])?)).volatile(),
+    f("pg_sleep_for", &[SPAN], Type::Void, |a, env| {
+        sleep_until(dt::timestamptz_add(clock_us(), interval(a[0])?, &env.zone)?)
+    })
+    .volatile(),
+    f("pg_sleep_until", &[TimestampTz], Type::Void, |a, _| sleep_until(timestamp(a[0])?)).volatile(),
     f("timeofday", &[], Text, |_, env| {
-        let now = env::clock_us();
+        let now = clock_us();
         let local = env.zone.to_local(now);
         dt::timestamp_to_char(local, Some((&env.zone, now)), "Dy Mon DD HH24:MI:SS.US YYYY TZ")
             .map(|text| Datum::text(&text))

@@ -26,6 +26,7 @@ mod math;
 mod number_picture;
 mod regular;
 mod session;
+mod spellings;
 mod strings;
 
 pub(crate) use format::quote_identifier;
@@ -123,6 +124,7 @@ pub(crate) const TABLES: &[&[Function]] = &[
     math::TABLE,
     regular::TABLE,
     session::TABLE,
+    spellings::TABLE,
     strings::TABLE,
 ];
 

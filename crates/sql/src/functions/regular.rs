@@ -320,12 +320,14 @@ fn from_similar(pattern: &str, escape: &str) -> Result<String> {
     }
     let mut out = String::from("^(?:");
     let mut after_escape = false;
-    let mut in_class = false;
+    // Brackets that are open, and how many characters of the outermost stand in front: a `]` that
+    // is the first of them, but for `^`, closes nothing.
+    let (mut brackets, mut in_front) = (0, true);
     let mut separators = 0;
     for c in pattern.chars() {
         crate::pulse::work(1)?;
         if after_escape {
-            if c == '"' && !in_class {
+            if c == '"' && brackets == 0 {
                 // The part before is as short as possible, and the one between as long as possible.
                 out.push_str(match separators {
                     0 => "){1,1}?(",
@@ -340,21 +342,28 @@ fn from_similar(pattern: &str, escape: &str) -> Result<String> {
                 separators += 1;
             } else {
                 out.extend(['\\', c]);
+                in_front = false;
             }
             after_escape = false;
             continue;
         }
         match c {
             c if Some(c) == escape => after_escape = true,
-            _ if in_class => {
+            _ if brackets > 0 => {
                 if c == '\\' {
                     out.push('\\');
                 }
+                let negates = c == '^' && out.ends_with('[');
                 out.push(c);
-                in_class = c != ']';
+                match c {
+                    ']' if !in_front => brackets -= 1,
+                    '[' => brackets += 1,
+                    _ => {}
+                }
+                in_front &= negates;
             }
             '[' => {
-                in_class = true;
+                (brackets, in_front) = (1, true);
                 out.push(c);
             }
             '%' => out.push_str(".*"),
@@ -452,6 +461,12 @@ pub(super) const TABLE: &[Function] = &[
     f("regexp_substr", &[Text, Text, Int4, Int4], Text, |a, _| substr(a)),
     f("regexp_substr", &[Text, Text, Int4, Int4, Text], Text, |a, _| substr(a)),
     f("regexp_substr", &[Text, Text, Int4, Int4, Text, Int4], Text, |a, _| substr(a)),
+    f("similar_escape", &[Text, Text], Text, |a, _| match (a[0], a[1]) {
+        (Datum::Null, _) => Ok(Datum::Null),
+        (pattern, Datum::Null) => from_similar(text(pattern)?, "\\").map(|pattern| Datum::text(&pattern)),
+        (pattern, escape) => from_similar(text(pattern)?, text(escape)?).map(|pattern| Datum::text(&pattern)),
+    })
+    .called_on_null(),
     f("similar_to_escape", &[Text], Text, |a, _| from_similar(text(a[0])?, "\\").map(|pattern| Datum::text(&pattern))),
     f("similar_to_escape", &[Text, Text], Text, |a, _| {
         from_similar(text(a[0])?, text(a[1])?).map(|pattern| Datum::text(&pattern))

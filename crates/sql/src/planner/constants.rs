@@ -11,7 +11,7 @@
 //! Functions whose results may be long, or take long, are left to the run, which can be stopped.
 
 use super::Planner;
-use crate::bind::logical::{Body, Distinct, From, Join, Query, Select, SetOperation, Source};
+use crate::bind::logical::{Body, Distinct, From, Group, Join, Query, Select, SetOperation, Source};
 use crate::bind::rewrite;
 use crate::cast::CastContext;
 use crate::exec::Scope;
@@ -413,13 +413,47 @@ pub(super) fn forget_unused(query: &mut Query, is_used: &dyn Fn(usize) -> bool) 
         }
         Body::Select(select) if select.distinct == Distinct::No && select.extras.is_empty() => {
             for (place, expr) in select.output.iter_mut().enumerate() {
-                let is_plain = matches!(expr, Expr::Column(_) | Expr::Const(_));
-                if !is_plain && !is_used(place) && !rewrite::is_volatile(expr) {
+                // A column may be an aggregate, which takes computing.
+                let is_free = matches!(expr, Expr::Column(_)) && select.group.is_none();
+                if !is_free && !is_constant(expr) && !is_used(place) && !rewrite::is_volatile(expr) {
                     *expr = null();
                 }
             }
+            if let Some(group) = &mut select.group {
+                forget_unused_calls(group, &select.output);
+            }
         }
-        Body::Select(_) | Body::Values(_) | Body::Set { .. } | Body::Recursive(_) => {}
+        Body::Values(rows) => {
+            if let [row] = &mut rows[..] {
+                for (place, expr) in row.iter_mut().enumerate() {
+                    if !is_used(place) && !rewrite::is_volatile(expr) {
+                        *expr = null();
+                    }
+                }
+            }
+        }
+        Body::Select(_) | Body::Set { .. } | Body::Recursive(_) => {}
+    }
+}
+
+/// Has aggregates that nobody looks at aggregate nothing. They keep their places.
+fn forget_unused_calls(group: &mut Group, output: &[Expr]) {
+    let mut used = vec![false; group.calls.len()];
+    let keys = group.keys.len();
+    for expr in output.iter().chain(&group.having) {
+        rewrite::for_each_column(expr, &mut |column| {
+            if let Some(used) = column.checked_sub(keys).and_then(|call| used.get_mut(call)) {
+                *used = true;
+            }
+        });
+    }
+    for (call, _) in group.calls.iter_mut().zip(used).filter(|(_, used)| !used) {
+        let is_volatile = call.args.iter().chain(&call.filter).any(rewrite::is_volatile);
+        if !is_volatile {
+            call.args.fill(null());
+            call.filter = None;
+            call.order.clear();
+        }
     }
 }
 

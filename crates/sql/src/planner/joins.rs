@@ -611,20 +611,7 @@ impl Planner<'_> {
                 return Ok(gated(self.scan(&wanted, path, direction, &|expr| expr), constant));
             }
             Source::Query(query) => {
-                let mut query = (**query).clone();
-                let is_used = |column: usize| {
-                    let mut used = tables.needed[index].contains(&column);
-                    for condition in &conditions {
-                        rewrite::for_each_column(condition, &mut |place| used |= place == base + column);
-                    }
-                    used
-                };
-                forget_unused(&mut query, &is_used);
-                conditions.retain(|condition| {
-                    let mut own = condition.clone();
-                    rewrite::map_columns(&mut own, &|place| place - base);
-                    !push_down(&mut query, &own)
-                });
+                let query = as_read((**query).clone(), base, &tables.needed[index], &mut conditions);
                 // Only rows that are asked for are locked.
                 let (inside, left) = match query.locks.is_empty() {
                     true => (Vec::new(), conditions),
@@ -633,8 +620,14 @@ impl Planner<'_> {
                 conditions = left;
                 (self.query_where(&query, inside)?, 1_000.0)
             }
+            Source::Shared { id, query, uses_args, .. } if relation.source.is_read_once() => {
+                let query = as_read(Query::clone(query), base, &tables.needed[index], &mut conditions);
+                let node = self.query(&query)?;
+                let node = if *uses_args { node } else { Node::Shared { id: *id, input: Arc::new(node) } };
+                (node, 1_000.0)
+            }
             Source::Shared { query, uses_args: true, .. } => (self.query(query)?, 1_000.0),
-            Source::Shared { id, query, uses_args: false } => {
+            Source::Shared { id, query, uses_args: false, .. } => {
                 let input = match self.shared.get(id) {
                     Some(planned) => Arc::clone(planned),
                     None => {
@@ -689,6 +682,25 @@ enum Method {
     Loop,
     /// The part looks at the outer row.
     Lateral,
+}
+
+/// A query in FROM as one place reads it: it computes no more than the columns that are needed, and
+/// looks at those conditions itself that it can look at, which are taken away.
+fn as_read(mut query: Query, base: usize, needed: &[usize], conditions: &mut Vec<Expr>) -> Query {
+    let is_used = |column: usize| {
+        let mut used = needed.contains(&column);
+        for condition in &*conditions {
+            rewrite::for_each_column(condition, &mut |place| used |= place == base + column);
+        }
+        used
+    };
+    forget_unused(&mut query, &is_used);
+    conditions.retain(|condition| {
+        let mut own = condition.clone();
+        rewrite::map_columns(&mut own, &|place| place - base);
+        !push_down(&mut query, &own)
+    });
+    query
 }
 
 /// Conditions over what a query gives, as conditions over what its FROM gives; and those that cannot be such.

@@ -13,7 +13,7 @@ use compact_str::{CompactString, format_compact};
 use sqlparser::ast;
 
 use super::block::in_failed_block;
-use super::drive::wait_now;
+use super::drive::{sleep_now, wait_now};
 use super::serve::in_text;
 use super::{Completion, Progress, Rows, Running, Session, TransactionState};
 use crate::bind::Binder;
@@ -247,6 +247,7 @@ impl Session {
                     }
                     return Ok(completion.tag);
                 }
+                Progress::Sleep(until) => sleep_now(until, None, &self.cancel).inspect_err(|_| self.end_copy(copy))?,
                 Progress::Commits(turn) => turn.wait(),
                 Progress::Rows | Progress::Yield => {}
             }
@@ -316,7 +317,11 @@ impl Session {
             let Some(txn) = &mut self.txn else { return Err(Error::internal("COPY has no transaction")) };
             let savepoint = txn.begin_statement().in_sql()?;
             match self.with_context(|txn, cx| copy.copy.flush(txn, cx)) {
-                Ok(()) => return Ok(None),
+                Ok(()) => {
+                    // Rows come from a client meanwhile: there is nothing that could be put aside.
+                    pulse::sleep_here()?;
+                    return Ok(None);
+                }
                 Err(error) => {
                     let wait = pause_of(error)?;
                     let txn = self.txn.as_mut().ok_or_else(|| Error::internal("COPY has no transaction"))?;
@@ -499,6 +504,7 @@ impl Session {
                     (take(&bytes), Some(completion.tag))
                 }
                 Progress::Wait(wait) => (wait_now(wait, &self.own.settings, &self.cancel), None),
+                Progress::Sleep(until) => (sleep_now(until, None, &self.cancel), None),
                 Progress::Commits(turn) => {
                     turn.wait();
                     (Ok(()), None)

@@ -6,7 +6,7 @@ use std::time::Instant;
 use colibri_txn::{CommitTicket, Transaction};
 use compact_str::CompactString;
 
-use super::drive::wait_now;
+use super::drive::{sleep_now, wait_now};
 use super::step::{Ends, Stage};
 use super::{Prepared, Progress, Rows, Running, Session, TransactionState};
 use crate::error::{Error, Result, SqlState};
@@ -46,6 +46,12 @@ impl Session {
                 Progress::Yield => {}
                 Progress::Wait(wait) => {
                     if let Err(error) = wait_now(wait, &self.own.settings, &self.cancel) {
+                        self.statement_failed(running);
+                        return Err(error);
+                    }
+                }
+                Progress::Sleep(until) => {
+                    if let Err(error) = sleep_now(until, *deadline, &self.cancel) {
                         self.statement_failed(running);
                         return Err(error);
                     }

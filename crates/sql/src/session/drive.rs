@@ -69,6 +69,12 @@ impl Session {
                         return Err(error);
                     }
                 }
+                Progress::Sleep(until) => {
+                    if let Err(error) = sleep_now(until, deadline, &self.cancel) {
+                        self.statement_failed(&mut running);
+                        return Err(error);
+                    }
+                }
                 Progress::Commits(turn) => turn.wait(),
                 Progress::Done(completion) => {
                     if let Some(ticket) = completion.ticket {
@@ -133,10 +139,27 @@ impl Session {
     }
 }
 
+/// How often a waiting thread looks whether it was cancelled.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Sleeps until an instant, or until the time of the statement is over: whoever goes on finds that
+/// out.
+pub(super) fn sleep_now(until: Instant, deadline: Option<Instant>, cancel: &AtomicBool) -> Result<()> {
+    let until = deadline.map_or(until, |deadline| deadline.min(until));
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        std::thread::sleep(left.min(LOOK_AGAIN));
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(SqlState::CANCELED, "canceling statement due to user request"));
+        }
+    }
+}
+
 /// Waits for a lock, as long as the settings allow.
 pub(super) fn wait_now(wait: LockWait, settings: &Settings, cancel: &AtomicBool) -> Result<()> {
-    /// How often a waiting thread looks whether it was cancelled.
-    const LOOK_AGAIN: Duration = Duration::from_millis(100);
     let deadline = settings.duration("lock_timeout").map(|limit| Instant::now() + limit);
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

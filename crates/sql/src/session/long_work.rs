@@ -141,7 +141,7 @@ fn run(session: &mut Session, text: &str, chances: &Chances, found: &mut BTreeSe
         chances.take();
         match progress? {
             Progress::Rows => rows.clear(),
-            Progress::Yield => {}
+            Progress::Yield | Progress::Sleep(_) => {}
             Progress::Wait(_) => return Err(Error::internal("nobody else has locks")),
             Progress::Commits(turn) => turn.wait(),
             Progress::Done(_) => return Ok(()),

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use colibri_txn::{CommitTicket, Isolation};
 use compact_str::{CompactString, format_compact};
 
-use super::drive::wait_now;
+use super::drive::{sleep_now, wait_now};
 use super::plans::{Command, Kind, Recipe};
 use super::step::Stage;
 use super::{Completion, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState};
@@ -398,6 +398,7 @@ impl Session {
             match self.settle_cursors(SETTLE_ROWS)? {
                 None => return Ok(()),
                 Some(Progress::Wait(wait)) => wait_now(wait, &self.own.settings, &self.cancel)?,
+                Some(Progress::Sleep(until)) => sleep_now(until, None, &self.cancel)?,
                 Some(_) => {}
             }
         }

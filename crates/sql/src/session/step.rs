@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use colibri_txn::{
     Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
@@ -26,6 +26,7 @@ use crate::catalog::{Catalog, catalog_space, table_key};
 use crate::env;
 use crate::error::{Error, Result, SqlState};
 use crate::exec::{Batch, Context, Execution, Step};
+use crate::pulse;
 use crate::store_error::{self, InSql as _, Pause};
 use crate::types::Type;
 use crate::value::Datum;
@@ -38,6 +39,8 @@ pub enum Progress {
     Yield,
     /// Wait for this, then step on.
     Wait(LockWait),
+    /// Step on at this instant.
+    Sleep(Instant),
     /// The statement commits behind others: wait for this, then step on. It can no more be cancelled.
     Commits(CommitTurn),
     /// The statement is done. What it did, and what it gave, may be told outside when the ticket says so.
@@ -66,6 +69,12 @@ pub struct Running {
     /// When it began, if it is timed.
     pub(super) begun: Option<Instant>,
     pub(super) batch: Batch,
+    /// It has given rows and slept since: they may be told.
+    pub(super) owes_rows: bool,
+    /// How long it has slept, and how long before it was run again from its start: it need not
+    /// sleep as long once more.
+    pub(super) slept: Duration,
+    pub(super) slept_before: Duration,
     /// The catalogue as the statement found it, and whether the block had changed it: for taking back a statement that
     /// may change it.
     pub(super) catalog_before: Option<(Arc<Catalog>, bool, OwnSequences)>,
@@ -117,6 +126,18 @@ pub(super) enum Ends {
     Statement,
     /// The block; another of its kind follows `AND CHAIN`.
     Block { chain: bool },
+}
+
+/// Until when a statement is to sleep now. What it has slept before it was run again counts.
+#[inline]
+fn sleep_of(running: &mut Running) -> Option<Instant> {
+    let until = pulse::take_sleep()?;
+    let time = until.saturating_duration_since(Instant::now());
+    let is_over = running.slept_before.min(time);
+    running.slept_before -= is_over;
+    running.slept += time;
+    let until = until.checked_sub(is_over).unwrap_or(until);
+    (time > is_over).then_some(until)
 }
 
 fn catalog_conflict() -> Error {
@@ -252,6 +273,9 @@ impl Session {
                 Command::Plan { .. } => std::mem::take(&mut self.batch),
                 _ => Batch::default(),
             },
+            owes_rows: false,
+            slept: Duration::ZERO,
+            slept_before: Duration::ZERO,
             catalog_before: None,
         }
     }
@@ -269,6 +293,7 @@ impl Session {
                 self.end_block(false);
                 running.kept.clear();
                 running.rows = 0;
+                running.slept_before = std::mem::take(&mut running.slept);
                 running.stage = Stage::Begin;
                 if let Some(counter) = &running.prepared.counter {
                     counter.conflicted();
@@ -331,7 +356,13 @@ impl Session {
     }
 
     pub(super) fn advance(&mut self, running: &mut Running, out: &mut Rows, mut budget_rows: i64) -> Result<Progress> {
+        if std::mem::take(&mut running.owes_rows) {
+            return Ok(Progress::Rows);
+        }
         loop {
+            if let Some(until) = sleep_of(running) {
+                return Ok(Progress::Sleep(until));
+            }
             if matches!(running.stage, Stage::Begin)
                 && !self.cursors.is_empty()
                 && self.disturbs_cursors(running)
@@ -374,7 +405,11 @@ impl Session {
                     }
                 }
                 Stage::Running { .. } => match self.run_statement(running, out, &mut budget_rows) {
-                    Ok(Some(progress)) => return Ok(progress),
+                    Ok(Some(progress)) => {
+                        let Some(until) = sleep_of(running) else { return Ok(progress) };
+                        running.owes_rows = matches!(progress, Progress::Rows);
+                        return Ok(Progress::Sleep(until));
+                    }
                     Ok(None) => {}
                     Err(error) => {
                         if let Some(wait) = self.pause(running, error)? {
@@ -466,7 +501,10 @@ impl Session {
         };
         running.kept.clear();
         running.rows = 0;
+        running.slept_before = std::mem::take(&mut running.slept);
         running.stage = Stage::Restart(savepoint);
+        // It will ask for the sleep again that has not begun.
+        pulse::take_sleep();
         if let Some(counter) = &running.prepared.counter {
             counter.conflicted();
         }

@@ -141,7 +141,8 @@ impl Mender<'_> {
                 Token::SingleQuotedString(_) => self.string(nth, start)?,
                 // A view's text, as it is kept, has the mark already.
                 Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => {
-                    return Err(self.refuse(nth));
+                    let error = crate::resolve::no_operator("!!", true);
+                    return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
                 }
                 // The parser takes `==` for `=`.
                 Token::DoubleEq => {

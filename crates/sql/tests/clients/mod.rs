@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "tests, each of which uses some of it")]
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use colibri_sql::{Answer, Engine, Error, Progress, ResultColumn, Rows, Running, Session};
 use colibri_storage::{Database, Durability, Options, TxnId};
@@ -138,6 +139,7 @@ impl Client {
                         return Reply::Waits;
                     }
                 }
+                Ok(Progress::Sleep(until)) => std::thread::sleep(until.saturating_duration_since(Instant::now())),
                 Ok(Progress::Commits(turn)) => turn.wait(),
                 Ok(Progress::Done(completion)) => {
                     if let Some(ticket) = completion.ticket {

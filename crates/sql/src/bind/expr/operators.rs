@@ -34,6 +34,8 @@ pub(super) enum Operator {
     Compare(CompareOp),
     /// By its symbol in the registry of functions.
     Call(&'static str),
+    /// There is none for any types.
+    Unknown(String),
 }
 
 pub(super) fn operator(op: &BinaryOperator) -> Result<Operator> {
@@ -72,31 +74,31 @@ pub(super) fn operator(op: &BinaryOperator) -> Result<Operator> {
         B::ArrowAt => Operator::Call("<@"),
         B::PGOverlap => Operator::Call("&&"),
         B::Overlaps => return Err(wrong_overlaps()),
-        B::PGCustomBinaryOperator(parts) => match parts.last().map(String::as_str) {
-            Some("=") => Operator::Compare(CompareOp::Eq),
-            Some("<>") => Operator::Compare(CompareOp::Ne),
-            Some("<") => Operator::Compare(CompareOp::Lt),
-            Some("<=") => Operator::Compare(CompareOp::Le),
-            Some(">") => Operator::Compare(CompareOp::Gt),
-            Some(">=") => Operator::Compare(CompareOp::Ge),
-            Some("~") => Operator::Call("~"),
-            Some("!~") => Operator::Call("!~"),
-            Some("~~") => Operator::Call("~~"),
-            Some("+") => Operator::Call("+"),
-            Some("-") => Operator::Call("-"),
-            Some("||") => Operator::Call("||"),
-            Some("!~~") => Operator::Call("!~~"),
-            Some("~*") => Operator::Call("~*"),
-            Some("!~*") => Operator::Call("!~*"),
-            Some("@>") => Operator::Call("@>"),
-            Some("<@") => Operator::Call("<@"),
-            Some("&&") => Operator::Call("&&"),
-            _ => return Err(Error::unsupported(format_args!("operator {op}"))),
+        B::PGCustomBinaryOperator(parts) => match &parts[..] {
+            [schema, symbol] if schema == "pg_catalog" => named(symbol),
+            [symbol] => named(symbol),
+            _ => Operator::Unknown(parts.join(".")),
         },
-        other => {
-            return Err(Error::new(SqlState::NO_SUCH_FUNCTION, format!("operator does not exist: {other}")));
-        }
+        other => Operator::Unknown(other.to_string()),
     })
+}
+
+/// The operator of `OPERATOR(pg_catalog.+)`.
+fn named(symbol: &str) -> Operator {
+    const COMPARISONS: [CompareOp; 6] =
+        [CompareOp::Eq, CompareOp::Ne, CompareOp::Lt, CompareOp::Le, CompareOp::Gt, CompareOp::Ge];
+    const CALLS: [&str; 25] = [
+        "+", "-", "*", "/", "%", "^", "||", "&", "|", "#", "<<", ">>", "~", "~*", "!~", "!~*", "~~", "~~*", "!~~",
+        "!~~*", "^@", "@>", "<@", "&&", "@",
+    ];
+    let symbol = if symbol == "!=" { "<>" } else { symbol };
+    if let Some(op) = COMPARISONS.into_iter().find(|op| op.symbol() == symbol) {
+        return Operator::Compare(op);
+    }
+    match CALLS.into_iter().find(|&call| call == symbol) {
+        Some(call) => Operator::Call(call),
+        None => Operator::Unknown(symbol.to_owned()),
+    }
 }
 
 fn wrong_overlaps() -> Error {
@@ -154,7 +156,10 @@ impl Binder<'_> {
             UnaryOperator::PGAbs => "@",
             UnaryOperator::PGSquareRoot => "|/",
             UnaryOperator::PGCubeRoot => "||/",
-            other => return Err(self.place(span, Error::unsupported(format_args!("operator {other}")))),
+            other => {
+                let written = format!("{other} {}", self.expr(operand)?.ty.ty);
+                return Err(self.place(span, resolve::no_operator(&written, true)));
+            }
         };
         let input = self.expr(operand)?;
         let function = self.at(span, self.builtin.functions.operator(symbol, None, input.ty.ty))?;
@@ -252,6 +257,10 @@ impl Binder<'_> {
                 Ok(Bound::bool(Expr::Compare { op, left: Box::new(left), right: Box::new(right) }))
             }
             Operator::Call(symbol) => self.call_operator(symbol, left, left_span, bound, span),
+            Operator::Unknown(symbol) => {
+                let written = format!("{} {symbol} {}", left.ty.ty, bound.ty.ty);
+                Err(self.place(span, resolve::no_operator(&written, false)))
+            }
         }
     }
 

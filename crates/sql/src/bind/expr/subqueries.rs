@@ -42,7 +42,7 @@ impl Binder<'_> {
         match right {
             ast::Expr::Subquery(query) => self.quantified(left, op, all, query, span),
             ast::Expr::Nested(inner) => self.any_all_nested(left, op, inner, all, span),
-            ast::Expr::Array(array) => self.any_all_list(left, op, &array.elem, all),
+            ast::Expr::Array(array) if are_plain(&array.elem) => self.any_all_list(left, op, &array.elem, all),
             right => self.any_all_array(left, Test::Compare(op), right, all),
         }
     }
@@ -57,7 +57,7 @@ impl Binder<'_> {
     ) -> Result<Bound> {
         match right {
             ast::Expr::Subquery(query) => self.quantified(left, op, all, query, span),
-            ast::Expr::Array(array) => self.any_all_list(left, op, &array.elem, all),
+            ast::Expr::Array(array) if are_plain(&array.elem) => self.any_all_list(left, op, &array.elem, all),
             right => self.any_all_array(left, Test::Compare(op), right, all),
         }
     }
@@ -242,11 +242,48 @@ impl Binder<'_> {
     }
 }
 
-/// EXISTS asks for rows, not for what is in them: that is not computed.
+/// Whether values are there without computing anything. Others are all computed, whichever of them
+/// decides.
+fn are_plain(values: &[ast::Expr]) -> bool {
+    values.iter().all(|value| match value {
+        ast::Expr::Value(_) | ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) => true,
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus | ast::UnaryOperator::Plus, expr }
+        | ast::Expr::Cast { expr, .. }
+        | ast::Expr::Nested(expr) => are_plain(std::slice::from_ref(expr)),
+        _ => false,
+    })
+}
+
+/// EXISTS asks for rows, not for what is in them: that is not computed, and neither are groups of
+/// which nothing is asked, duplicates and an order.
 fn forget_output(query: &mut logical::Query) {
-    let logical::Body::Select(select) = &mut query.body else { return };
-    let is_plain = select.group.is_none() && select.extras.is_empty() && query.locks.is_empty();
-    if is_plain && query.limit.is_none() && query.offset.is_none() {
-        select.output.fill(Expr::Const(crate::Datum::Null));
+    let keeps_some = |limit: &Expr| match limit {
+        Expr::Const(crate::Datum::Int(count)) => *count > 0,
+        Expr::Const(crate::Datum::Null) => true,
+        _ => false,
+    };
+    if !query.locks.is_empty() || query.offset.is_some() || !query.limit.iter().all(keeps_some) {
+        return;
     }
+    let select = match &mut query.body {
+        logical::Body::Select(select) => select,
+        logical::Body::Values(rows) => {
+            if let [row] = &mut rows[..] {
+                row.fill(Expr::Const(crate::Datum::Null));
+            }
+            return;
+        }
+        logical::Body::Set { .. } | logical::Body::Recursive(_) => return,
+    };
+    let asks_nothing = |group: &logical::Group| {
+        !group.keys.is_empty() && group.calls.is_empty() && group.having.is_none() && select.grouped_rows.is_empty()
+    };
+    if !select.group.iter().all(asks_nothing) || !select.extras.is_empty() {
+        return;
+    }
+    select.group = None;
+    select.distinct = logical::Distinct::No;
+    select.output.fill(Expr::Const(crate::Datum::Null));
+    query.order.clear();
+    query.limit = None;
 }
