@@ -217,7 +217,7 @@ fn not_in_side(name: &str, side: &str) -> Error {
 }
 
 /// How a join joins, and by what.
-fn kind<'j>(operator: &'j ast::JoinOperator) -> Result<(Join, Option<&'j ast::JoinConstraint>)> {
+fn kind(operator: &ast::JoinOperator) -> Result<(Join, Option<&ast::JoinConstraint>)> {
     use ast::JoinOperator as J;
     Ok(match operator {
         J::Join(on) | J::Inner(on) => (Join::Inner, Some(on)),

@@ -273,9 +273,12 @@ struct Search<'n> {
     names: &'n [CompactString],
     /// For each query around the place at hand, the names that its own WITH has there, and those that it will have once
     /// the query at an address has been walked through.
-    hidden: Vec<(Vec<CompactString>, Vec<(usize, CompactString)>)>,
+    hidden: Vec<(Vec<CompactString>, Vec<Later>)>,
     found: Vec<usize>,
 }
+
+/// A name that is there once the query at an address has been walked through.
+type Later = (usize, CompactString);
 
 fn address(query: &ast::Query) -> usize {
     std::ptr::from_ref(query).addr()

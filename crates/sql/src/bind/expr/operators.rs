@@ -451,7 +451,7 @@ impl Binder<'_> {
         let (op, symbol) = if negated { (CompareOp::Ne, "<>") } else { (CompareOp::Eq, "=") };
         let mut all = Vec::with_capacity(items.len());
         for (item, item_span) in items {
-            let input = self.copy_of(&input)?;
+            let input = self.copy_of(input)?;
             let (left, right) = self.comparable(symbol, input, span, item, item_span)?;
             all.push(Expr::Compare { op, left: Box::new(left), right: Box::new(right) });
         }
