@@ -156,7 +156,7 @@ impl Catalog {
     /// Keeps all others from changing the catalogue, and makes sure that its newest version is seen: two changes must not
     /// make the same version.
     pub(crate) fn lock(txn: &mut dyn Transaction) -> Result<()> {
-        Ok(txn.lock(&catalog_space(), VERSION, LockMode::Exclusive, IfLocked::Wait).in_sql()?)
+        txn.lock(&catalog_space(), VERSION, LockMode::Exclusive, IfLocked::Wait).in_sql()
     }
 
     /// Whether the database has a catalogue.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use colibri::sql::engine::{
-    Completion, Copy, CopyFrom, Datum, Numeric, Prepared, Progress, Rows, Running, Type, rows_of_tag,
+    Completion, Copy, CopyFrom, Datum, Numeric, Prepared, Progress, Rows, Running, Type, in_sql, rows_of_tag,
 };
 use colibri::sql::{self, Database};
 use colibri::{Durability, Options};

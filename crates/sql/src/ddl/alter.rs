@@ -339,7 +339,7 @@ impl Session {
 
     fn row_count(&mut self, table: &Table) -> Result<u64> {
         let (_, txn) = self.catalog_and_txn()?;
-        Ok(txn.count(&table.space(), &crate::record::whole_range()).in_sql()?)
+        txn.count(&table.space(), &crate::record::whole_range()).in_sql()
     }
 
     /// Puts a changed table into the catalogue, its rows written anew if need be.

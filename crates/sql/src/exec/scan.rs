@@ -361,7 +361,7 @@ impl Lookup {
             }
             Ranges::Spans(spans) => spans,
         };
-        spans.iter().try_for_each(|span| Ok(ex.txn.expect_newest(&space, span).in_sql()?))
+        spans.iter().try_for_each(|span| ex.txn.expect_newest(&space, span).in_sql())
     }
 
     /// Fills `out` with the next rows, in place of those in it; `false` if there are none. Does not heed the budget, but polls.

@@ -336,7 +336,7 @@ impl Session {
     /// transaction.
     #[must_use]
     pub fn deadlock_stays(&self, error: &Error) -> bool {
-        store_error::is_deadlock(&error) && self.own.advisory.outlives_transactions()
+        store_error::is_deadlock(error) && self.own.advisory.outlives_transactions()
     }
 
     /// A number that is another one when something has changed that no transaction takes back: nothing that it happened in
