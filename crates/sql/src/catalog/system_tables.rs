@@ -115,7 +115,6 @@ impl SystemTables {
     }
 
     /// All of them, and what is read by calling it.
-    #[cfg(test)]
     pub(crate) fn with_functions(&self) -> &[SystemTable] {
         &self.all
     }
