@@ -19,15 +19,15 @@ pub(crate) use parse::CopyParser;
 pub(crate) use statement::{CopyRequest, Source, parse as parse_statement};
 pub(crate) use write::CopyOut;
 
-use crate::catalog::Table;
-use crate::env::Env;
-use crate::error::{Error, Result, SqlState};
 use crate::exec::{Context, RowWriter, with_exec};
 use crate::expr::Expr;
 use crate::plan::TableRules;
-use crate::pulse;
-use crate::types::ColumnType;
-use crate::value::Datum;
+use colibri_catalog::catalog::Table;
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse;
+use colibri_types::types::ColumnType;
+use colibri_types::value::Datum;
 
 /// Rows that are worth a flush.
 const FLUSH_ROWS: usize = 1000;

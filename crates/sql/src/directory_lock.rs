@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use crate::error::{Error, Result, SqlState};
+use colibri_types::error::{Error, Result, SqlState};
 
 /// The file that says which process has a database open for SQL.
 const SQL_LOCK_FILE: &str = "sql.lock";
@@ -46,7 +46,7 @@ impl DirectoryLock {
                 let mut owner = String::new();
                 // Only to say who it is: if that cannot be read, the message says less.
                 _ = file.read_to_string(&mut owner);
-                return Err(taken(&match crate::letters::trim(&owner) {
+                return Err(taken(&match colibri_types::letters::trim(&owner) {
                     "" => "by another process".to_owned(),
                     owner if owner == std::process::id().to_string() => "by this process".to_owned(),
                     owner => format!("by process {owner}"),

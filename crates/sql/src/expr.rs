@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
-use crate::cast::CastContext;
-use crate::catalog::Sequence;
-use crate::functions::Function;
+use colibri_catalog::catalog::Sequence;
+use colibri_types::cast::CastContext;
+use colibri_types::functions::Function;
+use colibri_types::types::{ColumnType, Type};
+use colibri_types::value::Datum;
+
 use crate::plan::Fragment;
-use crate::types::{ColumnType, Type};
-use crate::value::Datum;
 
 pub(crate) mod walk;
 

@@ -30,61 +30,31 @@
 //! | `session` | statements, transactions, settings, the plan cache |
 
 mod admin;
-pub mod aggregates;
-mod array;
-mod binary_io;
 mod bind;
-pub mod cast;
-pub mod catalog;
-pub mod cluster;
 mod copy;
-mod datetime;
 mod ddl;
 mod directory_lock;
-mod env;
-mod error;
 mod exec;
 mod explain;
 mod expr;
-pub mod functions;
-mod interval;
-pub mod key;
-mod letters;
 mod lift;
-mod like;
-mod numeric;
-mod operators;
-mod pieces;
 mod plan;
 mod planner;
-mod pulse;
-mod record;
 mod registry;
-mod regular;
-mod resolve;
-pub mod row;
 mod session;
 mod statement;
-mod store_error;
 mod surroundings;
 mod system;
-mod text_io;
-mod types;
-mod value;
-pub mod wire;
 
-pub use array::{Array, Dimension};
-pub use cluster::DefaultBy;
-pub use compact_str::CompactString;
+pub use colibri_catalog::cluster::DefaultBy;
+pub use colibri_catalog::store_error::{InSql, in_sql};
+pub use colibri_catalog::{catalog, cluster, row};
+pub use colibri_types::{
+    Array, Category, ColumnType, CompactString, Datum, Dimension, Env, Error, Interval, Modifier, Numeric, Report,
+    Result, Scalar, SqlState, Type, aggregates, cast, clock_us, functions, key, wire,
+};
 pub use directory_lock::DirectoryLock;
-pub use env::{Env, clock_us};
-pub use error::{Error, Report, Result, SqlState};
-pub use interval::Interval;
-pub use numeric::Numeric;
 pub use session::{
     Answer, Completion, Copy, CopyFrom, CopyTo, Cursor, Engine, Lifting, Notice, Prepared, Progress, ResultColumn,
     Rows, Running, Session, Severity, TransactionState, rows_of_tag,
 };
-pub use store_error::{InSql, in_sql};
-pub use types::{Category, ColumnType, Modifier, Scalar, Type};
-pub use value::Datum;

@@ -7,16 +7,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use colibri_catalog::catalog::system_tables::SystemTable;
+use colibri_catalog::catalog::{Index, ReferenceAction, Table};
 use colibri_txn::{ColumnSet, Direction};
+use colibri_types::aggregates::Aggregate;
+use colibri_types::error::Error;
+use colibri_types::types::ColumnType;
 use compact_str::CompactString;
 
-use crate::aggregates::Aggregate;
-use crate::catalog::system_tables::SystemTable;
-use crate::catalog::{Index, ReferenceAction, Table};
-use crate::error::Error;
 use crate::exec::{Point, Reader, UpdateWay};
 use crate::expr::Expr;
-use crate::types::ColumnType;
 
 /// A query that can be run on its own once its slots are filled: a whole statement, or a query inside an expression.
 #[derive(Debug)]
@@ -365,7 +365,7 @@ pub(crate) enum AssignedValue {
     /// type, is over the source row and does not depend on the column; `function` is the `+` of the column's type
     /// (`subtract` for `c - x`). Chosen only where nothing else depends on the column: no index, check, foreign key,
     /// RETURNING, and no other read of it in the statement.
-    Add { amount: Expr, function: &'static crate::functions::Function },
+    Add { amount: Expr, function: &'static colibri_types::functions::Function },
 }
 
 /// `UPDATE`

@@ -2,8 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::catalog::builtin::Builtin;
-use crate::functions::{self, Registry};
+use colibri_catalog::catalog::builtin::Builtin;
+use colibri_types::functions::{self, Registry};
+
 use crate::system;
 
 /// The functions and operators of SQL.
@@ -20,11 +21,11 @@ pub(crate) fn builtin() -> Builtin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::env::Env;
-    use crate::error::{Error, Result};
-    use crate::types::Type;
-    use crate::value::Datum;
-    use crate::value::tests::random_datum;
+    use colibri_types::env::Env;
+    use colibri_types::error::{Error, Result};
+    use colibri_types::types::Type;
+    use colibri_types::value::Datum;
+    use colibri_types::value::random::random_datum;
 
     #[test]
     fn no_two_functions_have_the_same_name_and_arguments() {
@@ -94,10 +95,10 @@ mod tests {
 
     /// Evaluates a line of the file of expectations: what to do, a name, typed arguments.
     fn evaluate(fields: &[&str], env: &Env) -> Result<String> {
-        use crate::cast::{CastContext, cast, cast_context};
-        use crate::resolve::{comparison_type, no_operator, resolve_aggregate};
-        use crate::text_io;
-        use crate::types::Modifier;
+        use colibri_types::cast::{CastContext, cast, cast_context};
+        use colibri_types::resolve::{comparison_type, no_operator, resolve_aggregate};
+        use colibri_types::text_io;
+        use colibri_types::types::Modifier;
 
         let named = |name: &str| Type::ALL.into_iter().find(|ty| ty.sql_name() == name).unwrap();
         let read = |ty: Type, text: &str| match text {
@@ -123,7 +124,7 @@ mod tests {
             "cast" => {
                 let ((from, value), to) = (arg(fields[1])?, named(fields[2]));
                 if cast_context(from, to).is_none() {
-                    return Err(Error::new(crate::error::SqlState::CANNOT_COERCE, ""));
+                    return Err(Error::new(colibri_types::error::SqlState::CANNOT_COERCE, ""));
                 }
                 let modifier = Modifier(fields[3].parse().unwrap());
                 Ok(show(to, cast(&value, from, to, modifier, CastContext::Explicit, env)?))
@@ -132,7 +133,7 @@ mod tests {
                 let ((left_ty, left), (right_ty, right)) = (arg(fields[1])?, arg(fields[2])?);
                 let common = comparison_type(left_ty, right_ty).ok_or_else(|| no_operator("", false))?;
                 let (left, right) = (convert(&left, left_ty, common)?, convert(&right, right_ty, common)?);
-                Ok((crate::operators::compare(&left, &right) as i32).to_string())
+                Ok((colibri_types::operators::compare(&left, &right) as i32).to_string())
             }
             "agg" => {
                 let ty = named(fields[2]);

@@ -10,13 +10,13 @@ use std::cell::Cell;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse::{self, Pulse};
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
-use crate::error::{Error, Result, SqlState};
-use crate::pulse::{self, Pulse};
 use depth::depth;
 
 mod depth;
@@ -391,7 +391,7 @@ fn syntax_error(text: &str, error: &ParserError) -> Error {
 }
 
 fn operator_in_front(text: &str, operator: &str, place: Option<Location>) -> Error {
-    let error = crate::resolve::no_operator(operator, true);
+    let error = colibri_types::resolve::no_operator(operator, true);
     match place {
         Some(place) => error.at(position(text, place)),
         None => error,

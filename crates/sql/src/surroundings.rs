@@ -3,14 +3,14 @@
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
+use colibri_catalog::catalog::Catalog;
+use colibri_catalog::cluster::{self, Authority, Cluster, Roles};
+use colibri_types::env::Env;
+use colibri_types::types::Type;
 use compact_str::CompactString;
 use parking_lot::Mutex;
 
-use crate::catalog::Catalog;
-use crate::cluster::{self, Authority, Cluster, Roles};
-use crate::env::Env;
 use crate::session::{Engine, Modes, Settings};
-use crate::types::Type;
 
 /// A statement that was prepared under a name.
 #[derive(Debug, Clone)]

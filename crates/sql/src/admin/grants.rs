@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Catalog, Change, Relation, Schema, Sequence, Table, View};
+use colibri_catalog::cluster::{Acl, Authority, BOOTSTRAP_ROLE, Dependents, Grant, ObjectKind, PUBLIC_ROLE, Parties};
+use colibri_catalog::cluster::{Privileges, RoleId};
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::{Actor, Granting, Kind, Object, On, may_become, no_such_schema};
-use crate::catalog::{Catalog, Change, Relation, Schema, Sequence, Table, View};
-use crate::cluster::{Acl, Authority, BOOTSTRAP_ROLE, Dependents, Grant, ObjectKind, PUBLIC_ROLE, Parties};
-use crate::cluster::{Privileges, RoleId};
-use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, Severity};
 
 const NOT_GRANTED: SqlState = SqlState("01007");
@@ -630,7 +630,7 @@ impl Session {
     }
 
     fn drop_one(&mut self, object: &Owned, cascade: bool) -> Result<()> {
-        let quoted = crate::functions::quote_identifier;
+        let quoted = colibri_types::functions::quote_identifier;
         let (kind, name) = match object {
             Owned::Table(table) => ("TABLE", format!("{}.{}", quoted(&table.schema), quoted(&table.name))),
             Owned::View(view) => ("VIEW", format!("{}.{}", quoted(&view.schema), quoted(&view.name))),

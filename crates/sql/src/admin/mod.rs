@@ -16,16 +16,16 @@ mod upkeep;
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Catalog, Relation, catalog_space, table_key};
+use colibri_catalog::cluster::{Authority, Cluster, Dependents, ObjectKind, Privileges, RoleId};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{IfLocked, LockMode, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast;
 
-use crate::catalog::{Catalog, Relation, catalog_space, table_key};
-use crate::cluster::{Authority, Cluster, Dependents, ObjectKind, Privileges, RoleId};
 use crate::ddl::SequenceOption;
-use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, TransactionState};
-use crate::store_error::InSql as _;
 
 pub(crate) use parse::{parse, parse_identity_change, parse_identity_options};
 pub(crate) use settings::{SettingChange, SettingsOf};
@@ -468,7 +468,8 @@ impl Session {
             Relation::View(view) => self.expect_owner(view.owner, "view", &view.name),
             Relation::Sequence(sequence) => self.expect_owner(sequence.owner, "sequence", &sequence.name),
             Relation::Index(table, index) => {
-                let owner = self.catalog().table(*table).map_or(crate::cluster::BOOTSTRAP_ROLE, |table| table.owner);
+                let owner =
+                    self.catalog().table(*table).map_or(colibri_catalog::cluster::BOOTSTRAP_ROLE, |table| table.owner);
                 self.expect_owner(owner, "index", &index.name)
             }
             Relation::PrimaryKey(table) => match self.catalog().table(*table) {
@@ -491,6 +492,6 @@ fn no_such_schema(name: &str) -> Error {
 }
 
 /// Whether somebody may hand things over to a role: whoever has it.
-fn may_become(authority: &Authority, roles: &crate::cluster::Roles, role: RoleId) -> bool {
+fn may_become(authority: &Authority, roles: &colibri_catalog::cluster::Roles, role: RoleId) -> bool {
     authority.is_superuser() || roles.groups_of(authority.role).contains(&role)
 }

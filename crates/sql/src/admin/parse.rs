@@ -17,13 +17,13 @@ mod tests;
 
 pub(crate) use sequences::{parse_identity_change, parse_identity_options};
 
+use colibri_catalog::cluster::{Dependents, Privileges};
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 
 use super::upkeep::Upkeep;
 use super::{Actor, Granting, Kind, LockTable, Object, On, RoleOption, SettingsOf, Statement};
-use crate::cluster::{Dependents, Privileges};
-use crate::error::{Error, Result, SqlState};
 use crate::statement::reader::{Reader, may_begin_with};
 
 /// With what they begin.

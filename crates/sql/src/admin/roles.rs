@@ -1,8 +1,9 @@
 //! Roles and databases: what belongs to the cluster.
 
+use colibri_catalog::cluster::{Authority, DATABASE_OWNER_ROLE, DatabaseInfo, NewDatabase, Role, Roles};
+use colibri_types::error::{Error, Result, SqlState};
+
 use super::{Actor, RoleOption, may_become};
-use crate::cluster::{Authority, DATABASE_OWNER_ROLE, DatabaseInfo, NewDatabase, Role, Roles};
-use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, Severity};
 
 /// A role's options, looked up and ready to be set.
@@ -145,7 +146,7 @@ impl Session {
                     verifier = Some(made);
                 }
                 RoleOption::ValidUntil(text) => {
-                    valid_until_us = Some(crate::datetime::parse_timestamptz(text, self.env())?);
+                    valid_until_us = Some(colibri_types::datetime::parse_timestamptz(text, self.env())?);
                 }
                 RoleOption::Unknown(what, true) => return Err(Error::unsupported(what)),
                 _ => {}

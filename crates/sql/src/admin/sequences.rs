@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Catalog, Change, Relation, Sequence};
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 
-use crate::catalog::{Catalog, Change, Relation, Sequence};
 use crate::ddl::{SequenceOption, SequenceOptions};
-use crate::error::{Error, Result, SqlState};
 use crate::session::Session;
 
 impl Session {

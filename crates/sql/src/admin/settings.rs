@@ -1,11 +1,12 @@
 //! `ALTER ROLE … SET` and `ALTER DATABASE … SET`: settings that the server keeps for those who log in.
 
+use colibri_catalog::cluster::Whose;
+use colibri_types::error::{Error, Result, SqlState};
+use compact_str::CompactString;
+
 use super::{Actor, Statement};
-use crate::cluster::Whose;
-use crate::error::{Error, Result, SqlState};
 use crate::session::{Session, SettingTo, flatten_setting};
 use crate::statement::reader::Reader;
-use compact_str::CompactString;
 
 /// What becomes of the settings.
 #[derive(Debug, Clone)]

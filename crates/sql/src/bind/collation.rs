@@ -5,17 +5,17 @@
 //! two different ones of columns leave it open which counts, which is an error only for what has to
 //! know: a comparison when it is made, an order when the statement is bound.
 
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::functions::{Function, Volatility};
+use colibri_types::types::{Category, Type};
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
 use super::expr::Bound;
 use super::{Binder, fold, name_parts};
-use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
-use crate::functions::{Function, Volatility};
-use crate::types::{Category, Type};
-use crate::value::Datum;
 
 /// The names that there are.
 const NAMES: [&str; 4] = ["C", "POSIX", "default", "ucs_basic"];
@@ -240,7 +240,7 @@ fn named(collation: &ast::ObjectName, is_schema: impl Fn(&str) -> bool) -> Resul
     let parts = name_parts(collation)?;
     let name = parts.last().map(|ident| fold(ident)).unwrap_or_default();
     if let [.., schema, _] = parts[..]
-        && !crate::catalog::system_tables::is_system_schema(&fold(schema))
+        && !colibri_catalog::catalog::system_tables::is_system_schema(&fold(schema))
     {
         let schema = fold(schema);
         return Err(if is_schema(&schema) {

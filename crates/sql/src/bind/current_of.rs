@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::Table;
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::logical::{Body, Distinct, Query, Source};
 use super::{Binder, fold};
-use crate::catalog::Table;
 use crate::expr::{CompareOp, Expr};
 use crate::statement::CURRENT_OF_MARK;
 

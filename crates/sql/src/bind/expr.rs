@@ -13,14 +13,14 @@ use sqlparser::tokenizer::Span;
 pub(super) use coerce::{common_modifier, known};
 
 use super::{Binder, collation, fold};
-use crate::cast::CastContext;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::{CaseArm, CompareOp, Expr, SubqueryKind};
-use crate::interval::IntervalFields;
-use crate::numeric::Numeric;
-use crate::pulse;
-use crate::types::{ColumnType, Type};
-use crate::value::Datum;
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::interval::IntervalFields;
+use colibri_types::numeric::Numeric;
+use colibri_types::pulse;
+use colibri_types::types::{ColumnType, Type};
+use colibri_types::value::Datum;
 
 /// What binding an expression takes, those in it apart, in units of work.
 const UNITS_PER_EXPRESSION: usize = 50;

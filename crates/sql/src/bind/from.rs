@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use colibri_catalog::catalog::system_tables::SystemTable;
+use colibri_catalog::catalog::{Relation as Object, Table, View};
+use colibri_catalog::cluster::Privileges;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::Type;
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
@@ -10,11 +15,6 @@ use sqlparser::tokenizer::Span;
 use super::collation::Collation;
 use super::logical::{Column, From, Join, Query, Relation, Source};
 use super::{Binder, Levels, With, WithSource, fold, in_database, name_span, no_such_relation, qualified, whole};
-use crate::catalog::system_tables::SystemTable;
-use crate::catalog::{Relation as Object, Table, View};
-use crate::cluster::Privileges;
-use crate::error::{Error, Result, SqlState};
-use crate::types::Type;
 
 /// Views inside each other at most. They are bound, planned and run on the stack of the thread at hand, whatever the depth
 /// of the statement itself.

@@ -2,6 +2,13 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::Relation;
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::functions::Volatility;
+use colibri_types::resolve;
+use colibri_types::types::{Category, ColumnType, Type};
+use colibri_types::value::Datum;
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -10,15 +17,8 @@ use super::collation;
 use super::expr::Bound;
 use super::query::sort_key_options;
 use super::{AGGREGATES, Binder, EXTRAS, fold, logical, name_parts, rewrite, whole};
-use crate::cast::CastContext;
-use crate::catalog::Relation;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::{Expr, SessionFunction, SubqueryKind};
-use crate::functions::Volatility;
 use crate::plan::SortKey;
-use crate::resolve;
-use crate::types::{Category, ColumnType, Type};
-use crate::value::Datum;
 
 type SessionFunctionEntry = (&'static str, &'static [Type], usize, Type, bool);
 
@@ -137,7 +137,7 @@ impl Binder<'_> {
         self.at(span, self.expect_here(&function.name, 3))?;
         let name = match parts[parts.len().saturating_sub(2)..] {
             [name] => fold(name),
-            [schema, name] if crate::catalog::system_tables::is_system_schema(&fold(schema)) => fold(name),
+            [schema, name] if colibri_catalog::catalog::system_tables::is_system_schema(&fold(schema)) => fold(name),
             [schema, _] if self.catalog.schema(&fold(schema)).is_none() => {
                 let message = format!("schema \"{}\" does not exist", fold(schema));
                 return Err(self.place(span, Error::new(SqlState::NO_SUCH_SCHEMA, message)));
@@ -202,7 +202,7 @@ impl Binder<'_> {
         // `text('x')`, `float8(1)`: a cast written as a call.
         if let ([from], Ok(to)) = (&types[..], type_by_name(name))
             && self.builtin.functions.function(name, &types).is_err()
-            && crate::cast::cast_context(*from, to).is_some_and(|_| true)
+            && colibri_types::cast::cast_context(*from, to).is_some_and(|_| true)
         {
             let arg = args.into_iter().next().expect("there is one argument");
             let expr = self.coerce(arg, to.into(), CastContext::Explicit, span)?;
@@ -227,7 +227,7 @@ impl Binder<'_> {
             let arg = if keeps_blanks && !is_separator { with_blanks(arg) } else { arg };
             // These write values as a client sees them.
             if arg.ty.ty == Type::Bool && matches!(function.name, "concat" | "concat_ws" | "format") {
-                let to = ColumnType { ty: Type::Varchar, modifier: crate::types::Modifier::length(1) };
+                let to = ColumnType { ty: Type::Varchar, modifier: colibri_types::types::Modifier::length(1) };
                 typed.push(self.coerce(arg, to, CastContext::Explicit, span)?);
                 continue;
             }
@@ -240,7 +240,7 @@ impl Binder<'_> {
     /// A call of a function of `anyarray`: all of its arguments and what it gives go by the array at hand.
     fn polymorphic(
         &mut self,
-        function: &'static crate::functions::Function,
+        function: &'static colibri_types::functions::Function,
         args: Vec<Bound>,
         span: Span,
     ) -> Result<Bound> {
@@ -490,8 +490,8 @@ impl Binder<'_> {
                 match args.exprs[..] {
                     [ast::Expr::Value(value)] => {
                         let digits = value.to_string().parse().unwrap_or(6u8).min(6);
-                        let modifier = crate::types::Modifier::fraction(digits);
-                        let to = crate::types::ColumnType { ty: bound.ty.ty, modifier };
+                        let modifier = colibri_types::types::Modifier::fraction(digits);
+                        let to = colibri_types::types::ColumnType { ty: bound.ty.ty, modifier };
                         Bound { expr: self.coerce(bound, to, CastContext::Explicit, span)?, ty: to }
                     }
                     _ => bound,
@@ -585,7 +585,7 @@ impl Binder<'_> {
         for (arg, &ty) in args.into_iter().zip(types) {
             let fits = arg.ty.ty == Type::Unknown
                 || arg.ty.ty == ty
-                || crate::cast::cast_context(arg.ty.ty, ty) == Some(CastContext::Implicit);
+                || colibri_types::cast::cast_context(arg.ty.ty, ty) == Some(CastContext::Implicit);
             if !fits {
                 return Err(self.place(span, no_such_function(&format!("{name}({})", arg.ty.ty))));
             }
@@ -623,7 +623,8 @@ impl Binder<'_> {
     fn expect_sequence(&mut self, arg: Option<&Bound>, span: Span) -> Result<()> {
         if let Some(Bound { expr: Expr::Const(Datum::Text(text)), ty }) = arg
             && ty.ty == Type::Unknown
-            && crate::catalog::parse_name(text).is_none_or(|name| self.catalog.find(&name, self.search_path).is_none())
+            && colibri_catalog::catalog::parse_name(text)
+                .is_none_or(|name| self.catalog.find(&name, self.search_path).is_none())
         {
             let named = Bound::new(Expr::Const(Datum::Text(text.clone())), Type::Unknown);
             self.coerce(named, Type::RegClass.into(), CastContext::Implicit, span)?;
@@ -631,8 +632,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn sequence_by_text(&mut self, text: &str) -> Option<Arc<crate::catalog::Sequence>> {
-        let name = crate::catalog::parse_name(text)?;
+    fn sequence_by_text(&mut self, text: &str) -> Option<Arc<colibri_catalog::catalog::Sequence>> {
+        let name = colibri_catalog::catalog::parse_name(text)?;
         match self.catalog.find(&name, self.search_path)? {
             Relation::Sequence(sequence) => {
                 let sequence = Arc::clone(sequence);
@@ -864,8 +865,10 @@ fn exprs_of_call_mut(call: &mut logical::Call) -> impl Iterator<Item = &mut Expr
 /// A value of type `character(n)` as a text with its blanks, which are not kept inside.
 pub(super) fn with_blanks(bound: Bound) -> Bound {
     let Some(length) = bound.ty.modifier.chars_max().filter(|_| bound.ty.ty == Type::Char) else { return bound };
-    let rpad =
-        crate::functions::ON_VALUES.named("rpad").iter().find(|function| function.args == [Type::Text, Type::Int4]);
+    let rpad = colibri_types::functions::ON_VALUES
+        .named("rpad")
+        .iter()
+        .find(|function| function.args == [Type::Text, Type::Int4]);
     match rpad {
         Some(function) => {
             let length = Expr::Const(Datum::Int(length as i64));

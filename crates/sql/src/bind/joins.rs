@@ -1,5 +1,7 @@
 //! JOIN: its sides, its condition, and the columns that USING and NATURAL merge.
 
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
@@ -9,8 +11,6 @@ use super::expr::Bound;
 use super::logical::{From, Join, Relation};
 use super::recursive::Barrier;
 use super::{Binder, Merged, ScopeTable, fold, name_parts, rewrite};
-use crate::cast::CastContext;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
 
 /// Where in the scope the two sides of a join are.
@@ -151,7 +151,7 @@ impl Binder<'_> {
                 Bound { expr: left.expr.clone(), ty: left.ty.into() },
                 Bound { expr: right.expr.clone(), ty: right.ty.into() },
             );
-            if crate::resolve::common_type(&[left.ty, right.ty]).is_none() {
+            if colibri_types::resolve::common_type(&[left.ty, right.ty]).is_none() {
                 let message = format!("JOIN/USING types {} and {} cannot be matched", left.ty, right.ty);
                 return Err(self.place(*span, Error::new(SqlState::TYPE_MISMATCH, message)));
             }

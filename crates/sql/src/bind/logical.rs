@@ -6,15 +6,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use colibri_catalog::catalog::system_tables::SystemTable;
+use colibri_catalog::catalog::{Table, View};
+use colibri_types::aggregates::Aggregate;
+use colibri_types::types::ColumnType;
 use compact_str::CompactString;
 
 use super::collation::Collation;
-use crate::aggregates::Aggregate;
-use crate::catalog::system_tables::SystemTable;
-use crate::catalog::{Table, View};
 use crate::expr::Expr;
 use crate::plan::{IfRowLocked, RowLock, Series, SortKey};
-use crate::types::ColumnType;
 
 /// A query.
 #[derive(Debug, Clone)]

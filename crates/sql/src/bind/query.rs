@@ -6,6 +6,10 @@ mod select;
 
 pub(super) use names::name_of;
 
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::{ColumnType, Type};
+use colibri_types::value::Datum;
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -14,12 +18,8 @@ use super::collation::Collation;
 use super::logical::{Body, Column, Distinct, Lock, Query, Select, SetOperation};
 use super::recursive::Barrier;
 use super::{Binder, Scope, fold, whole};
-use crate::cast::CastContext;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::{IfRowLocked, SortKey};
-use crate::types::{ColumnType, Type};
-use crate::value::Datum;
 
 /// Columns of a result at most, as in PostgreSQL.
 const OUTPUT_MAX: usize = 1664;
@@ -195,11 +195,14 @@ impl Binder<'_> {
             }
             _ => error,
         })?;
-        if !matches!(bound.ty.ty.category(), crate::types::Category::Number | crate::types::Category::Unknown) {
+        if !matches!(
+            bound.ty.ty.category(),
+            colibri_types::types::Category::Number | colibri_types::types::Category::Unknown
+        ) {
             let message = format!("argument of {clause} must be type bigint, not type {}", bound.ty.ty);
             return Err(self.place(expr.span(), Error::new(SqlState::TYPE_MISMATCH, message)));
         }
-        let context = if bound.ty.ty.category() == crate::types::Category::Number {
+        let context = if bound.ty.ty.category() == colibri_types::types::Category::Number {
             CastContext::Assignment
         } else {
             CastContext::Implicit

@@ -9,6 +9,8 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::{ColumnType, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned, Visit, Visitor};
 use sqlparser::tokenizer::Span;
@@ -18,8 +20,6 @@ use super::from::rename;
 use super::logical::{Body, Column, Query, Recursive, Source};
 use super::query::joined;
 use super::{Binder, Levels, With, WithSource, fold, whole};
-use crate::error::{Error, Result, SqlState};
-use crate::types::{ColumnType, Type};
 
 /// A place in a query from which it may not refer to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! What binding asks of expressions: which aggregates and which calls that give rows are in them, which are the same, and how an
 //! expression over a wide row becomes one over a group's.
 
+use colibri_types::error::{Error, Result, SqlState};
+
 use super::logical::{Body, Call, Query, Source};
 use super::{AGGREGATES, Binder, EXTRAS};
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 pub(crate) use crate::expr::walk::{
     any, conjunction, conjuncts, depends_on_no_row, for_each_child, for_each_child_mut, for_each_column, is_pure,

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use colibri_catalog::catalog::ReferenceAction;
+use colibri_catalog::catalog::{ForeignKey, ObjectId, Table};
+use colibri_types::error::{Error, Result};
+use colibri_types::types::Type;
+
 use super::{Binder, unique_on};
-use crate::catalog::ReferenceAction;
-use crate::catalog::{ForeignKey, ObjectId, Table};
-use crate::error::{Error, Result};
 use crate::plan::{ForeignKeyRule, ReferenceRule, TableRules};
 use crate::planner;
-use crate::types::Type;
 
 impl Binder<'_> {
     /// The rules of a table, and of those whose rows its foreign keys' actions may change.

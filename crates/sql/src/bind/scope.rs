@@ -1,5 +1,8 @@
 //! Names of a FROM clause: which columns they bring, and how they are found.
 
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
@@ -8,10 +11,7 @@ use super::collation::Collation;
 use super::expr::Bound;
 use super::logical::{Column, From, Relation, Source};
 use super::{Binder, Merged, Scope, ScopeTable, fold};
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
-use crate::types::Type;
-use crate::value::Datum;
 
 impl Binder<'_> {
     #[expect(clippy::too_many_arguments, reason = "all that a relation in FROM consists of")]

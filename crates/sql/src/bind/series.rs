@@ -1,5 +1,8 @@
 //! Functions in FROM, and calls that give rows.
 
+use colibri_types::cast::{CastContext, cast_context};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::{ColumnType, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;
@@ -8,12 +11,9 @@ use super::collation::Collation;
 use super::expr::Bound;
 use super::logical::{Column, From, Relation, Source};
 use super::{Binder, fold, name_span, qualified};
-use crate::cast::{CastContext, cast_context};
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::Series;
 use crate::statement::ROWS_FROM;
-use crate::types::{ColumnType, Type};
 
 /// What a function gives: how it is run, with what, and the type of its values.
 struct Call {
@@ -222,7 +222,7 @@ impl Binder<'_> {
             return Err(self.place(span, error));
         }
         let types: Vec<Type> = bounds.iter().take(2).map(|(bound, _)| bound.ty.ty).collect();
-        let common = crate::resolve::common_type(&types).unwrap_or(Type::Int4);
+        let common = colibri_types::resolve::common_type(&types).unwrap_or(Type::Int4);
         let (series, ty, step) = match common {
             Type::Int2 | Type::Int4 | Type::Unknown => match bounds.get(2).map(|(step, _)| step.ty.ty) {
                 Some(Type::Int8) => (Series::Ints, Type::Int8, Type::Int8),

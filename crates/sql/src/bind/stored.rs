@@ -14,16 +14,16 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use colibri_catalog::catalog::{Relation, Sequence, Table};
+use colibri_types::error::{Error, Result};
+use colibri_types::functions::quote_identifier;
+use colibri_types::types::ColumnType;
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned, VisitMut, VisitorMut};
 use sqlparser::tokenizer::{Location, Span};
 
 use super::{Binder, Query, rewrite};
-use crate::catalog::{Relation, Sequence, Table};
-use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::functions::quote_identifier;
-use crate::types::ColumnType;
 
 /// Where the names of a stored query are looked up. They have schemas; those of views that were stored before they had are
 /// at least nothing that the user decides on.
@@ -129,7 +129,7 @@ impl Binder<'_> {
     /// A function is given the name of a sequence.
     pub(super) fn note_sequence(&mut self, span: Span, name: &str) {
         if let (Some(meanings), Some(place)) = (&mut self.meanings, place(span))
-            && let Some(parts) = crate::catalog::parse_name(name)
+            && let Some(parts) = colibri_catalog::catalog::parse_name(name)
             && let Some(Relation::Sequence(sequence)) = self.catalog.find(&parts, self.search_path)
         {
             meanings.sequences.insert(place, qualified_text(&sequence.schema, &sequence.name));
@@ -333,7 +333,7 @@ pub(crate) fn with_sequence_renamed(default: &str, sequence: &Sequence, to: &str
     _ = ast::visit_expressions_mut(&mut expr, |expr| {
         if let ast::Expr::Function(function) = expr
             && let Some(named) = sequence_named(function)
-            && let Some([schema @ .., name]) = crate::catalog::parse_name(named).as_deref()
+            && let Some([schema @ .., name]) = colibri_catalog::catalog::parse_name(named).as_deref()
             && *name == sequence.name
             && schema.last().is_none_or(|schema| *schema == sequence.schema)
         {

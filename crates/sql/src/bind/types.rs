@@ -1,11 +1,11 @@
 //! Names of types.
 
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::interval::IntervalFields;
+use colibri_types::types::{ColumnType, Modifier, Type};
 use sqlparser::ast::{self, DataType, ExactNumberInfo, TimezoneInfo};
 
 use super::fold;
-use crate::error::{Error, Result, SqlState};
-use crate::interval::IntervalFields;
-use crate::types::{ColumnType, Modifier, Type};
 
 /// Characters of `char(n)` and `varchar(n)` at most.
 const CHARS_MAX: u64 = 10_485_760;
@@ -238,7 +238,7 @@ fn custom(name: &ast::ObjectName, arguments: &[String]) -> Result<ColumnType> {
             return Ok(ColumnType { ty: Type::Numeric, modifier });
         }
         ("numeric" | "decimal", [precision, scale]) => {
-            let scale = crate::letters::trim(scale).parse().map_err(|_| unknown(&name))?;
+            let scale = colibri_types::letters::trim(scale).parse().map_err(|_| unknown(&name))?;
             let modifier = numeric(&ExactNumberInfo::PrecisionAndScale(number(precision)?, scale))?;
             return Ok(ColumnType { ty: Type::Numeric, modifier });
         }

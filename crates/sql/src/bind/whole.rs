@@ -5,9 +5,8 @@
 //! somebody says what becomes of it. A field with `_` behind its name is used where the part is bound; all others are
 //! refused if they say anything.
 
+use colibri_types::error::{Error, Result, SqlState};
 use sqlparser::ast;
-
-use crate::error::{Error, Result, SqlState};
 
 /// Refuses what PostgreSQL has and nobody heeds here.
 fn refuse(parts: &[(bool, &str)]) -> Result<()> {

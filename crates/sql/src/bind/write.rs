@@ -2,6 +2,11 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Identity, Index, Table};
+use colibri_catalog::cluster::Privileges;
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::Type;
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -10,13 +15,8 @@ use super::expr::Bound;
 use super::from::table_columns;
 use super::logical::{Body, Column, Query, Relation, Source};
 use super::{Binder, Scope, ScopeTable, current_of, fold, logical, name_parts, rewrite, whole};
-use crate::cast::CastContext;
-use crate::catalog::{Identity, Index, Table};
-use crate::cluster::Privileges;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::{Arbiter, ConflictAction, OnConflict};
-use crate::types::Type;
 
 /// `INSERT`
 pub(crate) struct BoundInsert {
@@ -86,7 +86,7 @@ impl Binder<'_> {
         &mut self,
         text: &str,
         table: Option<&Table>,
-        ty: crate::types::ColumnType,
+        ty: colibri_types::types::ColumnType,
     ) -> Result<Expr> {
         let parsed = crate::statement::parse_expr(text)?;
         let old_text = std::mem::take(&mut self.text);
@@ -102,7 +102,12 @@ impl Binder<'_> {
     }
 
     /// A column's default, as it is about to be stored.
-    pub(crate) fn default_expr(&mut self, text: &str, column: &str, ty: crate::types::ColumnType) -> Result<Expr> {
+    pub(crate) fn default_expr(
+        &mut self,
+        text: &str,
+        column: &str,
+        ty: colibri_types::types::ColumnType,
+    ) -> Result<Expr> {
         let parsed = crate::statement::parse_expr(text)?;
         self.frame().scopes.push(Scope { no_calls: "DEFAULT expressions", ..Scope::default() });
         let bound = self.expr(&parsed);
@@ -208,7 +213,7 @@ impl Binder<'_> {
         let (from, to) = (bound.ty.ty, column.ty);
         let allowed = from == Type::Unknown
             || from == to.ty
-            || crate::cast::cast_context(from, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment);
+            || colibri_types::cast::cast_context(from, to.ty).is_some_and(|weakest| weakest <= CastContext::Assignment);
         if !allowed {
             let message = format!("column \"{}\" is of type {} but expression is of type {from}", column.name, to.ty);
             let error =
@@ -220,7 +225,7 @@ impl Binder<'_> {
 
     fn refuse_cursor_on_view(&mut self, has_cursor: bool, target: &ast::TableFactor) -> Result<()> {
         if let (true, ast::TableFactor::Table { name, .. }) = (has_cursor, target)
-            && let Some(crate::catalog::Relation::View(_)) = self.relation(name)?
+            && let Some(colibri_catalog::catalog::Relation::View(_)) = self.relation(name)?
         {
             return Err(Error::unsupported("WHERE CURRENT OF on a view"));
         }
@@ -228,7 +233,7 @@ impl Binder<'_> {
     }
 
     fn written_table(&mut self, name: &ast::ObjectName, verb: &str) -> Result<Arc<Table>> {
-        if let Some(crate::catalog::Relation::View(view)) = self.relation(name)? {
+        if let Some(colibri_catalog::catalog::Relation::View(view)) = self.relation(name)? {
             let error =
                 Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, format!("cannot {verb} view \"{}\"", view.name))
                     .hint("Write to the tables that it reads.");

@@ -3,17 +3,18 @@
 //! Invariants: what is in `buffer` was not parsed yet; its first `scanned` bytes hold no end of a line. After an error
 //! the parser is of no more use.
 
+use colibri_types::binary_io;
+use colibri_types::cast::{self, CastContext};
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pieces::{self, Pace};
+use colibri_types::pulse;
+use colibri_types::text_io;
+use colibri_types::types::Modifier;
+use colibri_types::value::Datum;
+
 use super::write::BINARY_SIGNATURE;
 use super::{CopyColumn, CopyFormat, CopyOptions, Header, ParsedRows};
-use crate::binary_io;
-use crate::cast::{self, CastContext};
-use crate::env::Env;
-use crate::error::{Error, Result, SqlState};
-use crate::pieces::{self, Pace};
-use crate::pulse;
-use crate::text_io;
-use crate::types::Modifier;
-use crate::value::Datum;
 
 /// Bytes of a field that are looked at between two polls; see [`pulse`].
 const BYTES_AT_ONCE: usize = 8 << 10;
@@ -452,7 +453,7 @@ fn unescape(raw: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::copy::CopyOut;
-    use crate::types::{ColumnType, Type};
+    use colibri_types::types::{ColumnType, Type};
 
     fn columns() -> Vec<CopyColumn> {
         let column = |name: &str, ty: Type| CopyColumn { name: name.to_owned(), ty: ColumnType::from(ty) };

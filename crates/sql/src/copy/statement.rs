@@ -11,11 +11,11 @@
 //!
 //! What the options mean together is looked at when the columns are known: [`CopyRequest::options`].
 
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 
 use super::{CopyFormat, CopyOptions, Header};
-use crate::error::{Error, Result, SqlState};
 use crate::statement::reader::{Reader, may_begin_with};
 
 /// Encodings that PostgreSQL knows and Colibri does not, those in use.

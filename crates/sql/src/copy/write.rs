@@ -1,13 +1,14 @@
 //! Rows as COPY TO writes them.
 
+use colibri_types::binary_io;
+use colibri_types::cast;
+use colibri_types::env::Env;
+use colibri_types::pulse;
+use colibri_types::text_io;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
+
 use super::{CopyColumn, CopyFormat, CopyOptions, Header};
-use crate::binary_io;
-use crate::cast;
-use crate::env::Env;
-use crate::pulse;
-use crate::text_io;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// Bytes of a field that are written between two polls; see [`pulse`].
 const BYTES_AT_ONCE: usize = 8 << 10;

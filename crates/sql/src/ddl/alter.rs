@@ -3,7 +3,11 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Change, Relation, Sequence, Table};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{SpaceId, Transaction};
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
 use super::constraint::{column_constraint, has_constraint};
@@ -11,13 +15,9 @@ use super::create::{Draft, refuse_system_column};
 use super::drop::Cascade;
 use super::{IdentityChange, Session, identity, storage, whole};
 use crate::bind::{self, fold};
-use crate::cast::CastContext;
-use crate::catalog::{Change, Relation, Sequence, Table};
-use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
 use crate::expr::Expr;
 use crate::session::Severity;
-use crate::store_error::InSql as _;
 
 /// What a changed table needs of its rows.
 enum Work {
@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    fn rename_sequence(&mut self, sequence: &crate::catalog::Sequence, to: &str) -> Result<()> {
+    fn rename_sequence(&mut self, sequence: &colibri_catalog::catalog::Sequence, to: &str) -> Result<()> {
         let mut changed = sequence.clone();
         changed.name = to.into();
         let mut changes = vec![Change::PutSequence(changed)];
@@ -294,7 +294,7 @@ impl Session {
                 let value = self.evaluate(bound)?;
                 if !value.is_null() {
                     let mut text = String::new();
-                    crate::text_io::write(ty.ty, &value, self.env(), &mut text);
+                    colibri_types::text_io::write(ty.ty, &value, self.env(), &mut text);
                     draft.table.columns[place].missing = Some(text);
                 }
             } else {
@@ -339,7 +339,7 @@ impl Session {
 
     fn row_count(&mut self, table: &Table) -> Result<u64> {
         let (_, txn) = self.catalog_and_txn()?;
-        txn.count(&table.space(), &crate::record::whole_range()).in_sql()
+        txn.count(&table.space(), &colibri_catalog::record::whole_range()).in_sql()
     }
 
     /// Puts a changed table into the catalogue, its rows written anew if need be.
@@ -706,7 +706,7 @@ impl Session {
                 binder.coerce(bound, to, CastContext::Assignment, sqlparser::tokenizer::Span::empty())
             }
             None => {
-                let allowed = crate::cast::cast_context(column.ty.ty, to.ty)
+                let allowed = colibri_types::cast::cast_context(column.ty.ty, to.ty)
                     .is_some_and(|weakest| weakest <= CastContext::Assignment)
                     || column.ty.ty == to.ty;
                 if !allowed {

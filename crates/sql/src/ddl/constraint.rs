@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::ReferenceAction;
+use colibri_catalog::catalog::{Check, ForeignKey, Index, IndexColumn, PrimaryKey, Table};
+use colibri_catalog::cluster::{ObjectKind, Privileges};
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::Type;
 use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 
 use super::create::Draft;
 use super::{Session, whole};
 use crate::bind::{self, fold, unique_on};
-use crate::cast::CastContext;
-use crate::catalog::ReferenceAction;
-use crate::catalog::{Check, ForeignKey, Index, IndexColumn, PrimaryKey, Table};
-use crate::cluster::{ObjectKind, Privileges};
-use crate::error::{Error, Result, SqlState};
-use crate::types::Type;
 
 /// Columns of a key or an index at most.
 pub(super) const KEY_COLUMNS_MAX: usize = 32;
@@ -285,12 +285,12 @@ fn may_refer(from: Type, key: Type) -> bool {
     ];
     from == key
         || families.iter().any(|family| family.contains(&from) && family.contains(&key))
-        || crate::cast::cast_context(from, key) == Some(CastContext::Implicit)
+        || colibri_types::cast::cast_context(from, key) == Some(CastContext::Implicit)
 }
 
 /// Refuses columns of types that keys cannot have.
 pub(super) fn refuse_unindexable(table: &Table, places: &[usize]) -> Result<()> {
-    match places.iter().map(|&place| table.columns[place].ty.ty).find(|&ty| !crate::key::is_indexable(ty)) {
+    match places.iter().map(|&place| table.columns[place].ty.ty).find(|&ty| !colibri_types::key::is_indexable(ty)) {
         Some(ty) => Err(Error::unsupported(format_args!("a key or an index on a column of type {ty}"))),
         None => Ok(()),
     }

@@ -1,6 +1,11 @@
 //! CREATE.
 
+use colibri_catalog::catalog::{COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table};
+use colibri_catalog::cluster::{ObjectKind, Privileges};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{SpaceId, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::{ColumnType, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 
@@ -9,11 +14,6 @@ use super::{Session, identity};
 use crate::bind::collation::Collation;
 use crate::bind::types::serial_type;
 use crate::bind::{self, fold, name_parts};
-use crate::catalog::{COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table};
-use crate::cluster::{ObjectKind, Privileges};
-use crate::error::{Error, Result, SqlState};
-use crate::store_error::InSql as _;
-use crate::types::{ColumnType, Type};
 
 /// A table in the making.
 pub(super) struct Draft {

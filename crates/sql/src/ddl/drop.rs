@@ -3,17 +3,17 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Change, Relation, Sequence, Table, View};
+use colibri_catalog::cluster::{ObjectKind, Privileges};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{SpaceId, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ObjectType};
 
 use super::{Session, no_such};
 use crate::bind::{self, fold, in_database, name_parts};
-use crate::catalog::{Change, Relation, Sequence, Table, View};
-use crate::cluster::{ObjectKind, Privileges};
-use crate::error::{Error, Result, SqlState};
 use crate::session::Severity;
-use crate::store_error::InSql as _;
 
 fn depended_on(what: &str, details: &[String]) -> Error {
     Error::new(SqlState::DEPENDENT_OBJECTS, format!("cannot drop {what} because other objects depend on it"))
@@ -83,7 +83,7 @@ impl Session {
     fn shown(&self, schema: &str, name: &str) -> String {
         let path = self.search_path();
         let found = path.iter().find(|within| self.catalog().relation(within, name).is_some());
-        let quote = crate::functions::quote_identifier;
+        let quote = colibri_types::functions::quote_identifier;
         if found.is_some_and(|found| found == schema) {
             return quote(name);
         }
@@ -636,7 +636,7 @@ impl Session {
             }
             self.change(vec![Change::PutTable(changed)])?;
             if restart {
-                let owned: Vec<Arc<crate::catalog::Sequence>> = self
+                let owned: Vec<Arc<colibri_catalog::catalog::Sequence>> = self
                     .catalog()
                     .sequences()
                     .filter(|sequence| sequence.owned_by.is_some_and(|(owner, _)| owner == table.id))

@@ -8,6 +8,9 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Change, Column, Identity, Sequence, Table};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::Type;
 use sqlparser::ast;
 
 use super::Session;
@@ -15,10 +18,7 @@ use super::create::Draft;
 use super::sequence::{SequenceOption, SequenceOptions};
 use crate::admin::{parse_identity_change, parse_identity_options};
 use crate::bind::stored;
-use crate::catalog::{Change, Column, Identity, Sequence, Table};
-use crate::error::{Error, Result, SqlState};
 use crate::statement::IDENTITY_MARK;
-use crate::types::Type;
 
 /// What ALTER TABLE says of an identity column.
 #[derive(Debug, Clone)]

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Change, Index, IndexColumn, Table};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::{Category, Type};
 use sqlparser::ast;
 
 use super::Session;
 use super::constraint::{KEY_COLUMNS_MAX, refuse_unindexable};
 use crate::bind::{self, fold};
-use crate::catalog::{Change, Index, IndexColumn, Table};
-use crate::error::{Error, Result, SqlState};
 use crate::exec::constraints::validate;
 use crate::session::TransactionState;
-use crate::types::{Category, Type};
 
 impl Session {
     pub(super) fn create_index(&mut self, create: &ast::CreateIndex) -> Result<()> {

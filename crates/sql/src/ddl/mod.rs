@@ -23,17 +23,17 @@ pub(crate) use sequence::{SequenceNumber, SequenceOption, SequenceOptions};
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
+use colibri_catalog::record;
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{IfLocked, LockMode, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::ColumnType;
 use compact_str::CompactString;
 use sqlparser::ast::{self, ObjectType, Statement};
 
 use crate::bind::{in_database, name_span};
-use crate::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
-use crate::error::{Error, Result, SqlState};
-use crate::record;
 use crate::session::{Session, Severity};
-use crate::store_error::InSql as _;
-use crate::types::ColumnType;
 
 /// Whether a statement changes the catalogue.
 pub(crate) fn is_ddl(statement: &Statement) -> bool {
@@ -239,7 +239,8 @@ impl Session {
 
 /// Names put together, cut so that with a suffix they are no longer than a name may be.
 fn short_stem(parts: &[&str], suffix_bytes: usize) -> String {
-    let room = crate::catalog::NAME_BYTES_MAX.saturating_sub(suffix_bytes + parts.len().saturating_sub(1) + 2);
+    let room =
+        colibri_catalog::catalog::NAME_BYTES_MAX.saturating_sub(suffix_bytes + parts.len().saturating_sub(1) + 2);
     let mut parts: Vec<String> = parts.iter().map(|&part| part.to_owned()).collect();
     while parts.iter().map(String::len).sum::<usize>() > room {
         let longest = parts.iter_mut().max_by_key(|part| part.len()).expect("there is a part that is too long");

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Catalog, Change, Column, ObjectId, Sequence};
+use colibri_catalog::cluster::RoleId;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::Type;
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::Session;
 use super::create::Draft;
 use crate::bind::bind_type;
-use crate::catalog::{Catalog, Change, Column, ObjectId, Sequence};
-use crate::cluster::RoleId;
-use crate::error::{Error, Result, SqlState};
-use crate::types::Type;
 
 /// A number that is given for a sequence, as it is written: what is wrong with it is said when its
 /// turn comes.

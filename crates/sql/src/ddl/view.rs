@@ -1,13 +1,13 @@
 //! CREATE VIEW.
 
+use colibri_catalog::catalog::{Change, ObjectId, Relation, View};
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::Session;
 use super::create::duplicate_column;
 use crate::bind::{fold, logical, name_parts};
-use crate::catalog::{Change, ObjectId, Relation, View};
-use crate::error::{Error, Result, SqlState};
 
 impl Session {
     pub(super) fn create_view(&mut self, create: &ast::CreateView) -> Result<()> {

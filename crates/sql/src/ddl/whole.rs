@@ -4,10 +4,10 @@
 //! that a newer parser brings does not compile until somebody says what becomes of it. A field with `_` behind its name is
 //! used where the statement is carried out; all others are refused if they say anything.
 
+use colibri_types::error::{Error, Result, SqlState};
 use sqlparser::ast;
 
 use super::storage;
-use crate::error::{Error, Result, SqlState};
 
 fn refuse(parts: &[(bool, &str)]) -> Result<()> {
     match parts.iter().find(|(is_there, _)| *is_there) {

@@ -8,6 +8,10 @@
 //!
 //! Invariants: without keys there is exactly one group, even for no input.
 
+use colibri_types::aggregates::State;
+use colibri_types::error::Result;
+use colibri_types::pulse;
+use colibri_types::value::Datum;
 use smallvec::SmallVec;
 
 use super::group::Groups;
@@ -15,12 +19,8 @@ use super::merge_sort;
 use super::row_store::RowStore;
 use super::sort::{KeyOrder, compare_keys};
 use super::{Batch, Exec, Run, Scope, Step, row_bytes};
-use crate::aggregates::State;
-use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::{AggregateCall, Node};
-use crate::pulse;
-use crate::value::Datum;
 
 /// Grouping at work.
 pub(crate) struct AggregateRun {

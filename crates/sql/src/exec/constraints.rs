@@ -15,21 +15,21 @@ pub(crate) mod validate;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
+use colibri_catalog::catalog::{Index, Table};
+use colibri_catalog::record;
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{ColumnSet, Direction, IfLocked, Key, LockMode, Space, Transaction};
+use colibri_types::cast;
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::text_io;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 
 use super::Exec;
-use crate::cast;
-use crate::catalog::{Index, Table};
-use crate::env::Env;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::expr::walk;
 use crate::plan::{Access, Node, TableRules};
-use crate::record;
-use crate::store_error::InSql as _;
-use crate::text_io;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// Bytes of a value that a detail shows.
 const SHOWN_BYTES_MAX: usize = 64;

@@ -5,20 +5,20 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::Table;
+use colibri_catalog::record;
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{IfLocked, Key, LockMode, Space};
+use colibri_types::error::Result;
+use colibri_types::pulse;
+use colibri_types::value::Datum;
 
 use super::constraints::references::Effects;
 use super::constraints::{has_query, is_plain_scan};
 use super::key_set::KeySet;
 use super::writing::{Changes, Course, Outcome};
 use super::{Batch, Exec, Step};
-use crate::catalog::Table;
-use crate::error::Result;
 use crate::plan::{Delete, TableRules};
-use crate::pulse;
-use crate::record;
-use crate::store_error::InSql as _;
-use crate::value::Datum;
 
 /// Deletes a row whose lock is held. `row` has the columns of all indexes and of foreign keys that refer to the table.
 #[inline]

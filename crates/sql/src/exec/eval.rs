@@ -3,7 +3,7 @@
 //! A value that is there already (a column, a constant, a parameter, a slot) is handed out as a reference; what has to be
 //! computed goes to a place that the caller lends. Conditions are computed as `Option<bool>`, NULL being `None`.
 //!
-//! What may take long polls (see [`crate::pulse`]): calls of functions, long lists and arrays, queries. Other nodes need not,
+//! What may take long polls (see [`colibri_types::pulse`]): calls of functions, long lists and arrays, queries. Other nodes need not,
 //! since whoever evaluates counts rows.
 //!
 //! Invariants: operands are evaluated from left to right, and not at all where the result is known without; the pure
@@ -15,19 +15,19 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use colibri_txn::Transaction;
+use colibri_types::array::Array;
+use colibri_types::cast;
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result};
+use colibri_types::functions::Function;
+use colibri_types::operators;
+use colibri_types::pulse;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 use smallvec::SmallVec;
 
 use super::{Context, Exec, Statement, merge_sort, subquery};
-use crate::array::Array;
-use crate::cast;
-use crate::env::Env;
-use crate::error::{Error, Result};
 use crate::expr::{CaseArm, CompareOp, Expr, SessionFunction, Test};
-use crate::functions::Function;
-use crate::operators;
-use crate::pulse;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// What calling a function takes at the least, in units of work.
 const UNITS_PER_CALL: usize = 4;

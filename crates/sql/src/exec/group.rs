@@ -12,12 +12,13 @@
 
 use std::hash::Hasher;
 
-use super::row_store::RowStore;
-use crate::operators;
-use crate::pulse;
-use crate::value::Datum;
+use colibri_types::operators;
+use colibri_types::pulse;
+use colibri_types::value::Datum;
 
-/// Places that are made, or moved to a larger table, between two polls; see [`crate::pulse`].
+use super::row_store::RowStore;
+
+/// Places that are made, or moved to a larger table, between two polls; see [`colibri_types::pulse`].
 const MOVED_AT_ONCE: usize = 4096;
 
 /// Bytes of a value that are hashed in a unit of work.
@@ -297,7 +298,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numeric::Numeric;
+    use colibri_types::numeric::Numeric;
 
     #[test]
     fn keys_get_numbers_in_the_order_they_come() {

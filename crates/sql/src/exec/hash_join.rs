@@ -4,15 +4,16 @@
 //! join, the right rows without partner. NULL is no key: it has no partner. For a semi or anti join without a condition
 //! the table holds keys only.
 
+use colibri_types::error::{Error, Result};
+use colibri_types::value::Datum;
+
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::group::Groups;
 use super::needs::Needs;
 use super::row_table::{NONE, RowTable};
 use super::{Batch, Exec, Run, Scope, Step, row_bytes};
-use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::plan::{JoinKind, Node};
-use crate::value::Datum;
 
 /// How many rows are linked between looks at the budget.
 const LINKED_AT_ONCE: usize = 1024;

@@ -11,7 +11,13 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Index, Table};
+use colibri_catalog::record::{self, RowReader};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse;
+use colibri_types::value::Datum;
 
 use super::constraints::references::{Effects, put_entry};
 use super::constraints::{check_condition, check_not_null, claim_key, find_entry, reads_table};
@@ -20,13 +26,7 @@ use super::row_patch::Addition;
 use super::update::{ChangePlan, assign, change_row};
 use super::writing::{Changes, Course, Outcome};
 use super::{Batch, Exec, Step, idle};
-use crate::catalog::{Index, Table};
-use crate::error::{Error, Result, SqlState};
 use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, TableRules};
-use crate::pulse;
-use crate::record::{self, RowReader};
-use crate::store_error::InSql as _;
-use crate::value::Datum;
 
 /// Writes new rows into a table: for INSERT and COPY.
 pub(crate) struct RowWriter {

@@ -7,12 +7,13 @@
 //! join stops at the first partner. No two loops of a fragment share slots: the outer side of one may itself be a loop
 //! that goes on later.
 
+use colibri_types::error::{Error, Result};
+use colibri_types::value::Datum;
+
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::{Batch, Exec, Run, Step};
-use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::plan::{JoinKind, Node};
-use crate::value::Datum;
 
 /// A nested loop at work.
 pub(crate) struct NestedLoopRun {

@@ -1,14 +1,13 @@
 //! Sets of rows' keys: which rows a statement has changed.
 //!
 //! A set that outgrows its memory is moved, all of it at once. One of many keys is therefore kept as many small ones, which
-//! grow one by one; letting go of them polls between two: see [`crate::pulse`].
+//! grow one by one; letting go of them polls between two: see [`colibri_types::pulse`].
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use colibri_txn::Key;
-
-use crate::pulse;
+use colibri_types::pulse;
 
 /// Keys that are kept in one set.
 const WHOLE_MAX: usize = 4096;

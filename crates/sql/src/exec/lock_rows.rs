@@ -3,15 +3,15 @@
 //! Invariants: only rows that are asked for are locked, so that a LIMIT above stops in time; a row is given on when all of
 //! its tables' rows are locked. A table that an outer join found no row of has none to lock.
 
+use colibri_catalog::record;
+use colibri_catalog::store_error::in_sql;
 use colibri_txn::{IfLocked, LockMode};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse;
+use colibri_types::value::Datum;
 
 use super::{Batch, Exec, Run, Step};
-use crate::error::{Error, Result, SqlState};
 use crate::plan::{IfRowLocked, LockTarget, Node, RowLock};
-use crate::pulse;
-use crate::record;
-use crate::store_error::in_sql;
-use crate::value::Datum;
 
 /// Locking at work.
 pub(crate) struct LockRowsRun {

@@ -11,8 +11,8 @@
 
 use std::cmp::Ordering;
 
-use crate::error::Result;
-use crate::pulse;
+use colibri_types::error::Result;
+use colibri_types::pulse;
 
 /// Items that the library sorts in one go where a comparison is a few dozen nanoseconds.
 pub(crate) const PIECE: usize = 8_192;
@@ -87,7 +87,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::pulse::Pulse;
+    use colibri_types::pulse::Pulse;
 
     #[test]
     fn every_length_is_sorted_and_equal_items_keep_their_order() {

@@ -3,8 +3,9 @@
 //!
 //! Invariants: nothing is left out; what is not known counts as needed.
 
+use colibri_types::functions::Volatility;
+
 use crate::expr::{Expr, SessionFunction, SubqueryKind};
-use crate::functions::Volatility;
 use crate::plan::{Access, AssignedValue, Assignment, ConflictAction, KeyPart, Node};
 
 /// What a part of a plan needs.

@@ -5,16 +5,16 @@
 //!
 //! Invariants: what [`Point::new`] lets through has no query, no session function and no slot in it.
 
+use colibri_catalog::record::RowReader;
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{Space, Transaction};
+use colibri_types::error::{Error, Result};
 
 use super::ranges::{Ranges, key_ranges};
 use super::scan::is_point as is_point_access;
 use super::{Batch, Context, Scope, Step, canceled};
-use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::plan::{Access, Fragment, Node, Scan};
-use crate::record::RowReader;
-use crate::store_error::InSql as _;
 
 /// The scan and the expressions above it, if a fragment is no more than that.
 fn parts(fragment: &Fragment) -> Option<(&Scan, Option<&[Expr]>)> {
@@ -88,7 +88,8 @@ pub(super) fn run(
         out.cut(width);
         return Ok(Step::Rows);
     };
-    let row: smallvec::SmallVec<[crate::value::Datum; 8]> = out.row_mut(0).iter_mut().map(std::mem::take).collect();
+    let row: smallvec::SmallVec<[colibri_types::value::Datum; 8]> =
+        out.row_mut(0).iter_mut().map(std::mem::take).collect();
     out.reset(width);
     for (value, expr) in out.push().iter_mut().zip(exprs) {
         *value = expr.eval_owned(&mut scope, &row)?;

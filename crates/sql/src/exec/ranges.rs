@@ -6,18 +6,18 @@
 
 use std::ops::Bound;
 
+use colibri_catalog::catalog::Table;
 use colibri_txn::{Key, KeyRange};
+use colibri_types::error::Result;
+use colibri_types::key;
+use colibri_types::pulse;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 use smallvec::SmallVec;
 
 use super::{Scope, merge_sort};
-use crate::catalog::Table;
-use crate::error::Result;
 use crate::expr::Expr;
-use crate::key;
 use crate::plan::{Access, Inclusive, KeyPart, KeyRanges};
-use crate::pulse;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// What making a range of several lists takes, in units of work.
 const UNITS_PER_RANGE: usize = 10;

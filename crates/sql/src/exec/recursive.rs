@@ -10,12 +10,13 @@
 //! number may be at work side by side; all of `again` goes back to its start with each round; what a round begins costs
 //! budget, whether it gives rows or not.
 
+use colibri_types::error::{Error, Result};
+use colibri_types::value::Datum;
+
 use super::group::Groups;
 use super::row_store::RowStore;
 use super::{Batch, Exec, Run, Step, row_bytes};
-use crate::error::{Error, Result};
 use crate::plan::Node;
-use crate::value::Datum;
 
 /// What going back to the start costs, in rows.
 const ROWS_PER_ROUND: usize = 8;

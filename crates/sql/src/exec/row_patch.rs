@@ -5,17 +5,16 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Table, TableLayout};
+use colibri_catalog::record::RowReader;
+use colibri_catalog::row::RowFormat;
 use colibri_txn::{Patch, PatchError};
+use colibri_types::cast::{self, CastContext};
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::functions::Function;
+use colibri_types::value::Datum;
 use smallvec::SmallVec;
-
-use crate::cast::{self, CastContext};
-use crate::catalog::{Table, TableLayout};
-use crate::env::Env;
-use crate::error::{Error, Result, SqlState};
-use crate::functions::Function;
-use crate::record::RowReader;
-use crate::row::RowFormat;
-use crate::value::Datum;
 
 /// Something added to a column, whatever it is when the transaction commits.
 pub(super) struct Addition {

@@ -6,8 +6,9 @@
 //!
 //! Invariants: each block but the last holds [`BLOCK_ROWS`] rows.
 
+use colibri_types::pulse;
+
 use super::idle;
-use crate::pulse;
 
 /// Of a block; a power of two.
 const BLOCK_ROWS: usize = 1024;

@@ -12,14 +12,14 @@
 //! Invariants: at most two thirds of the places are taken; rows with the same key are found in the order they came;
 //! a row without a key is never found; all keys of a column are of one variant.
 
+use colibri_types::error::{Error, Result};
+use colibri_types::operators;
+use colibri_types::value::Datum;
 use smallvec::SmallVec;
 
 use super::group::{as_word, equal_keys, hash_values, hash_word};
 use super::row_store::RowStore;
-use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::operators;
-use crate::value::Datum;
 
 /// No row.
 pub(super) const NONE: u32 = u32::MAX;

@@ -12,19 +12,19 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Index, Table};
+use colibri_catalog::record::{self, IndexReader, RowReader};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse;
+use colibri_types::value::Datum;
 
 use super::batch::BATCH_ROWS_MAX;
 use super::ranges::{Ranges, key_ranges};
 use super::{Batch, Exec, Scope, Step, idle};
-use crate::catalog::{Index, Table};
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
-use crate::pulse;
-use crate::record::{self, IndexReader, RowReader};
-use crate::store_error::InSql as _;
-use crate::value::Datum;
 
 /// The most entries that one call of [`Transaction::scan`] visits.
 const VISITED_MAX: usize = 4096;

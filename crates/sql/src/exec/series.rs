@@ -4,21 +4,22 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::system_tables::SystemTable;
+use colibri_types::array::Array;
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::functions::ON_VALUES;
+use colibri_types::functions::{self, Function};
+use colibri_types::numeric::Numeric;
+use colibri_types::operators;
+use colibri_types::pulse;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
+
 use super::limit::{put_aside, take_up};
 use super::{Batch, Exec, Run, Scope, Step};
-use crate::array::Array;
-use crate::catalog::system_tables::SystemTable;
-use crate::env::Env;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
-use crate::functions::ON_VALUES;
-use crate::functions::{self, Function};
-use crate::numeric::Numeric;
-use crate::operators;
 use crate::plan::{Node, Series};
-use crate::pulse;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// VALUES at work.
 #[derive(Default)]
@@ -156,7 +157,7 @@ impl State {
             Series::Timestamps | Series::TimestampTzs => {
                 let step = step.ok_or_else(|| Error::internal("a series of timestamps without a step"))?;
                 let ty = if series == Series::Timestamps { Type::Timestamp } else { Type::TimestampTz };
-                (ty, Type::Interval, step, Datum::Interval(crate::interval::Interval::default()))
+                (ty, Type::Interval, step, Datum::Interval(colibri_types::interval::Interval::default()))
             }
             _ => return Err(Error::internal("a series of what is none")),
         };

@@ -3,12 +3,13 @@
 //! Invariants: NULL equals NULL here; of rows that are equal the first one is given. INTERSECT ALL and EXCEPT ALL are of
 //! bags: as many copies as the smaller side has, or as the left has more than the right.
 
+use colibri_types::error::Result;
+use colibri_types::value::Datum;
+
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::group::{Groups, equal_keys};
 use super::{Batch, Exec, Run, Step, row_bytes};
-use crate::error::Result;
 use crate::plan::{Node, SetOp};
-use crate::value::Datum;
 
 /// DISTINCT at work.
 pub(crate) struct DistinctRun {
@@ -57,7 +58,7 @@ impl DistinctRun {
                         last.get_or_insert_default().clear();
                         last.get_or_insert_default().extend_from_slice(key);
                     }
-                    Ok::<_, crate::error::Error>(new)
+                    Ok::<_, colibri_types::error::Error>(new)
                 })?;
             } else {
                 let (seen, texts) = (&mut self.seen, &mut self.texts);
@@ -65,7 +66,7 @@ impl DistinctRun {
                     let key = &row[..columns];
                     let (_, new) = seen.find_or_add(key);
                     *texts += if new { row_bytes(key) - size_of_val(key) } else { 0 };
-                    Ok::<_, crate::error::Error>(new)
+                    Ok::<_, colibri_types::error::Error>(new)
                 })?;
                 let more = (self.seen.bytes() + self.texts).saturating_sub(self.bytes);
                 self.bytes += more;

@@ -8,12 +8,13 @@
 
 use std::sync::Arc;
 
+use colibri_types::error::{Error, Result};
+use colibri_types::value::Datum;
+
 use super::needs::Needs;
 use super::row_store::RowStore;
 use super::{Batch, Exec, Run, Step, row_bytes};
-use crate::error::{Error, Result};
 use crate::plan::Node;
-use crate::value::Datum;
 
 /// What a shared query gave so far.
 pub(crate) struct Kept {

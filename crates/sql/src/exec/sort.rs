@@ -13,15 +13,16 @@
 
 use std::cmp::Ordering;
 
+use colibri_types::error::Result;
+use colibri_types::operators;
+use colibri_types::pulse;
+use colibri_types::value::Datum;
+
 use super::merge_sort;
 use super::row_store::RowStore;
 use super::{Batch, Exec, Run, Scope, Step, datum_bytes, row_bytes};
-use crate::error::Result;
 use crate::expr::Expr;
-use crate::operators;
 use crate::plan::{Node, SortKey};
-use crate::pulse;
-use crate::value::Datum;
 
 /// Rows sorted at once.
 const PIECE_ROWS: usize = merge_sort::PIECE;

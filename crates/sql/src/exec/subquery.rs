@@ -4,23 +4,23 @@
 //! as a set then. One that depends on the outer row is run for each, unless the same values were seen a short while ago.
 //!
 //! Invariants: a query is run to its end, or as far as the result depends on it, within one evaluation; it polls on the way
-//! (see [`crate::pulse`]). What a query gave
+//! (see [`colibri_types::pulse`]). What a query gave
 //! that calls volatile functions is not used for another row, unless it does not depend on the row at all.
 
+use colibri_types::array::Array;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::operators;
+use colibri_types::pulse;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 use smallvec::SmallVec;
 
 use super::eval::{compare_rows, compare_values};
 use super::group::{Groups, hash_values};
 use super::needs::Needs;
 use super::{Batch, Run, Scope, Step, row_bytes};
-use crate::array::Array;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Subquery, SubqueryKind};
-use crate::operators;
 use crate::plan::Fragment;
-use crate::pulse;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// What comparing with a row of a set takes, in units of work.
 const UNITS_PER_COMPARED: usize = 4;

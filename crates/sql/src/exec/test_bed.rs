@@ -5,20 +5,20 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use colibri_catalog::catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
+use colibri_catalog::record;
 use colibri_txn::{
     Begin, ColumnSet, CommitTicket, Direction, Error as TxnError, IfLocked, KeyRange, LockMode, Patch, Savepoint,
     Space, SpaceId, Transaction, Visit,
 };
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result};
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 
 use super::{Batch, Context, Execution, SessionCalls, Step};
-use crate::catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
-use crate::env::Env;
-use crate::error::{Error, Result};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::{Access, Fragment, KeyRanges, Node, OutputColumn, Scan};
-use crate::record;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// A transaction over a map.
 #[derive(Default)]
@@ -221,7 +221,7 @@ pub(super) fn table(id: u32, name: &str, columns: usize, keys: usize) -> Table {
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         generations: Vec::new(),
-        owner: crate::cluster::BOOTSTRAP_ROLE,
+        owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
         layout: None,
     };

@@ -10,7 +10,13 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Index, Table};
+use colibri_catalog::record::{self, RowReader};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
+use colibri_types::error::{Error, Result};
+use colibri_types::pulse;
+use colibri_types::value::Datum;
 use smallvec::SmallVec;
 
 use super::constraints::references::{Effects, differ};
@@ -19,13 +25,7 @@ use super::key_set::KeySet;
 use super::row_patch::{Addition, RowPatch};
 use super::writing::{Changes, Course, Outcome};
 use super::{Batch, Exec, Step, idle};
-use crate::catalog::{Index, Table};
-use crate::error::{Error, Result};
 use crate::plan::{AssignedValue, Assignment, TableRules, Update};
-use crate::pulse;
-use crate::record::{self, RowReader};
-use crate::store_error::InSql as _;
-use crate::value::Datum;
 
 /// What changing given columns of a table's rows involves: worked out once a plan.
 #[derive(Debug)]

@@ -7,14 +7,14 @@
 //! Invariants: no row of RETURNING is given before all has been written. A step ends at the budget, between two batches;
 //! what was done stays done.
 
+use colibri_types::error::Result;
+use colibri_types::value::Datum;
 use smallvec::SmallVec;
 
 use super::row_store::RowStore;
 use super::{Batch, Exec, Run, Step, idle, row_bytes};
-use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::Node;
-use crate::value::Datum;
 
 /// What a statement does with the rows of its source.
 pub(super) trait Changes {

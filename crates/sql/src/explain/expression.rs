@@ -5,11 +5,12 @@
 
 use std::fmt::Write;
 
-use crate::env::Env;
+use colibri_types::env::Env;
+use colibri_types::text_io;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
+
 use crate::expr::{Expr, SessionFunction, Subquery, SubqueryKind, Test};
-use crate::text_io;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// What columns and slots are called.
 #[derive(Clone, Copy)]

@@ -1,7 +1,8 @@
 //! Walking, changing and comparing expressions.
 
+use colibri_types::functions::{Function, Volatility};
+
 use super::{Expr, SessionFunction, SubqueryKind};
-use crate::functions::{Function, Volatility};
 
 /// Calls something for each expression directly inside.
 pub(crate) fn for_each_child<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {

@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
+use colibri_catalog::catalog::{Index, Table};
 use colibri_txn::{ColumnSet, Direction};
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 
 use super::{Layout, Ordered, Planned, Planner, Sizes, filtered};
 use crate::bind::rewrite;
-use crate::catalog::{Index, Table};
 use crate::expr::{CompareOp, Expr, Test};
 use crate::plan::{Access, Inclusive, KeyPart, KeyRanges, Node, Scan};
-use crate::types::Type;
-use crate::value::Datum;
 
 /// What finding a key costs, in rows looked at.
 pub(super) const SEEK_COST: f64 = 4.0;
@@ -265,7 +265,7 @@ impl Wanted<'_> {
             let ty = self.table.columns.get(column).map(|column| column.ty.ty);
             let Some(ty) = ty else { return self.table.primary_key.is_none() };
             let in_index = index.columns.iter().any(|of_index| of_index.column == column);
-            (in_index || self.table.key_columns().contains(&column)) && crate::key::is_exact(ty)
+            (in_index || self.table.key_columns().contains(&column)) && colibri_types::key::is_exact(ty)
         };
         let mut covered = self.columns.iter().all(|&column| in_entry(column));
         for condition in self.conditions {

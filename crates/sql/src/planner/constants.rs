@@ -10,15 +10,16 @@
 //!
 //! Functions whose results may be long, or take long, are left to the run, which can be stopped.
 
+use colibri_types::cast::CastContext;
+use colibri_types::functions::{Function, Volatility};
+use colibri_types::types::{Category, Type};
+use colibri_types::value::Datum;
+
 use super::Planner;
 use crate::bind::logical::{Body, Distinct, From, Group, Join, Query, Select, SetOperation, Source};
 use crate::bind::rewrite;
-use crate::cast::CastContext;
 use crate::exec::Scope;
 use crate::expr::{CompareOp, Expr};
-use crate::functions::{Function, Volatility};
-use crate::types::{Category, Type};
-use crate::value::Datum;
 
 /// Bytes of a text that is computed with, or kept in a plan.
 const TEXT_BYTES_MAX: usize = 4096;

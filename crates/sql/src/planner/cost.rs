@@ -5,12 +5,13 @@
 //! of an operator, a function, a cast that computes something. A query that depends on no row costs nothing, since it is run
 //! once; one that does costs more than anything else.
 
+use colibri_types::cast::CastContext;
+use colibri_types::functions::Function;
+use colibri_types::types::{Category, Type};
+use colibri_types::value::Datum;
+
 use crate::bind::rewrite;
-use crate::cast::CastContext;
 use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind, Test};
-use crate::functions::Function;
-use crate::types::{Category, Type};
-use crate::value::Datum;
 
 /// For a query that is run for each row.
 const QUERY_COST: f64 = 1e6;
@@ -134,7 +135,7 @@ fn of_query(subquery: &Subquery) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::functions::ON_VALUES;
+    use colibri_types::functions::ON_VALUES;
 
     fn call(symbol: &str, args: Vec<Expr>) -> Expr {
         let function = ON_VALUES.operator(symbol, Some(Type::Int4), Type::Int4).expect("an operator");

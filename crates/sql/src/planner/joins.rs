@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use colibri_txn::Direction;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse;
 
 use super::access::{SEEK_COST, Wanted};
 use super::constants::{forget_unused, push_down};
@@ -14,10 +16,8 @@ use super::lateral::rows_of_calls;
 use super::{Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::logical::{Body, From, Join, Query, Relation, Source};
 use crate::bind::rewrite;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
 use crate::plan::{JoinKind, Node};
-use crate::pulse;
 
 /// What looking for a way to join a part takes, in units of work.
 const UNITS_PER_METHOD: usize = 500;

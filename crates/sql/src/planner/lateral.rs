@@ -3,12 +3,13 @@
 //! A nested loop puts the columns of the outer row that the inner side takes into slots, and runs it anew for each row.
 //! While the inner side is planned, the planner knows which columns are in which slots.
 
+use colibri_types::error::{Error, Result};
+
 use super::cost::ordered;
 use super::joins::{Tables, columns_of};
 use super::{Planned, Planner};
 use crate::bind::logical::{From, Relation};
 use crate::bind::rewrite;
-use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::plan::{JoinKind, Node, Series};
 

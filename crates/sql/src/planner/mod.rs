@@ -18,11 +18,12 @@ mod write;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Index, Table};
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result};
+
 use crate::bind::logical::Query;
 use crate::bind::rewrite;
-use crate::catalog::{Index, Table};
-use crate::env::Env;
-use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::plan::{Fragment, Node, OutputColumn};
 

@@ -1,6 +1,11 @@
 //! Planning a query above FROM.
 
 use colibri_txn::Direction;
+use colibri_types::error::Result;
+use colibri_types::functions::ON_VALUES;
+use colibri_types::pulse;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 
 use super::access::{Path, Wanted, satisfies};
 use super::joins::{Tables, add_needed};
@@ -8,13 +13,8 @@ use super::{Layout, Ordered, Planned, Planner, filtered};
 use crate::bind::logical::{Body, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
 use crate::bind::rewrite;
 use crate::bind::{CursorRows, EXTRAS};
-use crate::error::Result;
 use crate::expr::Expr;
-use crate::functions::ON_VALUES;
 use crate::plan::{Access, AggregateCall, LockTarget, Node, SetOp, SortKey};
-use crate::pulse;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// What planning a query takes, in units of the pulse.
 const UNITS_PER_QUERY: usize = 500;

@@ -2,18 +2,19 @@
 
 use std::sync::{Arc, OnceLock};
 
+use colibri_catalog::catalog::Table;
+use colibri_types::env::Env;
+use colibri_types::error::Result;
+use colibri_types::types::{Category, Type};
+use colibri_types::value::Datum;
+
 use super::access::Wanted;
 use super::joins::{Tables, add_needed};
 use super::{Planner, Sizes};
 use crate::bind::logical::{self, Relation};
 use crate::bind::{BoundDelete, BoundInsert, BoundUpdate, rewrite};
-use crate::catalog::Table;
-use crate::env::Env;
-use crate::error::Result;
 use crate::expr::Expr;
 use crate::plan::{Access, AssignedValue, Assignment, Delete, Fragment, Insert, Node, TableRules, Update};
-use crate::types::{Category, Type};
-use crate::value::Datum;
 
 /// The plan of a statement that writes.
 fn fragment(planner: Planner<'_>, root: Node, returning: Option<Vec<logical::Column>>) -> Fragment {
@@ -86,7 +87,7 @@ fn touched_by(table: &Table, rules: &TableRules, changed: &[usize]) -> Vec<usize
 }
 
 /// Whether an assignment adds to its own column: the amount, and the function that adds.
-fn addition(table: &Table, column: usize, expr: &Expr) -> Option<(Expr, &'static crate::functions::Function)> {
+fn addition(table: &Table, column: usize, expr: &Expr) -> Option<(Expr, &'static colibri_types::functions::Function)> {
     let inner = match expr {
         // To the column's own type: the scale of numeric(p, s).
         Expr::Cast { input, from, to, .. } if *from == to.ty && *to == table.columns[column].ty => input,

@@ -15,12 +15,12 @@
 
 use std::collections::HashMap;
 
+use colibri_catalog::store_error::in_sql;
 use colibri_txn::{IfLocked, LockMode, OwnerId, SessionLocks, SpaceId};
+use colibri_types::error::Result;
+use colibri_types::value::Datum;
 
 use super::engine::Engine;
-use crate::error::Result;
-use crate::store_error::in_sql;
-use crate::value::Datum;
 
 /// Locks by one number of 64 bits, and by two of 32. No rows lie there.
 pub(crate) const BY_ONE: SpaceId = SpaceId(u32::MAX);

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use colibri_catalog::catalog::Catalog;
+use colibri_catalog::store_error::{InSql as _, in_sql};
 use colibri_txn::{Begin, Commit, CommitTicket, CommitTurn, LocalTransaction, Savepoint, SpaceId};
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
@@ -12,9 +15,6 @@ use super::advisory;
 use super::sequences::OwnSequences;
 use super::settings::{Level, Modes};
 use super::{Session, Settings, TransactionState};
-use crate::catalog::Catalog;
-use crate::error::{Error, Result, SqlState};
-use crate::store_error::{InSql as _, in_sql};
 
 /// What belongs to a transaction block.
 pub(super) struct Block {
@@ -129,7 +129,7 @@ impl Session {
     pub(super) fn begin_preparing(&mut self) -> Result<Preparing> {
         let read_only = Begin { read_only: true, ..Begin::default() };
         if self.txn.is_none() {
-            self.ensure_txn(read_only, crate::env::clock_us())?;
+            self.ensure_txn(read_only, colibri_types::env::clock_us())?;
             return Ok(Preparing::Alone);
         }
         if !self.is_behind()? {

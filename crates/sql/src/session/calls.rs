@@ -3,7 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
+use colibri_catalog::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
 use colibri_txn::Transaction;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse;
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 
 use super::activity::Presence;
@@ -11,12 +16,7 @@ use super::advisory::{self, Advisory};
 use super::engine::Engine;
 use super::sequences::OwnSequences;
 use super::settings::{Around, Modes, Settings, parse_bool};
-use crate::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
-use crate::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
-use crate::error::{Error, Result, SqlState};
 use crate::exec::SessionCalls;
-use crate::pulse;
-use crate::value::Datum;
 
 /// What a session knows besides its transaction.
 pub(super) struct Own {

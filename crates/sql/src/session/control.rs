@@ -2,7 +2,14 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::Transaction;
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse;
+use colibri_types::text_io;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 use sqlparser::ast::{self, Statement};
 
@@ -11,17 +18,10 @@ use super::settings::Modes;
 use super::step::Ends;
 use super::{Answer, Completion, Prepared, ResultColumn, Rows, Session, Severity, TransactionState, whole};
 use crate::bind::{fold, name_parts};
-use crate::cast::CastContext;
 use crate::ddl;
-use crate::error::{Error, Result, SqlState};
 use crate::exec::{Context, Execution, Step};
 use crate::explain::{self, ExplainOptions, Watched};
 use crate::plan::Fragment;
-use crate::pulse;
-use crate::store_error::InSql as _;
-use crate::text_io;
-use crate::types::Type;
-use crate::value::Datum;
 
 /// Whether a statement begins or ends transactions, or needs none.
 pub(super) fn is_control(statement: &Statement) -> bool {
@@ -645,7 +645,7 @@ impl Answer {
         let text = |value: &Datum, column: &ResultColumn| {
             (!value.is_null()).then(|| {
                 let mut out = String::new();
-                let padded = crate::cast::pad_char(value, column.ty.modifier);
+                let padded = colibri_types::cast::pad_char(value, column.ty.modifier);
                 let value = if column.ty.ty == Type::Char { &padded } else { value };
                 text_io::write(column.ty.ty, value, session.env(), &mut out);
                 out

@@ -8,7 +8,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use colibri_catalog::catalog::{self, Relation, Table, catalog_space, table_key};
+use colibri_catalog::cluster::Privileges;
+use colibri_catalog::store_error::{self, InSql as _, Pause};
 use colibri_txn::{Begin, ColumnSet, CommitTicket, IfLocked, LockMode, LockWait, Transaction};
+use colibri_types::env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::functions::quote_identifier;
+use colibri_types::pulse;
+use colibri_types::text_io;
 use compact_str::{CompactString, format_compact};
 use sqlparser::ast;
 
@@ -17,17 +25,9 @@ use super::drive::{sleep_now, wait_now};
 use super::serve::in_text;
 use super::{Completion, Progress, Rows, Running, Session, TransactionState};
 use crate::bind::Binder;
-use crate::catalog::{self, Relation, Table, catalog_space, table_key};
-use crate::cluster::Privileges;
 use crate::copy::{self, CopyColumn, CopyFormat, CopyIn, CopyOut, CopyRequest, Source};
-use crate::env;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
-use crate::functions::quote_identifier;
 use crate::plan::TableRules;
-use crate::pulse;
-use crate::store_error::{self, InSql as _, Pause};
-use crate::text_io;
 
 /// A COPY that has begun.
 pub enum Copy {

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{CommitTicket, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 
 use super::drive::{sleep_now, wait_now};
 use super::step::{Ends, Stage};
 use super::{Prepared, Progress, Rows, Running, Session, TransactionState};
-use crate::error::{Error, Result, SqlState};
-use crate::store_error::InSql as _;
-use crate::value::Datum;
 
 /// A statement at work, with its time limit.
 pub struct Cursor {

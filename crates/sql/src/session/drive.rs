@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::LockWait;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 
 use super::serve::in_text;
 use super::{BUDGET_ROWS, Lifting, Prepared, Progress, ResultColumn, Rows, Running, Session, Settings};
-use crate::error::{Error, Result, SqlState};
-use crate::store_error::InSql as _;
-use crate::value::Datum;
 
 /// What a statement gave, all of it.
 #[derive(Debug)]

@@ -11,18 +11,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
+use colibri_catalog::catalog::{Catalog, ObjectId, Sequence, Table, catalog_space, sequence_state_key};
+use colibri_catalog::record;
+use colibri_catalog::store_error::InSql as _;
 use colibri_storage::Database;
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::value::Datum;
 use parking_lot::{Mutex, RwLock};
 
-use crate::catalog::{Catalog, ObjectId, Sequence, Table, catalog_space, sequence_state_key};
-use crate::error::{Error, Result, SqlState};
 use crate::exec::check_table;
-use crate::record;
 use crate::session::activity::Activity;
 use crate::session::recipes::Recipes;
-use crate::store_error::InSql as _;
-use crate::value::Datum;
 
 /// Values of a sequence that one write sets aside.
 const SEQUENCE_BLOCK: i64 = 32;

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::cluster::{self, Authority, Cluster, RoleId};
+use colibri_types::error::Result;
+
 use super::{Engine, Session};
-use crate::cluster::{self, Authority, Cluster, RoleId};
-use crate::error::Result;
 
 impl Session {
     /// A session on a database of a cluster, of a user whose name is proven. `pid` is the number by which it is cancelled.

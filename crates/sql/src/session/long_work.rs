@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use colibri_storage::{Database, Durability, Options};
+use colibri_types::error::{Error, Result, SqlState};
 
 use super::plans::Command;
 use super::{Engine, Progress, Rows, Session, TransactionState};
-use crate::error::{Error, Result, SqlState};
 use crate::plan::Node;
 
 /// Of a build without optimizations.

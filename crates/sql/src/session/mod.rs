@@ -50,20 +50,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use colibri_catalog::catalog::{self, Catalog};
+use colibri_catalog::cluster::{self, Authority};
 use colibri_storage::TxnId;
 use colibri_txn::{LocalTransaction, QueuedCommit, Remains, Transaction};
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result};
+use colibri_types::pulse::{self, Pulse};
 use compact_str::CompactString;
 
-use crate::catalog::{self, Catalog};
-use crate::cluster::{self, Authority};
-use crate::env::Env;
-use crate::error::{Error, Result};
 use crate::exec::{Batch, Context};
-use crate::pulse::{self, Pulse};
 use crate::surroundings::Listed;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
-
 use block::Block;
 use calls::Own;
 pub use copy::{Copy, CopyFrom, CopyTo};
@@ -277,7 +276,7 @@ impl Session {
         self.heed_roles();
         self.heed_modes();
         let settings = &self.own.settings;
-        if let Some(zone) = crate::datetime::zone_of_shown(settings.text("timezone")) {
+        if let Some(zone) = colibri_types::datetime::zone_of_shown(settings.text("timezone")) {
             self.env.zone = zone;
         }
         self.env.extra_float_digits = settings.text("extra_float_digits").parse().unwrap_or(1);

@@ -31,18 +31,18 @@ mod tests;
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::Table;
 use colibri_txn::{CommitTicket, Isolation};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::Type;
 use compact_str::{CompactString, format_compact};
 
 use super::drive::{sleep_now, wait_now};
 use super::plans::{Command, Kind, Recipe};
 use super::step::Stage;
 use super::{Completion, Prepared, Progress, ResultColumn, Rows, Running, Session, TransactionState};
-use crate::catalog::Table;
-use crate::error::{Error, Result, SqlState};
 use crate::exec::datum_bytes;
 use crate::surroundings::CursorInfo;
-use crate::types::Type;
 
 pub(super) use parse::{Goal, Parsed, parse};
 use scroll::Scroll;

@@ -9,7 +9,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use colibri_catalog::catalog::{Index, Table};
+use colibri_catalog::cluster::Authority;
+use colibri_catalog::record;
 use colibri_txn::{Key, LocalTransaction, Space, SpaceId, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::{ColumnType, Modifier, Type};
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 use sqlparser::ast;
 
@@ -19,17 +25,11 @@ use super::set::{self, SetStatement};
 use super::{Session, TransactionState, control};
 use crate::admin;
 use crate::bind::{Binder, CurrentOf, CursorRows, Need};
-use crate::catalog::{Index, Table};
-use crate::cluster::Authority;
-use crate::error::{Error, Result, SqlState};
 use crate::lift::Lifted;
 use crate::plan::{AssignedValue, Fragment, Node};
 use crate::planner::{self, Sizes};
-use crate::record;
 use crate::registry::builtin;
 use crate::statement::Scanned;
-use crate::types::{ColumnType, Modifier, Type};
-use crate::value::Datum;
 
 /// Texts whose plans a session keeps.
 const PLANS_MAX: usize = 512;
@@ -173,14 +173,14 @@ struct TxnSizes<'t> {
     txn: &'t LocalTransaction,
     asked: RefCell<Vec<(Arc<Table>, f64)>>,
     alike: RefCell<HashMap<Prefix, Option<f64>>>,
-    tables: &'t crate::catalog::Catalog,
+    tables: &'t colibri_catalog::catalog::Catalog,
 }
 
 /// The first columns of a key: the space of a table's rows or of an index, and how many columns.
 type Prefix = (SpaceId, usize);
 
 impl<'t> TxnSizes<'t> {
-    fn new(txn: &'t LocalTransaction, tables: &'t crate::catalog::Catalog) -> Self {
+    fn new(txn: &'t LocalTransaction, tables: &'t colibri_catalog::catalog::Catalog) -> Self {
         Self { txn, asked: RefCell::default(), alike: RefCell::default(), tables }
     }
 }
@@ -380,11 +380,12 @@ impl Session {
             if hint.is_none() && ty != Type::Text {
                 let Datum::Text(text) = &*value else { return None };
                 let relative = !text.starts_with(|first: char| first.is_ascii_digit());
-                if ty.category() == crate::types::Category::DateTime && relative {
+                if ty.category() == colibri_types::types::Category::DateTime && relative {
                     return None;
                 }
-                let context = crate::cast::CastContext::Implicit;
-                *value = crate::cast::cast(value, Type::Unknown, ty, Modifier::NONE, context, &self.env).ok()?;
+                let context = colibri_types::cast::CastContext::Implicit;
+                *value =
+                    colibri_types::cast::cast(value, Type::Unknown, ty, Modifier::NONE, context, &self.env).ok()?;
             }
         }
         Some((prepared, values))

@@ -9,11 +9,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use colibri_types::types::Type;
 use compact_str::CompactString;
 use parking_lot::Mutex;
 
 use super::plans::Recipe;
-use crate::types::Type;
 
 /// Below so many nobody sweeps.
 const SWEEP_MIN: usize = 64;
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
     use crate::session::{Engine, Prepared, Session};
-    use crate::value::Datum;
+    use colibri_types::value::Datum;
 
     struct World {
         engine: Arc<Engine>,

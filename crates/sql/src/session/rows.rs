@@ -5,8 +5,9 @@
 
 use std::fmt;
 
+use colibri_types::value::Datum;
+
 use crate::exec::{LEFTOVER_CELLS_MAX, trim_leftover};
-use crate::value::Datum;
 
 /// Rows of equal width. Taking rows out with [`Rows::clear`] leaves the memory of a few small values for the next ones.
 #[derive(Default)]

@@ -12,14 +12,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{ObjectId, Sequence, catalog_space, sequence_state_key};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::Transaction;
+use colibri_types::error::{Error, Result, SqlState};
 use parking_lot::Mutex;
 
 use super::calls::Own;
 use super::engine::{SequencePlace, after, check_value};
-use crate::catalog::{ObjectId, Sequence, catalog_space, sequence_state_key};
-use crate::error::{Error, Result, SqlState};
-use crate::store_error::InSql as _;
 
 /// A transaction's own sequences. Savepoints share them.
 pub(super) type OwnSequences = HashMap<ObjectId, Arc<OwnSequence>>;

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use colibri_catalog::cluster::DefaultBy;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::value::Datum;
+
 use super::named_cursor;
 use super::plans::Command;
 use super::step::Stage;
 use super::{Prepared, Running, Session, TransactionState};
-use crate::cluster::DefaultBy;
-use crate::error::{Error, Result, SqlState};
 use crate::surroundings::PreparedInfo;
-use crate::value::Datum;
 
 /// How much a notice matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -166,7 +167,7 @@ impl Session {
             statement: text.into(),
             types: prepared.params().to_vec(),
             from_sql,
-            prepared_us: crate::env::clock_us(),
+            prepared_us: colibri_types::env::clock_us(),
         });
     }
 

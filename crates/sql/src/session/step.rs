@@ -11,10 +11,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use colibri_catalog::catalog::{Catalog, catalog_space, table_key};
+use colibri_catalog::store_error::{self, InSql as _, Pause};
 use colibri_txn::{
     Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
     Transaction,
 };
+use colibri_types::env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 
 use super::block::{Block, CommitStep, in_failed_block};
@@ -22,14 +29,7 @@ use super::named_cursor::{self, Fetch};
 use super::plans::Command;
 use super::sequences::OwnSequences;
 use super::{Prepared, Rows, Session, Severity, TransactionState, advisory, control};
-use crate::catalog::{Catalog, catalog_space, table_key};
-use crate::env;
-use crate::error::{Error, Result, SqlState};
 use crate::exec::{Batch, Context, Execution, Step};
-use crate::pulse;
-use crate::store_error::{self, InSql as _, Pause};
-use crate::types::Type;
-use crate::value::Datum;
 
 /// What a step came to.
 pub enum Progress {

@@ -1,8 +1,7 @@
 //! Nothing of a statement about transactions, settings and prepared statements is ignored: see `bind::whole`.
 
+use colibri_types::error::{Error, Result, SqlState};
 use sqlparser::ast::{self, Statement};
-
-use crate::error::{Error, Result, SqlState};
 
 fn syntax_error(what: &str) -> Error {
     Error::new(SqlState::SYNTAX_ERROR, format!("syntax error: {what}"))

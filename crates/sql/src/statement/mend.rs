@@ -16,12 +16,12 @@
 //! | `CREATE RECURSIVE VIEW` | `CREATE SECURE VIEW` |
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE OF a` | `FOR UPDATE OF mark`, `FOR SHARE OF mark.a` |
 
+use colibri_types::error::{Error, Result, SqlState};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
 use super::keywords::is_reserved;
 use super::{Walker, position};
-use crate::error::{Error, Result, SqlState};
 
 enum Edit {
     Remove,
@@ -141,7 +141,7 @@ impl Mender<'_> {
                 Token::SingleQuotedString(_) => self.string(nth, start)?,
                 // A view's text, as it is kept, has the mark already.
                 Token::DoubleExclamationMark if nth == 0 || !self.is(nth - 1, "BETWEEN") => {
-                    let error = crate::resolve::no_operator("!!", true);
+                    let error = colibri_types::resolve::no_operator("!!", true);
                     return Err(error.at(position(self.text, self.tokens[self.solid[nth]].span.start)));
                 }
                 // The parser takes `==` for `=`.

@@ -11,11 +11,11 @@
 
 use std::ops::ControlFlow;
 
+use colibri_types::error::Result;
 use sqlparser::ast;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 
 use super::{DIALECT, Walker, tokenize};
-use crate::error::Result;
 
 /// Whether an operator may have this character.
 fn is_of_operator(byte: u8) -> bool {

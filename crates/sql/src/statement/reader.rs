@@ -3,12 +3,11 @@
 //!
 //! Invariant: what is asked for and does not come next takes nothing.
 
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::letters;
+use colibri_types::types::NAME_BYTES_MAX;
 use compact_str::CompactString;
 use sqlparser::tokenizer::{Token, Word};
-
-use crate::error::{Error, Result, SqlState};
-use crate::letters;
-use crate::types::NAME_BYTES_MAX;
 
 /// A text's tokens without blanks and comments, and how far they are read.
 pub(crate) struct Reader {

@@ -1,19 +1,19 @@
 //! Sessions, locks, counters, settings: what happens now. All of it is counted where it happens, and read when asked for.
 
+use colibri_catalog::catalog::CATALOG_SPACE;
+use colibri_catalog::cluster::SessionInfo;
 use colibri_txn::{LockMode, LockName};
+use colibri_types::array::Array;
+use colibri_types::env::Env;
+use colibri_types::error::Result;
+use colibri_types::pulse;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 
 use super::{Fill, NULL, Rows, flag, int, oid, relations, text, text_or_null};
-use crate::array::Array;
-use crate::catalog::CATALOG_SPACE;
-use crate::cluster::SessionInfo;
-use crate::env::Env;
-use crate::error::Result;
-use crate::pulse;
 use crate::session::advisory;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
-use crate::types::Type;
-use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_stat_activity", sessions),
@@ -52,7 +52,7 @@ fn session_row(env: &Env, session: &SessionInfo, role: Option<u32>, rows: &mut R
     let seen = names.authority.as_ref().is_some_and(|authority| role.is_some_and(|role| authority.has_role(role)));
     let shown = |value: Datum| if seen { value } else { NULL };
     let time = |us: Option<i64>| us.map_or(NULL, Datum::Timestamp);
-    let (wait_type, wait) = session.waits_for.map(crate::cluster::Waits::event).unzip();
+    let (wait_type, wait) = session.waits_for.map(colibri_catalog::cluster::Waits::event).unzip();
     rows.push([
         database_number(names, &session.database),
         text(&session.database),

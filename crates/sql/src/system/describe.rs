@@ -3,21 +3,21 @@
 //! Expressions are shown as the catalogue keeps them: as they were written. PostgreSQL shows casts and parentheses that it
 //! has added; what is shown here means the same.
 
+use colibri_catalog::catalog::ReferenceAction;
+use colibri_catalog::catalog::{ForeignKey, Index, Table, View};
+use colibri_types::env::Env;
+use colibri_types::pulse;
+use colibri_types::types::{Category, ColumnType, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use super::names::quoted;
 use super::relations::{AnyIndex, table_indexes};
 use crate::bind::{Binder, fold};
-use crate::catalog::ReferenceAction;
-use crate::catalog::{ForeignKey, Index, Table, View};
-use crate::env::Env;
 use crate::planner::Sizes;
-use crate::pulse;
 use crate::registry::builtin;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
-use crate::types::{Category, ColumnType, Type};
 
 /// A name with its schema.
 pub(super) fn qualified(schema: &str, name: &str) -> String {

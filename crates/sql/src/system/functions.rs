@@ -5,7 +5,7 @@ mod catalog;
 mod long_values;
 mod privileges;
 
-use crate::functions::Function;
+use colibri_types::functions::Function;
 
 /// All of them.
 pub(crate) const TABLES: &[&[Function]] = &[catalog::TABLE, privileges::COLUMNS, privileges::LISTS, privileges::TABLE];

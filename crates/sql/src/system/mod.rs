@@ -38,10 +38,10 @@ use std::sync::LazyLock;
 
 pub(crate) use relations::class_of as class_of_comment;
 
-use crate::catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
-pub(crate) use crate::catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
-use crate::types::Type;
-use crate::value::Datum;
+use colibri_catalog::catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
+pub(crate) use colibri_catalog::catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 
 const ALL_FILLS: [&[(&str, Fill)]; 8] = [
     relations::FILLS,
@@ -128,12 +128,12 @@ fn text_or_null(value: Option<&str>) -> Datum {
 }
 
 fn array(element: Type, values: impl IntoIterator<Item = Datum>) -> Datum {
-    Datum::Array(std::sync::Arc::new(crate::array::Array::new(element, values.into_iter().collect())))
+    Datum::Array(std::sync::Arc::new(colibri_types::array::Array::new(element, values.into_iter().collect())))
 }
 
 /// A vector of the catalogue, counted from 0.
 fn vector(element: Type, values: impl IntoIterator<Item = Datum>) -> Datum {
-    let array = crate::array::Array::counted_from(element, values.into_iter().collect(), 0);
+    let array = colibri_types::array::Array::counted_from(element, values.into_iter().collect(), 0);
     Datum::Array(std::sync::Arc::new(array))
 }
 
@@ -147,8 +147,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::env::Env;
     use crate::surroundings::Surroundings;
+    use colibri_types::env::Env;
 
     #[test]
     fn tables_have_names_and_numbers_of_their_own_and_every_fill_has_a_table() {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn rows_are_as_wide_as_their_tables() {
-        let authority = Some(std::sync::Arc::new(crate::cluster::Authority::superuser()));
+        let authority = Some(std::sync::Arc::new(colibri_catalog::cluster::Authority::superuser()));
         let surroundings = Surroundings { authority, ..Default::default() };
         let env = Env { surroundings: Some(std::sync::Arc::new(surroundings)), ..Env::default() };
         for table in tables() {

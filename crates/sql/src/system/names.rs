@@ -7,16 +7,16 @@
 
 use std::fmt::Write;
 
+use colibri_catalog::catalog::{NAME_TEXT_BYTES_MAX, ObjectId, Relation, Table, parse_name};
+use colibri_types::env::{Surround, number_itself};
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::PG_CATALOG;
-use crate::catalog::{NAME_TEXT_BYTES_MAX, ObjectId, Relation, Table, parse_name};
-use crate::env::{Surround, number_itself};
-use crate::error::{Error, Result, SqlState};
-pub(crate) use crate::functions::quote_identifier as quoted;
-use crate::letters;
 use crate::surroundings::Surroundings;
-use crate::types::{ColumnType, Modifier, Type};
+pub(crate) use colibri_types::functions::quote_identifier as quoted;
+use colibri_types::letters;
+use colibri_types::types::{ColumnType, Modifier, Type};
 
 /// A relation by its number: of the user, or of the system.
 #[derive(Clone)]
@@ -119,7 +119,7 @@ impl Surroundings {
         match self.relation(id)? {
             Found::System(table) => Some(table.columns.iter().map(|(name, _)| Some((*name).into())).collect()),
             Found::User { relation: Relation::Table(table), .. } => {
-                let name = |column: &crate::catalog::Column| (!column.dropped).then(|| column.name.clone());
+                let name = |column: &colibri_catalog::catalog::Column| (!column.dropped).then(|| column.name.clone());
                 Some(table.columns.iter().map(name).collect())
             }
             Found::User { relation: Relation::View(view), .. } => {

@@ -12,12 +12,13 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use colibri_catalog::cluster::BOOTSTRAP_ROLE;
+use colibri_types::env::Env;
+use colibri_types::error::Result;
+use colibri_types::types::{Category, Type};
+
 use super::{Fill, PG_CATALOG, Rows, flag, int, oid, text};
-use crate::cluster::BOOTSTRAP_ROLE;
-use crate::env::Env;
-use crate::error::Result;
 use crate::registry::FUNCTIONS;
-use crate::types::{Category, Type};
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_operator", operators),

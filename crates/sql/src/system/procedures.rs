@@ -10,15 +10,16 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use colibri_catalog::cluster::BOOTSTRAP_ROLE;
+use colibri_types::aggregates;
+use colibri_types::env::Env;
+use colibri_types::error::Result;
+use colibri_types::functions::{Function, Volatility};
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
+
 use super::{NULL, PG_CATALOG, Rows, flag, int, oid, text, vector};
-use crate::aggregates;
-use crate::cluster::BOOTSTRAP_ROLE;
-use crate::env::Env;
-use crate::error::Result;
-use crate::functions::{Function, Volatility};
 use crate::registry::FUNCTIONS;
-use crate::types::Type;
-use crate::value::Datum;
 
 pub(super) const LANGUAGE_INTERNAL: u32 = 12;
 

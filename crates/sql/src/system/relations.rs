@@ -2,6 +2,16 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::ReferenceAction;
+use colibri_catalog::catalog::{
+    CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View,
+};
+use colibri_catalog::cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use colibri_catalog::store_error::InSql as _;
+use colibri_types::env::Env;
+use colibri_types::error::Result;
+use colibri_types::types::{Category, ColumnType, Type};
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 
 use super::types::row_type;
@@ -9,18 +19,8 @@ use super::{
     Fill, INFORMATION_SCHEMA, NULL, PG_CATALOG, Rows, SystemTable, array, describe, flag, int, oid, text, text_or_null,
     vector,
 };
-use crate::catalog::ReferenceAction;
-use crate::catalog::{
-    CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View,
-};
-use crate::cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use crate::env::Env;
-use crate::error::Result;
-use crate::store_error::InSql as _;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
-use crate::types::{Category, ColumnType, Type};
-use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_namespace", namespaces),

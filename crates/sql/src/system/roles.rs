@@ -1,12 +1,13 @@
 //! Roles, databases, tablespaces.
 
+use colibri_catalog::cluster::{BOOTSTRAP_ROLE, Role};
+use colibri_types::env::Env;
+use colibri_types::error::Result;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
+
 use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text};
-use crate::cluster::{BOOTSTRAP_ROLE, Role};
-use crate::env::Env;
-use crate::error::Result;
 use crate::surroundings::Names as _;
-use crate::types::Type;
-use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_shdescription", shared_descriptions),
@@ -37,7 +38,7 @@ fn sees_passwords(env: &Env) -> bool {
 }
 
 fn refuse(env: &Env, table: &str) -> Result<()> {
-    if sees_passwords(env) { Ok(()) } else { Err(crate::error::Error::denied("table", table)) }
+    if sees_passwords(env) { Ok(()) } else { Err(colibri_types::error::Error::denied("table", table)) }
 }
 
 fn authids(env: &Env, rows: &mut Rows) -> Result<()> {

@@ -2,6 +2,14 @@
 
 use std::sync::Arc;
 
+use colibri_catalog::catalog::ReferenceAction;
+use colibri_catalog::catalog::{Column, Identity, Table, View};
+use colibri_catalog::cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use colibri_types::env::Env;
+use colibri_types::error::Result;
+use colibri_types::pulse;
+use colibri_types::types::{Category, ColumnType, Type};
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 
 use super::relations::{
@@ -9,16 +17,8 @@ use super::relations::{
 };
 use super::{Fill, NULL, Rows, describe, int, text, text_or_null, yes_or_no};
 use crate::bind::stored::is_of_identity;
-use crate::catalog::ReferenceAction;
-use crate::catalog::{Column, Identity, Table, View};
-use crate::cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use crate::env::Env;
-use crate::error::Result;
-use crate::pulse;
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
-use crate::types::{Category, ColumnType, Type};
-use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("information_schema_catalog_name", catalog_name),
@@ -381,7 +381,7 @@ fn table_constraints(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 fn not_null_name(table: &Table, column: usize) -> CompactString {
-    compact_str::format_compact!("{}_{}_{}_not_null", crate::catalog::PUBLIC_SCHEMA, table.id, column + 1)
+    compact_str::format_compact!("{}_{}_{}_not_null", colibri_catalog::catalog::PUBLIC_SCHEMA, table.id, column + 1)
 }
 
 fn key_columns(env: &Env, rows: &mut Rows) -> Result<()> {

@@ -3,11 +3,12 @@
 //! What is not counted here is NULL, and what does not exist has no rows: there are no caches to hit, since pages are
 //! memory, and no background writer, archiver or replica.
 
+use colibri_types::env::Env;
+use colibri_types::error::Result;
+use colibri_types::value::Datum;
+
 use super::{Fill, NULL, Rows, flag, int, oid, relations, text};
-use crate::env::Env;
-use crate::error::Result;
 use crate::surroundings::Names as _;
-use crate::value::Datum;
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_statio_all_tables", |env, rows| tables(env, rows, Which::All)),

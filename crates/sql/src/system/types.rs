@@ -1,15 +1,16 @@
 //! Types, collations, access methods, operator classes: what, but for the types of rows, does not
 //! depend on the database.
 
+use colibri_catalog::catalog::NAME_BYTES_MAX;
+use colibri_catalog::cluster::{BOOTSTRAP_ROLE, RoleId};
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result};
+use colibri_types::types::{Category, Type};
+
 use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
 use super::relations::{collation_of, layout_of, sorted_tables, sorted_views};
 use super::{Fill, NULL, PG_CATALOG, Rows, flag, int, oid, text};
-use crate::catalog::NAME_BYTES_MAX;
-use crate::cluster::{BOOTSTRAP_ROLE, RoleId};
-use crate::env::Env;
-use crate::error::{Error, Result};
 use crate::surroundings::Names as _;
-use crate::types::{Category, Type};
 
 pub(super) const FILLS: &[(&str, Fill)] = &[
     ("pg_type", types),

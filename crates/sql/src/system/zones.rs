@@ -1,14 +1,14 @@
 //! `pg_timezone_names` and `pg_timezone_abbrevs`: the time zones that can be named, as they are now, and short names of
 //! offsets.
 
+use colibri_types::env::Env;
+use colibri_types::error::Result;
+use colibri_types::interval::Interval;
+use colibri_types::value::Datum;
 use jiff::Timestamp;
 use jiff::tz::Dst;
 
 use super::{Fill, Rows, text};
-use crate::env::Env;
-use crate::error::Result;
-use crate::interval::Interval;
-use crate::value::Datum;
 
 /// Seconds from 1970 to 2000.
 const EPOCH_SECONDS: i64 = 946_684_800;
@@ -16,7 +16,7 @@ const EPOCH_SECONDS: i64 = 946_684_800;
 pub(super) const FILLS: &[(&str, Fill)] = &[("pg_timezone_names", names), ("pg_timezone_abbrevs", abbreviations)];
 
 fn abbreviations(env: &Env, rows: &mut Rows) -> Result<()> {
-    for (name, seconds, is_summer) in crate::datetime::abbreviations_at(env.statement_us) {
+    for (name, seconds, is_summer) in colibri_types::datetime::abbreviations_at(env.statement_us) {
         let micros = i64::from(seconds) * 1_000_000;
         let offset = Datum::Interval(Interval { months: 0, days: 0, micros });
         rows.push([text(&name.to_ascii_uppercase()), offset, Datum::Bool(is_summer)])?;

@@ -8,12 +8,12 @@
 //! DROP IDENTITY [IF EXISTS]
 //! ```
 
+use colibri_catalog::catalog::Identity;
+use colibri_types::error::{Error, Result, SqlState};
 use sqlparser::tokenizer::Token;
 
 use super::super::Statement;
-use crate::catalog::Identity;
 use crate::ddl::{IdentityChange, SequenceNumber, SequenceOption};
-use crate::error::{Error, Result, SqlState};
 use crate::statement::reader::Reader;
 
 /// What the definition of an identity column has behind `AS IDENTITY`: options in parentheses.

@@ -1,5 +1,11 @@
 //! Types of expressions: casts, the common type of several, queries whose columns are to have others.
 
+use colibri_types::cast::{self, CastContext};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::resolve;
+use colibri_types::text_io;
+use colibri_types::types::{Category, ColumnType, Modifier, Type};
+use colibri_types::value::Datum;
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, Value};
 use sqlparser::tokenizer::Span;
@@ -7,13 +13,7 @@ use sqlparser::tokenizer::Span;
 use super::Bound;
 use crate::bind::logical::Column;
 use crate::bind::{Binder, logical};
-use crate::cast::{self, CastContext};
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
-use crate::resolve;
-use crate::text_io;
-use crate::types::{Category, ColumnType, Modifier, Type};
-use crate::value::Datum;
 
 /// A type with the modifier that all of the types it was chosen for have.
 pub(in crate::bind) fn common_modifier(types: impl Iterator<Item = ColumnType>, ty: Type) -> ColumnType {

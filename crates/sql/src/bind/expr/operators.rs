@@ -1,5 +1,9 @@
 //! Operators: chains of them, comparisons of rows, lists, LIKE, arrays.
 
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::resolve;
+use colibri_types::types::Type;
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use sqlparser::tokenizer::Span;
@@ -8,11 +12,7 @@ use super::{Bound, as_tuple, negated, number, number_text, subqueries::SubqueryU
 use crate::bind::collation;
 use crate::bind::recursive::Barrier;
 use crate::bind::{Binder, fold, rewrite};
-use crate::cast::CastContext;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr};
-use crate::resolve;
-use crate::types::Type;
 
 /// Operators in a row, as in `a + b + c`, from which on they lie side by side, as the conditions of AND and OR do.
 const ROW_MAX: usize = 64;
@@ -644,7 +644,7 @@ fn lay_side_by_side(expr: &mut Expr, row: &mut usize) {
     *row += 1;
     if *row >= ROW_MAX {
         *row = 0;
-        let first = Box::new(std::mem::replace(expr, Expr::Const(crate::value::Datum::Null)));
+        let first = Box::new(std::mem::replace(expr, Expr::Const(colibri_types::value::Datum::Null)));
         *expr = Expr::Chain { first, links: Vec::new() };
     }
 }

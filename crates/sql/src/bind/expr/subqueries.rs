@@ -2,6 +2,10 @@
 
 use std::borrow::Cow;
 
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::resolve;
+use colibri_types::types::Type;
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, BinaryOperator};
 use sqlparser::tokenizer::Span;
@@ -11,12 +15,8 @@ use crate::bind::collation;
 use crate::bind::logical::Column;
 use crate::bind::recursive::Barrier;
 use crate::bind::{Binder, Frame, logical};
-use crate::cast::CastContext;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind, Test};
 use crate::plan::Fragment;
-use crate::resolve;
-use crate::types::Type;
 
 /// Whether a query on the right of a comparison stands for its rows or for its only row.
 #[derive(Clone, Copy, PartialEq, Eq)]

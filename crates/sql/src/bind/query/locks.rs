@@ -3,13 +3,13 @@
 //! The parser knows FOR UPDATE and FOR SHARE, with one name behind OF. The mending of tokens writes the other strengths, and
 //! further names, as parts of that name: see [`LOCK_MARK`].
 
+use colibri_catalog::cluster::Privileges;
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use crate::bind::logical::{Body, Distinct, Extra, From, Join, Lock, Query, Relation, Select, Source};
 use crate::bind::{Binder, fold, name_parts, name_span};
-use crate::cluster::Privileges;
-use crate::error::{Error, Result, SqlState};
 use crate::plan::RowLock;
 use crate::statement::{KEY_LOCK_MARK, LOCK_MARK};
 

@@ -1,10 +1,10 @@
 //! The names that PostgreSQL gives to the columns of a SELECT list that are given none.
 
+use colibri_types::types::Type;
 use compact_str::CompactString;
 use sqlparser::ast;
 
 use crate::bind::{bind_type, fold, qualified};
-use crate::types::Type;
 
 /// The name of an unnamed expression, as PostgreSQL chooses it.
 pub(in crate::bind) fn name_of(expr: &ast::Expr) -> CompactString {

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use colibri_types::cast::CastContext;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::types::Type;
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
@@ -13,11 +16,8 @@ use super::{OUTPUT_MAX, at_ordinal, ordinal, sort_key_options, too_many_columns}
 use crate::bind::expr::{Bound, as_tuple, known};
 use crate::bind::logical::{Body, Column, Distinct, Extra, Group, Query, Relation, Select, Source};
 use crate::bind::{AGGREGATES, Binder, EXTRAS, Scope, fold, in_database, rewrite, whole};
-use crate::cast::CastContext;
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::SortKey;
-use crate::types::Type;
 
 /// An item of a SELECT list.
 struct Item {

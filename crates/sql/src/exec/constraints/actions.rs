@@ -17,22 +17,22 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
+use colibri_catalog::catalog::ReferenceAction;
+use colibri_catalog::catalog::{ObjectId, Table};
+use colibri_catalog::record::{self, RowReader};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
+use colibri_types::cast::{self, CastContext};
+use colibri_types::error::{Error, Result};
+use colibri_types::value::Datum;
 
 use super::find_entry;
 use super::references::{Effects, Values, convert, differ, differ_in_form, still_referenced};
-use crate::cast::{self, CastContext};
-use crate::catalog::ReferenceAction;
-use crate::catalog::{ObjectId, Table};
-use crate::error::{Error, Result};
 use crate::exec::delete::delete_row;
 use crate::exec::scan::Lookup;
 use crate::exec::update::{ChangePlan, change_row, is_unique};
 use crate::exec::{Batch, Exec, row_bytes};
 use crate::plan::{ReferenceRule, TableRules};
-use crate::record::{self, RowReader};
-use crate::store_error::InSql as _;
-use crate::value::Datum;
 
 /// A row that was, or may have been, referred to has gone or changed.
 pub(super) struct Event {

@@ -20,24 +20,24 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
+use colibri_catalog::catalog::Table;
+use colibri_catalog::record::{self, RowReader};
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{ColumnSet, IfLocked, Isolation, Key, LockMode, Space};
+use colibri_types::cast::{self, CastContext};
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::key;
+use colibri_types::operators;
+use colibri_types::pulse;
+use colibri_types::types::{Modifier, Type};
+use colibri_types::value::Datum;
 use smallvec::SmallVec;
 
 use super::actions::{Event, Round};
 use super::{claim_index_values, claim_key, find_entry, key_text};
-use crate::cast::{self, CastContext};
-use crate::catalog::Table;
-use crate::env::Env;
-use crate::error::{Error, Result, SqlState};
 use crate::exec::{Exec, idle, row_bytes};
-use crate::key;
-use crate::operators;
 use crate::plan::{Arbiter, ForeignKeyRule, TableRules};
-use crate::pulse;
-use crate::record::{self, RowReader};
-use crate::store_error::InSql as _;
-use crate::types::{Modifier, Type};
-use crate::value::Datum;
 
 /// Values of a foreign key's columns.
 pub(super) type Values = SmallVec<[Datum; 2]>;

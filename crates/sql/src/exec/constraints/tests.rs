@@ -3,27 +3,27 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
+use colibri_catalog::catalog::ReferenceAction;
+use colibri_catalog::catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
+use colibri_catalog::record;
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, LocalTransaction, Store, Transaction};
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result};
+use colibri_types::functions;
+use colibri_types::types::{ColumnType, Type};
+use colibri_types::value::Datum;
 use compact_str::{CompactString, format_compact};
 
 use super::validate::{
     backfill_index, check_table, rewrite_table, validate_check, validate_foreign_key, validate_not_null,
 };
-use crate::catalog::ReferenceAction;
-use crate::catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
 use crate::copy::{CopyFormat, CopyIn, CopyOptions};
-use crate::env::Env;
-use crate::error::{Error, Result};
 use crate::exec::{Batch, Context, Execution, SessionCalls, Step};
 use crate::expr::{CompareOp, Expr};
-use crate::functions;
 use crate::plan::{
     Access, Arbiter, AssignedValue, Assignment, ConflictAction, Delete, ForeignKeyRule, Fragment, Insert, JoinKind,
     KeyPart, KeyRanges, Node, OnConflict, OutputColumn, ReferenceRule, Scan, TableRules, Update,
 };
-use crate::record;
-use crate::types::{ColumnType, Type};
-use crate::value::Datum;
 
 struct Session(i64);
 
@@ -164,7 +164,7 @@ fn table(id: u32, name: &str, columns: &[(&str, Type)], key: Option<&[usize]>, i
         checks: Vec::new(),
         foreign_keys: Vec::new(),
         generations: Vec::new(),
-        owner: crate::cluster::BOOTSTRAP_ROLE,
+        owner: colibri_catalog::cluster::BOOTSTRAP_ROLE,
         acl: None,
         layout: None,
     };

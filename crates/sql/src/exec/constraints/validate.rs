@@ -2,7 +2,7 @@
 //! written anew, and the check of a table against its indexes.
 //!
 //! Everything here goes through a table a batch at a time. It cannot be put aside, so it polls with every row, and can be
-//! cancelled there: see [`crate::pulse`]. What is filled is sorted first and loaded into a space of its own, which costs a
+//! cancelled there: see [`colibri_types::pulse`]. What is filled is sorted first and loaded into a space of its own, which costs a
 //! fraction of as many single writes.
 //!
 //! Invariants: the transaction comes to depend on all it has looked at, so that a row written meanwhile by another makes
@@ -12,20 +12,20 @@ use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use colibri_catalog::catalog::{Index, Table};
+use colibri_catalog::record::{self, RowReader};
+use colibri_catalog::row::RowFormat;
+use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::pulse;
+use colibri_types::value::Datum;
 
 use super::duplicate_in_old_rows;
 use super::references::target_exists;
-use crate::catalog::{Index, Table};
-use crate::error::{Error, Result, SqlState};
 use crate::exec::{Context, Exec, Statement, merge_sort};
 use crate::expr::Expr;
 use crate::plan::ForeignKeyRule;
-use crate::pulse;
-use crate::record::{self, RowReader};
-use crate::row::RowFormat;
-use crate::store_error::InSql as _;
-use crate::value::Datum;
 
 /// Entries looked at in one go.
 const BATCH_ENTRIES: usize = 1024;

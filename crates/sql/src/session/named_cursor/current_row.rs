@@ -1,11 +1,12 @@
 //! `WHERE CURRENT OF`: the key of the row that a cursor is on.
 
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::value::Datum;
+
 use super::{OpenCursor, no_such_cursor};
 use crate::bind::CurrentOf;
-use crate::error::{Error, Result, SqlState};
 use crate::session::Session;
 use crate::session::plans::{Command, Kind};
-use crate::value::Datum;
 
 fn refuse(message: String) -> Error {
     Error::new(SqlState("24000"), message)

@@ -3,11 +3,11 @@
 //! Invariants: a cursor that is held has nothing at work. It ends with CLOSE, with DISCARD ALL, and
 //! with its session; no block's end touches it.
 
-use crate::error::Result;
-use crate::session::{Completion, Progress, Running, Session};
+use colibri_types::error::Result;
 
 use super::{CursorStatement, OpenCursor};
 use crate::session::plans::Command;
+use crate::session::{Completion, Progress, Running, Session};
 
 impl Session {
     /// Runs on the cursors that are to outlive their block, a batch at a time. `None` when all of

@@ -1,9 +1,9 @@
 //! Reading statements about cursors.
 
+use colibri_types::error::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 
-use crate::error::{Error, Result, SqlState};
 use crate::statement::reader::{Reader, may_begin_with};
 
 /// Which rows FETCH gives, and where it leaves the cursor.

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 
 use super::{CursorStatement, Fetch, Goal, OpenCursor, duplicate_cursor, no_such_cursor};
-use crate::error::{Error, Result, SqlState};
 use crate::session::plans::{Command, Kind};
 use crate::session::step::Stage;
 use crate::session::{Prepared, Running, Session};
-use crate::value::Datum;
 
 impl Session {
     /// Whether there is a cursor, or a portal, of that name.

@@ -3,8 +3,9 @@
 //! Without SCROLL and NO SCROLL a cursor can go back if its plan could be run backwards, as in
 //! PostgreSQL. Here its rows are kept for that; once they take too much memory, the offer ends.
 
+use colibri_types::error::{Error, Result, SqlState};
+
 use super::{Goal, OpenCursor};
-use crate::error::{Error, Result, SqlState};
 use crate::expr::Expr;
 use crate::plan::Node;
 

@@ -9,16 +9,16 @@
 
 mod parse;
 
+use colibri_catalog::catalog::Catalog;
+use colibri_catalog::cluster::RoleId;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::functions::quote_identifier;
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 
 use super::settings::{self, Modes};
 use super::{Completion, ResultColumn, Rows, Session, Severity, TransactionState};
-use crate::catalog::Catalog;
-use crate::cluster::RoleId;
-use crate::error::{Error, Result, SqlState};
-use crate::functions::quote_identifier;
-use crate::types::Type;
-use crate::value::Datum;
 pub(crate) use parse::{Given, Mode, SetStatement, To, parse};
 
 fn active(message: &str) -> Error {
@@ -358,7 +358,7 @@ impl Session {
 }
 
 fn has_constraint(catalog: &Catalog, schemas: &[CompactString], name: &str) -> bool {
-    let of_table = |table: &&std::sync::Arc<crate::catalog::Table>| {
+    let of_table = |table: &&std::sync::Arc<colibri_catalog::catalog::Table>| {
         let unique = table.indexes.iter().any(|index| index.name == name);
         let key = table.primary_key.iter().any(|key| key.name == name);
         let check = table.checks.iter().any(|check| check.name == name);
@@ -395,10 +395,10 @@ impl super::calls::Own {
     }
 
     /// The roles there are; without a server, the user alone.
-    fn roles(&self) -> std::sync::Arc<crate::cluster::Roles> {
+    fn roles(&self) -> std::sync::Arc<colibri_catalog::cluster::Roles> {
         match &self.cluster {
             Some(cluster) => cluster.roles(),
-            None => std::sync::Arc::new(crate::cluster::Roles::new(&self.login)),
+            None => std::sync::Arc::new(colibri_catalog::cluster::Roles::new(&self.login)),
         }
     }
 

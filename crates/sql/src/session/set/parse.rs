@@ -12,12 +12,12 @@
 //!
 //! A value is a string, a number or a word. A string is one value, whatever is in it.
 
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::interval::Interval;
 use compact_str::CompactString;
 use sqlparser::tokenizer::{Token, Word};
 
 use super::super::settings::Level;
-use crate::error::{Error, Result, SqlState};
-use crate::interval::Interval;
 use crate::statement::reader::{Reader, may_begin_with};
 
 /// A statement of these.

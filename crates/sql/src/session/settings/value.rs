@@ -2,9 +2,10 @@
 //!
 //! Kept are numbers in their setting's unit, words as the table has them, and whatever else as SHOW gives it.
 
+use colibri_types::datetime::{ZoneFault, zone_of_setting};
+use colibri_types::error::{Error, Result, SqlState};
+
 use super::known::{Kind, Known, Unit};
-use crate::datetime::{ZoneFault, zone_of_setting};
-use crate::error::{Error, Result, SqlState};
 
 fn invalid(known: &Known, value: &str) -> Error {
     let message = format!("invalid value for parameter \"{}\": \"{value}\"", known.shown);

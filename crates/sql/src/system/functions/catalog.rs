@@ -3,22 +3,23 @@
 //! They know the catalogue as the statement's transaction sees it (see [`crate::surroundings::Surroundings`]). Who asks about what is
 //! not there gets NULL, as in PostgreSQL.
 
-use crate::array::Array;
-use crate::catalog::{CONSTRAINT_COMMENT, ObjectId, Relation};
-use crate::cluster::Authority;
-use crate::env::Env;
-use crate::error::{Error, Result, SqlState};
-use crate::functions::{Eval, Function, f, int, text};
-use crate::store_error::InSql as _;
+use colibri_catalog::catalog::{CONSTRAINT_COMMENT, ObjectId, Relation};
+use colibri_catalog::cluster::Authority;
+use colibri_catalog::store_error::InSql as _;
+use colibri_types::array::Array;
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::functions::{Eval, Function, f, int, text};
+use colibri_types::types::Type::{
+    self, Bool, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType, Text,
+    TimestampTz,
+};
+use colibri_types::value::Datum;
+
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
 use crate::system::names::{Found, Meaning, format_type};
 use crate::system::{describe, procedures, types};
-use crate::types::Type::{
-    self, Bool, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType, Text,
-    TimestampTz,
-};
-use crate::value::Datum;
 
 const YES: Eval = |_, _| Ok(Datum::Bool(true));
 const NO: Eval = |_, _| Ok(Datum::Bool(false));
@@ -208,7 +209,11 @@ fn pretty_size(args: &[&Datum], _: &Env) -> Result<Datum> {
 // ---- other sessions ----
 
 /// The session of a number, if the user may end it: their own, or of a role that they have.
-fn others_session(args: &[&Datum], env: &Env, act: fn(&dyn crate::cluster::Cluster, i32) -> bool) -> Result<Datum> {
+fn others_session(
+    args: &[&Datum],
+    env: &Env,
+    act: fn(&dyn colibri_catalog::cluster::Cluster, i32) -> bool,
+) -> Result<Datum> {
     let names = env.names();
     let pid = int(args[0])? as i32;
     let Some(cluster) = &names.cluster else { return Ok(Datum::Bool(false)) };

@@ -1,5 +1,5 @@
 //! A test that goes through all functions and operators there are, with long values: each gives others a chance, and ends
-//! when it is cancelled. See [`crate::pulse`].
+//! when it is cancelled. See [`colibri_types::pulse`].
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,15 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::array::Array;
-use crate::env::Env;
-use crate::error::SqlState;
-use crate::functions::Function;
-use crate::numeric::Numeric;
-use crate::pulse::{self, Pulse};
+use colibri_types::array::Array;
+use colibri_types::env::Env;
+use colibri_types::error::SqlState;
+use colibri_types::functions::Function;
+use colibri_types::numeric::Numeric;
+use colibri_types::pulse::{self, Pulse};
+use colibri_types::types::Type;
+use colibri_types::value::{Datum, random::random_datum};
+
 use crate::registry::FUNCTIONS;
-use crate::types::Type;
-use crate::value::{Datum, tests::random_datum};
 
 /// Bytes of a long text: 8 ns a byte, which is little for a build without optimizations, are more than [`GAP_MAX`].
 const BYTES: usize = 16 << 20;

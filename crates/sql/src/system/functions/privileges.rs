@@ -4,20 +4,20 @@
 //! catalogue, and what they meant may be gone by now. The names of schemas, databases, languages, roles and columns are
 //! taken as they are; those of relations, functions and types are read as SQL reads them.
 
+use colibri_catalog::catalog::{ObjectId, Relation};
+use colibri_catalog::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use colibri_types::array::Array;
+use colibri_types::env::Env;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::functions::{Eval, Function, f, int, text};
+use colibri_types::types::Type::{self, AclItem, Bool, Int2, InternalChar, Oid, RegProcedure, RegType, Text};
+use colibri_types::value::Datum;
 use compact_str::CompactString;
 
-use crate::array::Array;
-use crate::catalog::{ObjectId, Relation};
-use crate::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use crate::env::Env;
-use crate::error::{Error, Result, SqlState};
-use crate::functions::{Eval, Function, f, int, text};
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;
 use crate::system::names::Found;
 use crate::system::{procedures, types};
-use crate::types::Type::{self, AclItem, Bool, Int2, InternalChar, Oid, RegProcedure, RegType, Text};
-use crate::value::Datum;
 
 // ---- who, and what is asked for ----
 
@@ -368,7 +368,7 @@ fn default_list(args: &[&Datum], env: &Env) -> Result<Datum> {
             return Err(Error::new(SqlState::INTERNAL, message));
         }
     };
-    let name = crate::cluster::quoted_role(&roles.name_of(owner));
+    let name = colibri_catalog::cluster::quoted_role(&roles.name_of(owner));
     let everybody = Some(format!("={everybodys}/{name}")).filter(|_| !everybodys.is_empty());
     let own = Some(format!("{name}={owners}/{name}")).filter(|_| !owners.is_empty());
     let items = [everybody, own].into_iter().flatten().map(|item| Datum::text(&item));

@@ -1,0 +1,541 @@
+//! The catalogue: schemas, tables, indexes, constraints, sequences, views.
+//!
+//! Each object is an entry of space 0, its key the object's kind and number, its value JSON: self-describing, so that newer
+//! versions can add fields. Entry `v` holds the catalogue's version, which every change of it raises: a session that finds
+//! the version it knows needs to read nothing else.
+//!
+//! Invariants: numbers (tables', indexes', sequences', schemas', spaces') come from one counter and are never used again;
+//! tables, indexes, sequences and views of a schema share one space of names; a catalogue is immutable, and statements
+//! that change it make a new one that becomes the session's own until the transaction ends.
+
+pub mod builtin;
+mod objects;
+pub mod system_tables;
+
+pub use objects::TableLayout;
+pub use objects::{
+    Check, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Relation, Schema, Sequence,
+    Table, View,
+};
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use colibri_txn::{ColumnSet, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::letters;
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::BOOTSTRAP_ROLE;
+use crate::store_error::{InSql as _, in_sql};
+
+/// Where the catalogue is.
+pub const CATALOG_SPACE: SpaceId = SpaceId(0);
+
+/// The number of an object.
+pub type ObjectId = u32;
+
+/// The first number of a user's object, as in PostgreSQL.
+pub const FIRST_USER_OBJECT: ObjectId = 16384;
+
+/// The schema that names are looked up in when none is given.
+pub const PUBLIC: &str = "public";
+/// Columns of a table, dropped ones included.
+pub const COLUMNS_MAX: usize = 1600;
+pub use colibri_types::types::NAME_BYTES_MAX;
+
+/// All objects, as of one version.
+#[derive(Debug, Clone, Default)]
+pub struct Catalog {
+    /// Raised by every change.
+    pub version: u64,
+    schemas: HashMap<CompactString, Arc<Schema>>,
+    relations: HashMap<CompactString, HashMap<CompactString, Relation>>,
+    tables: HashMap<ObjectId, Arc<Table>>,
+    sequences: HashMap<ObjectId, Arc<Sequence>>,
+    views: HashMap<ObjectId, Arc<View>>,
+    /// For each table, those that refer to it.
+    referenced_by: HashMap<ObjectId, Vec<ObjectId>>,
+    /// By object, and number of its column; 0 for the object itself, [`CONSTRAINT_COMMENT`] for the constraint that has an
+    /// index's number.
+    comments: BTreeMap<(ObjectId, i32), String>,
+}
+
+/// In place of a column's number: a comment is on the constraint, not on the index that has the same number.
+// ON DISK: never renumber.
+pub const CONSTRAINT_COMMENT: i32 = -1;
+
+/// The number of the schema `public`.
+pub const PUBLIC_SCHEMA: ObjectId = 2200;
+
+/// The key of an object in the catalogue's space.
+fn object_key(kind: u8, id: ObjectId) -> Key {
+    let mut key = Key::from_slice(&[kind]);
+    key.extend_from_slice(&id.to_be_bytes());
+    key
+}
+
+const VERSION: &[u8] = b"v";
+const NEXT_ID: &[u8] = b"i";
+const SCHEMA: u8 = b'n';
+const TABLE: u8 = b't';
+const SEQUENCE: u8 = b'q';
+const VIEW: u8 = b'w';
+const SEQUENCE_STATE: u8 = b'z';
+const COMMENT: u8 = b'c';
+
+/// A change of the catalogue.
+#[derive(Debug, Clone)]
+pub enum Change {
+    PutSchema(Schema),
+    DropSchema(CompactString),
+    PutTable(Table),
+    DropTable(ObjectId),
+    PutSequence(Sequence),
+    DropSequence(ObjectId),
+    PutView(View),
+    DropView(ObjectId),
+    /// What is said of an object, or of a column of it by number.
+    Comment(ObjectId, i32, Option<String>),
+}
+
+fn comment_key(id: ObjectId, column: i32) -> Key {
+    let mut key = object_key(COMMENT, id);
+    key.extend_from_slice(&column.to_be_bytes());
+    key
+}
+
+/// The space of the catalogue.
+pub fn catalog_space() -> Space {
+    Space::of_keys(CATALOG_SPACE)
+}
+
+/// The key of a table's entry: what a statement that uses the table depends on.
+pub fn table_key(id: ObjectId) -> Key {
+    object_key(TABLE, id)
+}
+
+/// The key of a view's entry.
+pub fn view_key(id: ObjectId) -> Key {
+    object_key(VIEW, id)
+}
+
+/// The key of a sequence's state.
+pub fn sequence_state_key(id: ObjectId) -> Key {
+    object_key(SEQUENCE_STATE, id)
+}
+
+fn get_u64(txn: &mut dyn Transaction, key: &[u8]) -> Result<u64> {
+    let bytes = txn.peek(&catalog_space(), key).in_sql()?;
+    match bytes.map(<[u8; 8]>::try_from) {
+        None => Ok(0),
+        Some(Ok(bytes)) => Ok(u64::from_le_bytes(bytes)),
+        Some(Err(_)) => Err(damaged("a counter of the catalogue has a wrong length")),
+    }
+}
+
+fn damaged(what: impl std::fmt::Display) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, format!("the catalogue is damaged: {what}"))
+}
+
+fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(damaged)
+}
+
+fn to_json(object: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(object).expect("objects of the catalogue have text keys and finite numbers")
+}
+
+impl Catalog {
+    /// The version that a transaction sees.
+    pub fn version_seen_by(txn: &mut dyn Transaction) -> Result<u64> {
+        get_u64(txn, VERSION)
+    }
+
+    /// Keeps all others from changing the catalogue, and makes sure that its newest version is seen: two changes must not
+    /// make the same version.
+    pub fn lock(txn: &mut dyn Transaction) -> Result<()> {
+        txn.lock(&catalog_space(), VERSION, LockMode::Exclusive, IfLocked::Wait).in_sql()
+    }
+
+    /// Whether the database has a catalogue.
+    ///
+    /// # Errors
+    /// It has one that cannot be read: who takes that for none would make another.
+    pub fn exists(txn: &mut dyn Transaction) -> Result<bool> {
+        match txn.peek(&catalog_space(), VERSION) {
+            Err(colibri_txn::Error::Storage(colibri_storage::Error::NoSuchTable { .. })) | Ok(None) => Ok(false),
+            Err(error) => Err(in_sql(error)),
+            Ok(Some(_)) => Ok(Self::version_seen_by(txn)? > 0),
+        }
+    }
+
+    /// Makes an empty catalogue with the schema `public`, in a database that has none.
+    pub fn create(txn: &mut dyn Transaction) -> Result<Self> {
+        txn.create_space(CATALOG_SPACE).in_sql()?;
+        txn.put(&catalog_space(), NEXT_ID, &u64::from(FIRST_USER_OBJECT).to_le_bytes()).in_sql()?;
+        let mut catalog = Self::default();
+        catalog.apply(txn, vec![Change::PutSchema(Schema::public())])?;
+        Ok(catalog)
+    }
+
+    /// Reads all of it.
+    pub fn load(txn: &mut dyn Transaction) -> Result<Self> {
+        let mut catalog = Self { version: Self::version_seen_by(txn)?, ..Self::default() };
+        let range = KeyRange { low: std::ops::Bound::Unbounded, high: std::ops::Bound::Unbounded };
+        let mut entries = Vec::new();
+        txn.scan(&catalog_space(), &range, colibri_txn::Direction::Forward, ColumnSet::NONE, &mut |key, value| {
+            entries.push((key.first().copied().unwrap_or_default(), value.to_vec()));
+            std::ops::ControlFlow::Continue(())
+        })
+        .in_sql()?;
+        for (kind, value) in entries {
+            match kind {
+                SCHEMA => {
+                    let mut schema: Schema = parse(&value)?;
+                    if schema.id == PUBLIC_SCHEMA && schema.acl.is_none() && schema.owner == BOOTSTRAP_ROLE {
+                        // Made before there were owners.
+                        schema = Schema { name: schema.name, ..Schema::public() };
+                    }
+                    catalog.add(Change::PutSchema(schema));
+                }
+                TABLE => {
+                    let mut table: Table = parse(&value)?;
+                    table.renew_layout();
+                    catalog.add(Change::PutTable(table));
+                }
+                SEQUENCE => catalog.add(Change::PutSequence(parse(&value)?)),
+                VIEW => catalog.add(Change::PutView(parse(&value)?)),
+                COMMENT => {
+                    let (id, column, text): (ObjectId, i32, String) = parse(&value)?;
+                    catalog.add(Change::Comment(id, column, Some(text)));
+                }
+                _ => {}
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// Numbers never used before, as many as asked for.
+    pub fn new_ids(txn: &mut dyn Transaction, count: u32) -> Result<ObjectId> {
+        let space = catalog_space();
+        let first = match txn.get(&space, NEXT_ID, ColumnSet::ALL).in_sql()?.map(<[u8; 8]>::try_from) {
+            Some(Ok(bytes)) => u64::from_le_bytes(bytes),
+            _ => return Err(damaged("there is no counter of objects")),
+        };
+        let id = ObjectId::try_from(first + u64::from(count))
+            .map_err(|_| Error::new(SqlState::PROGRAM_LIMIT, "all numbers of objects have been used"))?;
+        txn.put(&space, NEXT_ID, &u64::from(id).to_le_bytes()).in_sql()?;
+        Ok(id - count)
+    }
+
+    /// Makes changes, in the database and here.
+    pub fn apply(&mut self, txn: &mut dyn Transaction, changes: Vec<Change>) -> Result<()> {
+        let space = catalog_space();
+        for change in changes {
+            match &change {
+                Change::PutSchema(schema) => {
+                    txn.put(&space, &object_key(SCHEMA, schema.id), &to_json(schema)).in_sql()?
+                }
+                Change::DropSchema(name) => {
+                    if let Some(schema) = self.schemas.get(name) {
+                        txn.delete(&space, &object_key(SCHEMA, schema.id)).in_sql()?;
+                    }
+                }
+                Change::PutTable(table) => txn.put(&space, &table_key(table.id), &to_json(table)).in_sql()?,
+                Change::DropTable(id) => txn.delete(&space, &table_key(*id)).in_sql()?,
+                Change::PutSequence(sequence) => {
+                    txn.put(&space, &object_key(SEQUENCE, sequence.id), &to_json(sequence)).in_sql()?;
+                }
+                Change::DropSequence(id) => {
+                    txn.delete(&space, &object_key(SEQUENCE, *id)).in_sql()?;
+                    txn.delete(&space, &sequence_state_key(*id)).in_sql()?;
+                }
+                Change::PutView(view) => txn.put(&space, &view_key(view.id), &to_json(view)).in_sql()?,
+                Change::DropView(id) => txn.delete(&space, &view_key(*id)).in_sql()?,
+                Change::Comment(id, column, Some(text)) => {
+                    txn.put(&space, &comment_key(*id, *column), &to_json(&(*id, *column, text))).in_sql()?;
+                }
+                Change::Comment(id, column, None) => txn.delete(&space, &comment_key(*id, *column)).in_sql()?,
+            }
+            for key in self.comments_outlived(&change) {
+                txn.delete(&space, &comment_key(key.0, key.1)).in_sql()?;
+                self.comments.remove(&key);
+            }
+            self.add(change);
+        }
+        self.version = Self::version_seen_by(txn)? + 1;
+        txn.put(&space, VERSION, &self.version.to_le_bytes()).in_sql()?;
+        Ok(())
+    }
+
+    /// The comments on what a change takes away: an object, or a column, an index or a constraint of a table.
+    fn comments_outlived(&self, change: &Change) -> Vec<(ObjectId, i32)> {
+        let of = |id: ObjectId| self.comments.range((id, i32::MIN)..=(id, i32::MAX)).map(|(key, _)| *key);
+        match change {
+            Change::DropSchema(name) => self.schemas.get(name).into_iter().flat_map(|schema| of(schema.id)).collect(),
+            Change::DropSequence(id) | Change::DropView(id) => of(*id).collect(),
+            Change::DropTable(id) => {
+                let parts = self.tables.get(id).map(|table| table.part_numbers()).unwrap_or_default();
+                parts.into_iter().chain([*id]).flat_map(of).collect()
+            }
+            Change::PutTable(table) => {
+                let Some(old) = self.tables.get(&table.id) else { return Vec::new() };
+                let remain = table.part_numbers();
+                let gone = old.part_numbers().into_iter().filter(|id| !remain.contains(id)).flat_map(of);
+                let dropped = |column: i32| {
+                    let column = usize::try_from(column - 1).ok().and_then(|at| table.columns.get(at));
+                    column.is_some_and(|column| column.dropped)
+                };
+                gone.chain(of(table.id).filter(|(_, column)| dropped(*column))).collect()
+            }
+            Change::PutView(view) => {
+                let columns = view.columns.len() as i32;
+                of(view.id).filter(|(_, column)| *column > columns).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn name(&mut self, schema: &CompactString, name: CompactString, relation: Relation) {
+        self.relations.entry(schema.clone()).or_default().insert(name, relation);
+    }
+
+    fn forget_table(&mut self, id: ObjectId) {
+        let Some(old) = self.tables.remove(&id) else { return };
+        if let Some(names) = self.relations.get_mut(&old.schema) {
+            names.remove(&old.name);
+            old.indexes.iter().for_each(|index| _ = names.remove(&index.name));
+            old.primary_key.iter().for_each(|key| _ = names.remove(&key.name));
+        }
+        for foreign_key in &old.foreign_keys {
+            if let Some(referring) = self.referenced_by.get_mut(&foreign_key.target) {
+                referring.retain(|&referring| referring != id);
+            }
+        }
+    }
+
+    fn unname(&mut self, schema: &str, name: &str) {
+        if let Some(names) = self.relations.get_mut(schema) {
+            names.remove(name);
+        }
+    }
+
+    fn add(&mut self, change: Change) {
+        match change {
+            Change::PutSchema(schema) => {
+                self.schemas.retain(|_, old| old.id != schema.id);
+                self.schemas.insert(schema.name.clone(), Arc::new(schema));
+            }
+            Change::DropSchema(name) => _ = self.schemas.remove(&name),
+            Change::PutTable(table) => {
+                self.forget_table(table.id);
+                let table = Arc::new(table);
+                for index in &table.indexes {
+                    self.name(&table.schema, index.name.clone(), Relation::Index(table.id, Arc::clone(index)));
+                }
+                if let Some(key) = &table.primary_key {
+                    self.name(&table.schema, key.name.clone(), Relation::PrimaryKey(table.id));
+                }
+                for foreign_key in &table.foreign_keys {
+                    let referring = self.referenced_by.entry(foreign_key.target).or_default();
+                    if !referring.contains(&table.id) {
+                        referring.push(table.id);
+                    }
+                }
+                self.name(&table.schema, table.name.clone(), Relation::Table(Arc::clone(&table)));
+                self.tables.insert(table.id, table);
+            }
+            Change::DropTable(id) => self.forget_table(id),
+            Change::PutSequence(sequence) => {
+                let sequence = Arc::new(sequence);
+                if let Some(old) = self.sequences.insert(sequence.id, Arc::clone(&sequence)) {
+                    self.unname(&old.schema, &old.name);
+                }
+                self.name(&sequence.schema, sequence.name.clone(), Relation::Sequence(Arc::clone(&sequence)));
+            }
+            Change::DropSequence(id) => {
+                if let Some(old) = self.sequences.remove(&id) {
+                    self.unname(&old.schema, &old.name);
+                }
+            }
+            Change::PutView(view) => {
+                let view = Arc::new(view);
+                if let Some(old) = self.views.insert(view.id, Arc::clone(&view)) {
+                    self.unname(&old.schema, &old.name);
+                }
+                self.name(&view.schema, view.name.clone(), Relation::View(Arc::clone(&view)));
+            }
+            Change::Comment(id, column, Some(text)) => _ = self.comments.insert((id, column), text),
+            Change::Comment(id, column, None) => _ = self.comments.remove(&(id, column)),
+            Change::DropView(id) => {
+                if let Some(old) = self.views.remove(&id) {
+                    self.unname(&old.schema, &old.name);
+                }
+            }
+        }
+    }
+
+    /// A schema.
+    #[must_use]
+    pub fn schema(&self, name: &str) -> Option<&Arc<Schema>> {
+        self.schemas.get(name)
+    }
+
+    /// All schemas.
+    pub fn schemas(&self) -> impl Iterator<Item = &Arc<Schema>> {
+        self.schemas.values()
+    }
+
+    /// What has a name in a schema.
+    #[must_use]
+    pub fn relation(&self, schema: &str, name: &str) -> Option<&Relation> {
+        self.relations.get(schema)?.get(name)
+    }
+
+    /// What a name, perhaps with a schema, means in the schemas looked through.
+    #[must_use]
+    pub fn find(&self, name: &[CompactString], search_path: &[CompactString]) -> Option<&Relation> {
+        match name {
+            [name] => search_path.iter().find_map(|schema| self.relation(schema, name)),
+            [schema, name] => self.relation(schema, name),
+            _ => None,
+        }
+    }
+
+    /// What is said of an object (column 0) or of one of its columns.
+    #[must_use]
+    pub fn comment(&self, id: ObjectId, column: i32) -> Option<&str> {
+        self.comments.get(&(id, column)).map(String::as_str)
+    }
+
+    /// All comments, by object and column.
+    pub fn comments(&self) -> impl Iterator<Item = ((ObjectId, i32), &str)> {
+        self.comments.iter().map(|(key, text)| (*key, text.as_str()))
+    }
+
+    /// What has a number, with its schema's and its own name.
+    #[must_use]
+    pub fn relation_numbered(&self, id: ObjectId) -> Option<(CompactString, CompactString, Relation)> {
+        if let Some(table) = self.tables.get(&id) {
+            return Some((table.schema.clone(), table.name.clone(), Relation::Table(Arc::clone(table))));
+        }
+        if let Some(view) = self.views.get(&id) {
+            return Some((view.schema.clone(), view.name.clone(), Relation::View(Arc::clone(view))));
+        }
+        if let Some(sequence) = self.sequences.get(&id) {
+            return Some((sequence.schema.clone(), sequence.name.clone(), Relation::Sequence(Arc::clone(sequence))));
+        }
+        self.tables.values().find_map(|table| {
+            if let Some(key) = table.primary_key.as_ref().filter(|key| key.id == id) {
+                return Some((table.schema.clone(), key.name.clone(), Relation::PrimaryKey(table.id)));
+            }
+            let index = table.indexes.iter().find(|index| index.id == id)?;
+            Some((table.schema.clone(), index.name.clone(), Relation::Index(table.id, Arc::clone(index))))
+        })
+    }
+
+    /// The number of a relation.
+    #[must_use]
+    pub fn number_of(&self, relation: &Relation) -> Option<ObjectId> {
+        match relation {
+            Relation::Table(table) => Some(table.id),
+            Relation::Index(_, index) => Some(index.id),
+            Relation::PrimaryKey(table) => Some(self.tables.get(table)?.primary_key.as_ref()?.id),
+            Relation::Sequence(sequence) => Some(sequence.id),
+            Relation::View(view) => Some(view.id),
+        }
+    }
+
+    /// A sequence by number.
+    #[must_use]
+    pub fn sequence(&self, id: ObjectId) -> Option<&Arc<Sequence>> {
+        self.sequences.get(&id)
+    }
+
+    /// A view by number.
+    #[must_use]
+    pub fn view(&self, id: ObjectId) -> Option<&Arc<View>> {
+        self.views.get(&id)
+    }
+
+    /// All relations of a schema.
+    pub fn relations(&self, schema: &str) -> impl Iterator<Item = (&CompactString, &Relation)> {
+        self.relations.get(schema).into_iter().flatten()
+    }
+
+    /// A table by number.
+    #[must_use]
+    pub fn table(&self, id: ObjectId) -> Option<&Arc<Table>> {
+        self.tables.get(&id)
+    }
+
+    /// All tables.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables.values()
+    }
+
+    /// All sequences.
+    pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
+        self.sequences.values()
+    }
+
+    /// All views.
+    pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
+        self.views.values()
+    }
+
+    /// Tables with foreign keys that refer to a table.
+    pub fn referring_to(&self, id: ObjectId) -> impl Iterator<Item = &Arc<Table>> {
+        self.referenced_by.get(&id).into_iter().flatten().filter_map(|id| self.tables.get(id))
+    }
+}
+
+/// Bytes of a text that may be the name of something: more than any name has with all its schemas and quotes.
+pub const NAME_TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// The parts of a name that is written as text: `public."My sequence"`. Blanks, and the small letters of capitals, are those
+/// of ASCII: what else a name holds is the name.
+#[must_use]
+pub fn parse_name(text: &str) -> Option<Vec<CompactString>> {
+    if text.len() > NAME_TEXT_BYTES_MAX {
+        return None;
+    }
+    let mut parts = Vec::new();
+    let mut rest = text.trim_start_matches(letters::is_name_blank);
+    loop {
+        let mut part = CompactString::default();
+        if let Some(quoted) = rest.strip_prefix('"') {
+            rest = quoted;
+            loop {
+                let end = rest.find('"')?;
+                part.push_str(&rest[..end]);
+                rest = &rest[end + 1..];
+                match rest.strip_prefix('"') {
+                    Some(more) => {
+                        part.push('"');
+                        rest = more;
+                    }
+                    None => break,
+                }
+            }
+        } else {
+            let end = rest.find(|c| c == '.' || letters::is_name_blank(c)).unwrap_or(rest.len());
+            if end == 0 {
+                return None;
+            }
+            part.push_str(&rest[..end].to_ascii_lowercase());
+            rest = &rest[end..];
+        }
+        while part.len() > NAME_BYTES_MAX {
+            part.pop();
+        }
+        parts.push(part);
+        rest = rest.trim_start_matches(letters::is_name_blank);
+        match rest.strip_prefix('.') {
+            Some(more) => rest = more.trim_start_matches(letters::is_name_blank),
+            None => return rest.is_empty().then_some(parts),
+        }
+    }
+}

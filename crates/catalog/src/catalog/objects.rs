@@ -1,0 +1,445 @@
+//! What a catalogue holds: schemas, tables with their columns, indexes and constraints, sequences, views.
+//!
+//! Each is JSON in its entry, field by field: a field that came later has a default for entries that do not have it.
+
+use std::sync::Arc;
+
+use colibri_txn::{ColumnSet, RowLayout, Space, SpaceId};
+use colibri_types::env::Env;
+use colibri_types::text_io;
+use colibri_types::types::{ColumnType, Type};
+use colibri_types::value::Datum;
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize};
+
+use super::{ObjectId, PUBLIC, PUBLIC_SCHEMA};
+use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
+use crate::row::RowFormat;
+
+/// A column of a table. Its number for clients is its place, from 1.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name; of a dropped one, empty.
+    pub name: CompactString,
+    /// Its type.
+    #[serde(with = "column_type")]
+    pub ty: ColumnType,
+    /// Whether NULL is refused.
+    #[serde(default)]
+    pub not_null: bool,
+    /// The default, as SQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// What rows have that were written before the column was added, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// Values come from a sequence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+    /// It was dropped; its place stays.
+    #[serde(default)]
+    pub dropped: bool,
+    /// The collation that it was declared with, if not the database's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collation: Option<CompactString>,
+}
+
+/// `GENERATED … AS IDENTITY`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Identity {
+    /// A value given is refused, unless it overrides.
+    Always,
+    /// A value given is taken.
+    ByDefault,
+}
+
+/// A column of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexColumn {
+    /// The table's column.
+    pub column: usize,
+    /// Largest first.
+    #[serde(default)]
+    pub descending: bool,
+    /// Where NULLs go.
+    #[serde(default)]
+    pub nulls_first: bool,
+}
+
+/// A secondary index. An entry's key is the indexed columns followed by the row's key; its value is empty.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Index {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its name.
+    pub name: CompactString,
+    /// Where its entries are.
+    pub space: u32,
+    /// What it is ordered by.
+    pub columns: Vec<IndexColumn>,
+    /// No two rows have the same values, NULLs aside.
+    #[serde(default)]
+    pub unique: bool,
+    /// It was made by a UNIQUE constraint of this name.
+    #[serde(default)]
+    pub constraint: bool,
+}
+
+impl Index {
+    /// Its space.
+    #[must_use]
+    pub fn space(&self) -> Space {
+        Space::new(SpaceId(self.space))
+    }
+}
+
+/// The primary key that a table is clustered on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PrimaryKey {
+    /// Its number, as an index.
+    pub id: ObjectId,
+    /// The constraint's name.
+    pub name: CompactString,
+    /// The table's columns.
+    pub columns: Vec<usize>,
+}
+
+/// A CHECK constraint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Check {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its name.
+    pub name: CompactString,
+    /// The condition, as SQL.
+    pub condition: String,
+    /// It would not hold for tables below, of which there are none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_inherit: bool,
+}
+
+/// What happens to referring rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReferenceAction {
+    /// An error at the end of the statement.
+    NoAction,
+    /// An error.
+    Restrict,
+    /// They go, or change, too.
+    Cascade,
+    /// They refer to nothing.
+    SetNull,
+    /// They refer to what their columns' defaults say.
+    SetDefault,
+}
+
+/// A FOREIGN KEY constraint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ForeignKey {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its name.
+    pub name: CompactString,
+    /// The referring columns.
+    pub columns: Vec<usize>,
+    /// The table referred to.
+    pub target: ObjectId,
+    /// The columns referred to.
+    pub target_columns: Vec<usize>,
+    /// When a row referred to is deleted.
+    pub on_delete: ReferenceAction,
+    /// When its key changes.
+    pub on_update: ReferenceAction,
+}
+
+/// A table.
+///
+/// A row's key is its primary key's columns, encoded in order; without a primary key, a hidden number (8 bytes). A row's
+/// value holds, in the newest of `generations`, all columns that the key does not give back exactly.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Table {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its schema's name.
+    pub schema: CompactString,
+    /// Its name.
+    pub name: CompactString,
+    /// Where its rows are.
+    pub space: u32,
+    /// Its columns, dropped ones included.
+    pub columns: Vec<Column>,
+    /// What it is clustered on.
+    #[serde(default)]
+    pub primary_key: Option<PrimaryKey>,
+    /// Secondary indexes.
+    #[serde(default)]
+    pub indexes: Vec<Arc<Index>>,
+    /// Conditions on rows.
+    #[serde(default)]
+    pub checks: Vec<Check>,
+    /// References to other tables.
+    #[serde(default)]
+    pub foreign_keys: Vec<ForeignKey>,
+    /// For each generation of rows, which columns their values hold. A row says its generation.
+    pub generations: Vec<Vec<usize>>,
+    /// Who owns it.
+    #[serde(default = "bootstrap")]
+    pub owner: RoleId,
+    /// Who may do what with it; `None` is the owner alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
+    /// Made from `generations` when the table is read.
+    #[serde(skip)]
+    pub layout: Option<Arc<TableLayout>>,
+}
+
+/// The bytes of a table's rows.
+#[derive(Debug)]
+pub struct TableLayout {
+    /// A format for each generation.
+    pub formats: Vec<RowFormat>,
+    /// For each generation, which of the table's columns the format's columns are.
+    pub stored: Vec<Vec<usize>>,
+    /// What each column has in rows that were written before it was added.
+    pub missing: Vec<Datum>,
+}
+
+/// A sequence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sequence {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its schema's name.
+    pub schema: CompactString,
+    /// Its name.
+    pub name: CompactString,
+    /// `smallint`, `integer` or `bigint`, as a number of PostgreSQL's.
+    pub type_oid: u32,
+    /// The first value.
+    pub start: i64,
+    /// From one value to the next; not 0.
+    pub increment: i64,
+    /// The smallest value.
+    pub min: i64,
+    /// The largest value.
+    pub max: i64,
+    /// Whether it starts again at its end.
+    pub cycle: bool,
+    /// Values that a session may take at once, as CACHE says: sessions share blocks here, so it is only shown.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cache: i64,
+    /// The table and column that it goes away with.
+    pub owned_by: Option<(ObjectId, usize)>,
+    /// Who owns it.
+    #[serde(default = "bootstrap")]
+    pub owner: RoleId,
+    /// Who may do what with it; `None` is the owner alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
+}
+
+fn one() -> i64 {
+    1
+}
+
+fn is_one(number: &i64) -> bool {
+    *number == 1
+}
+
+/// A view.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct View {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its schema's name.
+    pub schema: CompactString,
+    /// Its name.
+    pub name: CompactString,
+    /// Names of its columns.
+    pub columns: Vec<CompactString>,
+    /// Its query, as SQL.
+    pub query: String,
+    /// Tables and views that it reads.
+    pub reads: Vec<ObjectId>,
+    /// Who owns it.
+    #[serde(default = "bootstrap")]
+    pub owner: RoleId,
+    /// Who may do what with it; `None` is the owner alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
+}
+
+/// A schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schema {
+    /// Its number.
+    pub id: ObjectId,
+    /// Its name.
+    pub name: CompactString,
+    /// Who owns it.
+    #[serde(default = "bootstrap")]
+    pub owner: RoleId,
+    /// Who may do what with it; `None` is the owner alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acl: Option<Acl>,
+}
+
+/// Something with a name in a schema.
+#[derive(Debug, Clone)]
+pub enum Relation {
+    /// A table.
+    Table(Arc<Table>),
+    /// An index, with its table's number.
+    Index(ObjectId, Arc<Index>),
+    /// A primary key's index, by its table's number.
+    PrimaryKey(ObjectId),
+    /// A sequence.
+    Sequence(Arc<Sequence>),
+    /// A view.
+    View(Arc<View>),
+}
+
+impl Table {
+    /// Its rows' space, with what tells its columns apart.
+    #[must_use]
+    pub fn space(&self) -> Space {
+        match &self.layout {
+            Some(layout) => Space::with_layout(SpaceId(self.space), Arc::clone(layout) as Arc<dyn RowLayout>),
+            None => Space::new(SpaceId(self.space)),
+        }
+    }
+
+    pub fn layout(&self) -> &TableLayout {
+        self.layout.as_ref().expect("a table of a catalogue has its layout")
+    }
+
+    /// The place of a column, by name.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name && !column.dropped)
+    }
+
+    /// The numbers of its indexes and constraints.
+    pub fn part_numbers(&self) -> Vec<ObjectId> {
+        let indexes = self.indexes.iter().map(|index| index.id);
+        let checks = self.checks.iter().map(|check| check.id);
+        let references = self.foreign_keys.iter().map(|key| key.id);
+        indexes.chain(checks).chain(references).chain(self.primary_key.iter().map(|key| key.id)).collect()
+    }
+
+    /// Columns that were not dropped, with their places.
+    pub fn live_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
+        self.columns.iter().enumerate().filter(|(_, column)| !column.dropped)
+    }
+
+    /// The columns of the key; empty if rows have a hidden number instead.
+    #[must_use]
+    pub fn key_columns(&self) -> &[usize] {
+        self.primary_key.as_ref().map_or(&[], |key| &key.columns)
+    }
+
+    /// Starts a new generation of rows if the columns that a row's value has to hold are not those of the newest one.
+    pub fn renew_generation(&mut self) {
+        let stored: Vec<usize> = self
+            .live_columns()
+            .filter(|(place, column)| {
+                !(self.key_columns().contains(place) && colibri_types::key::is_exact(column.ty.ty))
+            })
+            .map(|(place, _)| place)
+            .collect();
+        if self.generations.last() != Some(&stored) {
+            self.generations.push(stored);
+        }
+        self.renew_layout();
+    }
+
+    pub fn renew_layout(&mut self) {
+        let formats = self.generations.iter().enumerate().map(|(generation, stored)| {
+            let types: Vec<Type> = stored.iter().map(|&place| self.columns[place].ty.ty).collect();
+            RowFormat::new(generation as u16, &types)
+        });
+        let formats = formats.collect();
+        // Texts that were written by this program for values of the column's type; NULL is what a damaged one is read as.
+        let env = Env::default();
+        let missing = self.columns.iter().map(|column| match &column.missing {
+            Some(text) => text_io::parse(column.ty.ty, column.ty.modifier, text, &env).unwrap_or_default(),
+            None => Datum::Null,
+        });
+        let missing = missing.collect();
+        self.layout = Some(Arc::new(TableLayout { formats, stored: self.generations.clone(), missing }));
+    }
+}
+
+impl RowLayout for TableLayout {
+    fn changed(&self, old: &[u8], new: &[u8]) -> ColumnSet {
+        let (Ok(generation), Ok(other)) = (RowFormat::generation_of(old), RowFormat::generation_of(new)) else {
+            return ColumnSet::ALL;
+        };
+        let known = self.formats.get(usize::from(generation)).zip(self.stored.get(usize::from(generation)));
+        match known {
+            Some((format, stored)) if generation == other => {
+                let mut changed = ColumnSet::NONE;
+                let compared = format.for_each_changed(old, new, |place| changed.insert(stored[place]));
+                if compared.is_ok() { changed } else { ColumnSet::ALL }
+            }
+            _ => ColumnSet::ALL,
+        }
+    }
+}
+
+impl Schema {
+    /// A schema of a role.
+    #[must_use]
+    pub fn new(id: ObjectId, name: CompactString, owner: RoleId) -> Self {
+        Self { id, name, owner, acl: None }
+    }
+
+    /// `public`, as every database begins with it: the database's owner may make things in it, everybody may use it.
+    pub(super) fn public() -> Self {
+        let owner = DATABASE_OWNER_ROLE;
+        let mut acl = Acl::default_of(ObjectKind::Schema, owner);
+        acl.add(Grant::plain(PUBLIC_ROLE, owner, Privileges::USAGE));
+        Self { id: PUBLIC_SCHEMA, name: PUBLIC.into(), owner, acl: Some(acl) }
+    }
+}
+
+impl Sequence {
+    /// What its values are.
+    #[must_use]
+    pub fn ty(&self) -> Type {
+        Type::from_oid(self.type_oid).unwrap_or(Type::Int8)
+    }
+}
+
+impl Relation {
+    /// What it is, as error messages say.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Table(_) => "table",
+            Self::Index(..) | Self::PrimaryKey(_) => "index",
+            Self::Sequence(_) => "sequence",
+            Self::View(_) => "view",
+        }
+    }
+}
+
+mod column_type {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use colibri_types::types::{ColumnType, Modifier, Type};
+
+    pub(super) fn serialize<S: Serializer>(ty: &ColumnType, serializer: S) -> Result<S::Ok, S::Error> {
+        (ty.ty.oid(), ty.modifier.0).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ColumnType, D::Error> {
+        let (oid, modifier) = <(u32, i32)>::deserialize(deserializer)?;
+        let ty = Type::from_oid(oid).ok_or_else(|| serde::de::Error::custom(format!("no type has number {oid}")))?;
+        Ok(ColumnType { ty, modifier: Modifier(modifier) })
+    }
+}
+
+fn bootstrap() -> RoleId {
+    BOOTSTRAP_ROLE
+}

@@ -1,0 +1,285 @@
+//! The server around a session: its databases, roles and other sessions.
+//!
+//! A database by itself has none of it: there the user is a superuser, alone, and the only database is the engine's. A
+//! server implements [`Cluster`] and gives it to its sessions ([`crate::Session::in_cluster`]).
+//!
+//! Roles, and grants on databases, belong to the cluster; grants on what is in a database (schemas, tables, sequences,
+//! views) live in its catalogue and are transactional like the rest of it. Both refer to roles by number, and a number is
+//! never given twice: what a dropped role was granted is nobody's.
+//!
+//! Changes of the cluster are not part of a transaction: they happen at once, and no ROLLBACK takes them back.
+
+mod privileges;
+mod roles;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use privileges::{Acl, Authority, Dependents, Grant, ObjectKind, Parties, Privileges};
+pub use roles::quoted_role;
+pub use roles::{Membership, Role, Roles};
+pub use settings::{DefaultBy, KeptSettings, Whose};
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use colibri_types::error::{Error, Result, SqlState};
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize};
+
+use roles::{unlimited, yes};
+
+/// A role's number.
+pub type RoleId = u32;
+
+/// The superuser that is there from the beginning; owns what was made without a cluster.
+pub const BOOTSTRAP_ROLE: RoleId = 10;
+
+/// `pg_database_owner`: whoever owns the database at hand is a member.
+pub const DATABASE_OWNER_ROLE: RoleId = 6171;
+
+/// Everybody: the grantee that PUBLIC is.
+pub const PUBLIC_ROLE: RoleId = 0;
+
+/// The first number that roles made by users get.
+const FIRST_USER_ROLE: RoleId = 16_384;
+
+/// What a database is made with.
+#[derive(Debug, Clone, Copy)]
+pub struct NewDatabase {
+    /// The role that owns it.
+    pub owner: RoleId,
+    /// How many sessions it may have at a time; -1 for as many as the server has.
+    pub connection_limit: i32,
+    /// Whether anybody may connect to it.
+    pub allow_connections: bool,
+}
+
+impl NewDatabase {
+    /// A database that everybody who has the right to may connect to.
+    #[must_use]
+    pub fn of(owner: RoleId) -> Self {
+        Self { owner, connection_limit: -1, allow_connections: true }
+    }
+}
+
+/// What a session asks of the server around it.
+///
+/// Methods are called within statements, on the thread that runs them: they answer from memory, but for those that
+/// change something, which may wait for the disk.
+pub trait Cluster: Send + Sync {
+    /// All databases, in the order of their numbers.
+    fn databases(&self) -> Vec<DatabaseInfo>;
+
+    /// Makes an empty database. It is durable on return, with all that `how` says.
+    ///
+    /// # Errors
+    /// 42P04 if there is one of that name, 42602 if the name cannot be one; of the disk.
+    fn create_database(&self, name: &str, how: NewDatabase) -> Result<()>;
+
+    /// Drops a database; with `force` sessions connected to it are ended first. Sessions that are about to end are waited
+    /// for, up to a few seconds, until `cancel` is set.
+    ///
+    /// # Errors
+    /// 3D000 if there is none, 55006 if somebody stays connected to it, 57014 if it was cancelled; of the disk.
+    fn drop_database(&self, name: &str, force: bool, cancel: &AtomicBool) -> Result<()>;
+
+    /// Gives a database another name. Waits as [`Cluster::drop_database`] does.
+    ///
+    /// # Errors
+    /// 3D000, 42P04, 55006, 57014 as above; of the disk.
+    fn rename_database(&self, from: &str, to: &str, cancel: &AtomicBool) -> Result<()>;
+
+    /// Changes a database's owner, grants or limits (not its name or number). It is durable on return.
+    ///
+    /// # Errors
+    /// 3D000 if there is none; what `change` gives; of the disk.
+    fn change_database(&self, name: &str, change: &mut dyn FnMut(&mut DatabaseInfo) -> Result<()>) -> Result<()>;
+
+    /// The roles as they are now.
+    fn roles(&self) -> Arc<Roles>;
+
+    /// A number that is another one after each change of roles or databases: sessions ask for it once per statement, so it
+    /// has to be cheap.
+    fn version(&self) -> u64;
+
+    /// Changes roles, one change at a time. It is durable on return.
+    ///
+    /// # Errors
+    /// What `change` gives, and then nothing is changed; of the disk.
+    fn change_roles(&self, change: &mut dyn FnMut(&mut Roles) -> Result<()>) -> Result<()>;
+
+    /// The settings that are kept for databases and roles.
+    fn kept_settings(&self) -> Arc<KeptSettings>;
+
+    /// Changes them, one change at a time. It is durable on return.
+    ///
+    /// # Errors
+    /// What `change` gives, and then nothing is changed; of the disk.
+    fn change_settings(&self, change: &mut dyn FnMut(&mut KeptSettings) -> Result<()>) -> Result<()>;
+
+    /// The SCRAM-SHA-256 verifier of a password, as PostgreSQL keeps it (`SCRAM-SHA-256$4096:…`). What is a whole one
+    /// already stays as it is. `None` for an empty password, or the verifier of one: nobody may log in with that.
+    ///
+    /// # Errors
+    /// If the system gives no randomness.
+    fn verifier(&self, password: &str) -> Result<Option<String>>;
+
+    /// Everybody who is connected, to whichever database.
+    fn sessions(&self) -> Vec<SessionInfo>;
+
+    /// Cancels what a session is doing; false if there is no such session.
+    fn cancel(&self, pid: i32) -> bool;
+
+    /// Ends a session; false if there is none.
+    fn terminate(&self, pid: i32) -> bool;
+
+    /// A setting of the server (`max_connections`, `port`, `listen_addresses`, `data_directory`, …), as SHOW gives it.
+    fn setting(&self, name: &str) -> Option<String>;
+
+    /// When the server started, in microseconds since 2000-01-01 00:00 UTC.
+    fn started_us(&self) -> i64;
+}
+
+/// A database of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatabaseInfo {
+    /// Its number.
+    pub oid: u32,
+    /// Its name.
+    pub name: CompactString,
+    /// Who owns it.
+    pub owner: RoleId,
+    /// Whether anybody may connect.
+    #[serde(default = "yes")]
+    pub allow_connections: bool,
+    /// How many sessions may be connected to it, -1 for any number.
+    #[serde(default = "unlimited")]
+    pub connection_limit: i32,
+    /// Who may do what; `None` is what PostgreSQL gives by default: everybody may connect.
+    #[serde(default)]
+    pub acl: Option<Acl>,
+    /// What is said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// A session, as `pg_stat_activity` shows it.
+#[derive(Debug, Clone)]
+pub struct SessionInfo {
+    /// Its number, which cancels it.
+    pub pid: i32,
+    /// The database that it is connected to.
+    pub database: CompactString,
+    /// As whom it logged in.
+    pub user: CompactString,
+    /// What the client calls itself.
+    pub application_name: CompactString,
+    /// Where the client is; `None` for a Unix socket.
+    pub client: Option<SocketAddr>,
+    /// What it is doing.
+    pub state: SessionState,
+    /// What it waits for, if it does.
+    pub waits_for: Option<Waits>,
+    /// The statement at work, or the last one.
+    pub query: String,
+    /// When it connected; these are in microseconds since 2000-01-01 00:00 UTC.
+    pub connected_us: i64,
+    /// When its transaction began, if it is in one.
+    pub transaction_us: Option<i64>,
+    /// When the statement at work, or the last one, began.
+    pub query_us: Option<i64>,
+    /// When its state changed.
+    pub state_us: i64,
+}
+
+/// What a session is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionState {
+    /// Running a statement.
+    Active,
+    /// Waiting for its client.
+    Idle,
+    /// The same, in a transaction block.
+    IdleInTransaction,
+    /// The same, in a block in which a statement has failed.
+    IdleInFailedTransaction,
+}
+
+impl SessionState {
+    /// As `pg_stat_activity` says it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::IdleInTransaction => "idle in transaction",
+            Self::IdleInFailedTransaction => "idle in transaction (aborted)",
+        }
+    }
+}
+
+/// What a session waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    /// The client: its next message, or room for more of the answer.
+    Client,
+    /// A lock that somebody else has.
+    Lock,
+    /// Others who commit, in whose queue it stands.
+    Commits,
+    /// Its commit to be durable.
+    Durability,
+    /// The end of a sleep that it has asked for.
+    Sleep,
+}
+
+impl Waits {
+    /// `wait_event_type` and `wait_event` of `pg_stat_activity`.
+    #[must_use]
+    pub fn event(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Client => ("Client", "ClientRead"),
+            Self::Lock => ("Lock", "tuple"),
+            Self::Commits => ("IPC", "CommitQueue"),
+            Self::Durability => ("IO", "WALSync"),
+            Self::Sleep => ("Timeout", "PgSleep"),
+        }
+    }
+}
+
+// ---- roles ----
+
+// ---- grants ----
+
+/// Whether a role may connect to a database: to be asked when somebody logs in, once their name is proven.
+///
+/// # Errors
+/// 28000 for a role that is not there or may not log in, 3D000, 55000, 42501.
+pub fn admit(cluster: &dyn Cluster, user: &str, database: &str) -> Result<(RoleId, DatabaseInfo)> {
+    const NOT_ADMITTED: SqlState = SqlState("28000");
+    let roles = cluster.roles();
+    let Some(role) = roles.named(user) else {
+        return Err(Error::new(NOT_ADMITTED, format!("role \"{user}\" does not exist")));
+    };
+    if !role.login {
+        return Err(Error::new(NOT_ADMITTED, format!("role \"{user}\" is not permitted to log in")));
+    }
+    let Some(info) = cluster.databases().into_iter().find(|known| known.name == database) else {
+        let message = format!("database \"{database}\" does not exist");
+        return Err(Error::new(SqlState::NO_SUCH_DATABASE, message));
+    };
+    if !info.allow_connections {
+        let message = format!("database \"{database}\" is not currently accepting connections");
+        return Err(Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, message));
+    }
+    let authority = Authority::of(&roles, role.oid, info.owner);
+    if !authority.may(Privileges::CONNECT, ObjectKind::Database, info.owner, info.acl.as_ref()) {
+        let message = format!("permission denied for database \"{database}\"");
+        return Err(
+            Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message).detail("User does not have CONNECT privilege.")
+        );
+    }
+    Ok((role.oid, info))
+}

@@ -1,0 +1,436 @@
+//! Who may do what: privileges, the lists that grant them, and what a role has of them.
+
+use std::collections::HashSet;
+use std::fmt::Write;
+
+use colibri_types::error::{Error, Result, SqlState};
+use serde::{Deserialize, Serialize};
+
+use super::roles::quoted_role;
+use super::{BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, PUBLIC_ROLE, RoleId, Roles};
+
+/// As whom a statement runs, and whose privileges it has.
+#[derive(Debug, Clone)]
+pub struct Authority {
+    /// The role.
+    pub role: RoleId,
+    superuser: bool,
+    /// Roles whose privileges it has, itself among them.
+    has: HashSet<RoleId>,
+}
+
+impl Authority {
+    /// Whoever may do everything.
+    #[must_use]
+    pub fn superuser() -> Self {
+        Self { role: BOOTSTRAP_ROLE, superuser: true, has: HashSet::new() }
+    }
+
+    /// A role's, in a database that belongs to `owner`.
+    #[must_use]
+    pub fn of(roles: &Roles, role: RoleId, owner: RoleId) -> Self {
+        let superuser = roles.get(role).is_some_and(|role| role.superuser);
+        Self { role, superuser, has: in_database_of(owner, roles, role).into_iter().collect() }
+    }
+
+    /// Whether it may do everything.
+    #[must_use]
+    pub fn is_superuser(&self) -> bool {
+        self.superuser
+    }
+
+    /// Whether it has a role's privileges, as an owner has to.
+    #[must_use]
+    pub fn has_role(&self, role: RoleId) -> bool {
+        self.superuser || self.has.contains(&role)
+    }
+
+    /// Whether it may do all that `wanted` says to what belongs to `owner` with these grants.
+    #[must_use]
+    pub fn may(&self, wanted: Privileges, kind: ObjectKind, owner: RoleId, acl: Option<&Acl>) -> bool {
+        wanted.without(self.privileges(kind, owner, acl)).is_empty()
+    }
+
+    /// All it may do.
+    #[must_use]
+    pub fn privileges(&self, kind: ObjectKind, owner: RoleId, acl: Option<&Acl>) -> Privileges {
+        if self.superuser {
+            return kind.all();
+        }
+        let default;
+        let acl = match acl {
+            Some(acl) => acl,
+            None => {
+                default = Acl::default_of(kind, owner);
+                &default
+            }
+        };
+        let mine = |grant: &&Grant| grant.grantee == PUBLIC_ROLE || self.has.contains(&grant.grantee);
+        acl.0.iter().filter(mine).fold(Privileges::NONE, |sum, grant| sum.with(grant.privileges))
+    }
+
+    /// What it may grant to others.
+    #[must_use]
+    pub fn grantable(&self, kind: ObjectKind, owner: RoleId, acl: Option<&Acl>) -> Privileges {
+        acl.map_or_else(|| self.grantable_of(owner, &Acl::default()), |acl| self.grantable_of(owner, acl))
+            .common(kind.all())
+    }
+
+    fn grantable_of(&self, owner: RoleId, acl: &Acl) -> Privileges {
+        if self.has_role(owner) { Privileges::ALL } else { acl.options(|grantee| self.has.contains(&grantee)) }
+    }
+}
+
+/// A role and those whose privileges it has in a database that belongs to `owner`, nearest first.
+fn in_database_of(owner: RoleId, roles: &Roles, role: RoleId) -> Vec<RoleId> {
+    let mut has = roles.inherited_by(role);
+    if has.contains(&owner) && !has.contains(&DATABASE_OWNER_ROLE) {
+        has.push(DATABASE_OWNER_ROLE);
+    }
+    has
+}
+
+/// Whom it depends on what somebody may pass on: the roles there are, and who owns the object and the database it is in.
+#[derive(Debug, Clone, Copy)]
+pub struct Parties<'a> {
+    /// All roles.
+    pub roles: &'a Roles,
+    /// Who owns the database.
+    pub database_owner: RoleId,
+    /// Who owns the object. Owners may always grant, whatever the list says.
+    pub owner: RoleId,
+}
+
+impl Parties<'_> {
+    fn authority(&self, role: RoleId) -> Authority {
+        Authority::of(self.roles, role, self.database_owner)
+    }
+}
+
+/// What becomes of privileges that were passed on by somebody who loses the right to do so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dependents {
+    /// They keep the right from being taken away: RESTRICT.
+    Refuse,
+    /// They are taken back too: CASCADE.
+    TakeBack,
+}
+
+/// What privileges can be granted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// A database.
+    Database,
+    /// A schema.
+    Schema,
+    /// A table or view.
+    Table,
+    /// A sequence.
+    Sequence,
+}
+
+impl ObjectKind {
+    /// All that can be granted.
+    #[must_use]
+    pub fn all(self) -> Privileges {
+        match self {
+            Self::Database => Privileges::CREATE.with(Privileges::TEMPORARY).with(Privileges::CONNECT),
+            Self::Schema => Privileges::USAGE.with(Privileges::CREATE),
+            Self::Table => Privileges(0x7f),
+            Self::Sequence => Privileges::USAGE.with(Privileges::SELECT).with(Privileges::UPDATE),
+        }
+    }
+}
+
+/// A set of privileges.
+// ON DISK: never renumber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Privileges(u16);
+
+impl Privileges {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// All that there are.
+    pub const ALL: Self = Self(0xfff);
+    /// `INSERT`
+    pub const INSERT: Self = Self(1);
+    /// `SELECT`
+    pub const SELECT: Self = Self(1 << 1);
+    /// `UPDATE`
+    pub const UPDATE: Self = Self(1 << 2);
+    /// `DELETE`
+    pub const DELETE: Self = Self(1 << 3);
+    /// `TRUNCATE`
+    pub const TRUNCATE: Self = Self(1 << 4);
+    /// `REFERENCES`
+    pub const REFERENCES: Self = Self(1 << 5);
+    /// `TRIGGER`
+    pub const TRIGGER: Self = Self(1 << 6);
+    /// `EXECUTE`
+    pub const EXECUTE: Self = Self(1 << 7);
+    /// `USAGE`
+    pub const USAGE: Self = Self(1 << 8);
+    /// `CREATE`
+    pub const CREATE: Self = Self(1 << 9);
+    /// `TEMPORARY`
+    pub const TEMPORARY: Self = Self(1 << 10);
+    /// `CONNECT`
+    pub const CONNECT: Self = Self(1 << 11);
+
+    /// Those of tables that columns can have, too.
+    pub const OF_COLUMNS: Self = Self::INSERT.with(Self::SELECT).with(Self::UPDATE).with(Self::REFERENCES);
+
+    /// Name and letter of each, in the order of their bits.
+    const NAMES: [(&'static str, char); 12] = [
+        ("INSERT", 'a'),
+        ("SELECT", 'r'),
+        ("UPDATE", 'w'),
+        ("DELETE", 'd'),
+        ("TRUNCATE", 'D'),
+        ("REFERENCES", 'x'),
+        ("TRIGGER", 't'),
+        ("EXECUTE", 'X'),
+        ("USAGE", 'U'),
+        ("CREATE", 'C'),
+        ("TEMPORARY", 'T'),
+        ("CONNECT", 'c'),
+    ];
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Those that the other has not.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Those that both have.
+    #[must_use]
+    pub const fn common(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// The privilege of a name, in whichever case.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let name = if name.eq_ignore_ascii_case("TEMP") { "TEMPORARY" } else { name };
+        Self::NAMES.iter().position(|(known, _)| known.eq_ignore_ascii_case(name)).map(|bit| Self(1 << bit))
+    }
+
+    /// The names of those that it has.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().enumerate().filter(move |(bit, _)| self.0 & 1 << bit != 0).map(|(_, (name, _))| *name)
+    }
+}
+
+/// Who may do what to an object.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Acl(pub Vec<Grant>);
+
+/// Privileges that one role has from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Who may; [`PUBLIC_ROLE`] is everybody.
+    pub grantee: RoleId,
+    /// Who said so.
+    pub grantor: RoleId,
+    /// What.
+    pub privileges: Privileges,
+    /// What it may grant to others.
+    #[serde(default)]
+    pub grantable: Privileges,
+}
+
+impl Grant {
+    /// Without the right to pass it on.
+    #[must_use]
+    pub const fn plain(grantee: RoleId, grantor: RoleId, privileges: Privileges) -> Self {
+        Self { grantee, grantor, privileges, grantable: Privileges::NONE }
+    }
+
+    fn is_between_those_of(&self, other: &Self) -> bool {
+        self.grantee == other.grantee && self.grantor == other.grantor
+    }
+}
+
+impl Acl {
+    /// What holds where nothing was granted or revoked.
+    #[must_use]
+    pub fn default_of(kind: ObjectKind, owner: RoleId) -> Self {
+        let all = Grant { grantee: owner, grantor: owner, privileges: kind.all(), grantable: Privileges::NONE };
+        let public = match kind {
+            ObjectKind::Database => Privileges::TEMPORARY.with(Privileges::CONNECT),
+            _ => Privileges::NONE,
+        };
+        let mut grants = Vec::with_capacity(2);
+        if !public.is_empty() {
+            grants.push(Grant { grantee: PUBLIC_ROLE, privileges: public, ..all });
+        }
+        grants.push(all);
+        Self(grants)
+    }
+
+    /// Adds privileges, without asking whether that may be.
+    pub fn add(&mut self, grant: Grant) {
+        match self.0.iter_mut().find(|known| known.is_between_those_of(&grant)) {
+            Some(known) => {
+                known.privileges = known.privileges.with(grant.privileges);
+                known.grantable = known.grantable.with(grant.grantable);
+            }
+            None => self.0.push(grant),
+        }
+    }
+
+    /// Adds privileges.
+    ///
+    /// # Errors
+    /// 0LP01 if the right to grant would go back to somebody from whom the grantor has it.
+    pub fn grant(&mut self, parties: &Parties<'_>, grant: Grant) -> Result<()> {
+        if !grant.grantable.is_empty() && grant.grantor != parties.owner {
+            self.expect_no_circle(parties, &grant)?;
+        }
+        self.add(grant);
+        Ok(())
+    }
+
+    /// The grantor has to have the right to grant without what the grantee would pass on.
+    fn expect_no_circle(&self, parties: &Parties<'_>, grant: &Grant) -> Result<()> {
+        let mut without = self.clone();
+        let passes_on = |known: &&Grant| known.grantee == grant.grantee && !known.grantable.is_empty();
+        while let Some(known) = without.0.iter().find(passes_on).copied() {
+            without.revoke(parties, known, Dependents::TakeBack)?;
+        }
+        let own = parties.authority(grant.grantor).grantable_of(parties.owner, &without);
+        if grant.grantable.without(own).is_empty() {
+            return Ok(());
+        }
+        let message = "grant options cannot be granted back to your own grantor";
+        Err(Error::new(SqlState::INVALID_GRANT_OPERATION, message))
+    }
+
+    /// Takes back what one role has from one other. Whoever loses the right to grant loses what they have passed on by it.
+    ///
+    /// # Errors
+    /// 2BP01 if something was passed on, and `dependents` are to be refused. The list may be half changed then.
+    pub fn revoke(&mut self, parties: &Parties<'_>, taken: Grant, dependents: Dependents) -> Result<()> {
+        // Roles that lost the right to grant something. Chains may be long, so that this is no recursion.
+        let mut losers = vec![(taken.grantee, self.take(&taken))];
+        while let Some((role, lost)) = losers.pop() {
+            if lost.is_empty() || role == parties.owner {
+                continue;
+            }
+            let lost = lost.without(parties.authority(role).grantable_of(parties.owner, self));
+            let by_it = |known: &&Grant| known.grantor == role && !known.privileges.common(lost).is_empty();
+            let Some(dependent) = self.0.iter().find(by_it).copied() else { continue };
+            if dependents == Dependents::Refuse {
+                return Err(Error::new(SqlState::DEPENDENT_OBJECTS, "dependent privileges exist")
+                    .hint("Use CASCADE to revoke them too."));
+            }
+            losers.push((role, lost));
+            let also_taken = Grant { privileges: lost, grantable: lost, ..dependent };
+            losers.push((dependent.grantee, self.take(&also_taken)));
+        }
+        Ok(())
+    }
+
+    /// Takes an entry's privileges away; gives those that cannot be granted by it any more.
+    fn take(&mut self, taken: &Grant) -> Privileges {
+        let Some(place) = self.0.iter().position(|known| known.is_between_those_of(taken)) else {
+            return Privileges::NONE;
+        };
+        let entry = &mut self.0[place];
+        let before = entry.grantable;
+        entry.privileges = entry.privileges.without(taken.privileges);
+        entry.grantable = entry.grantable.without(taken.grantable);
+        let lost = before.without(entry.grantable);
+        if entry.privileges.is_empty() && entry.grantable.is_empty() {
+            self.0.remove(place);
+        }
+        lost
+    }
+
+    /// As whom a role grants `wanted` or takes it back, and what of it that one may pass on. Owners and superusers act as
+    /// the owner; others as the first of their roles that may pass on all of it, or else the most.
+    #[must_use]
+    pub fn best_grantor(&self, parties: &Parties<'_>, role: RoleId, wanted: Privileges) -> (RoleId, Privileges) {
+        if role == parties.owner || parties.roles.get(role).is_some_and(|role| role.superuser) {
+            return (parties.owner, wanted);
+        }
+        let mut best = (role, Privileges::NONE);
+        for candidate in in_database_of(parties.database_owner, parties.roles, role) {
+            let may = if candidate == parties.owner {
+                wanted
+            } else {
+                self.options(|grantee| grantee == candidate).common(wanted)
+            };
+            if may == wanted {
+                return (candidate, may);
+            }
+            if may.count() > best.1.count() {
+                best = (candidate, may);
+            }
+        }
+        best
+    }
+
+    /// What some grantees may pass on.
+    fn options(&self, whose: impl Fn(RoleId) -> bool) -> Privileges {
+        let theirs = self.0.iter().filter(|grant| whose(grant.grantee));
+        theirs.fold(Privileges::NONE, |sum, grant| sum.with(grant.grantable))
+    }
+
+    /// What a former owner had, and gave, is the new one's.
+    pub fn change_owner(&mut self, from: RoleId, to: RoleId) {
+        for mut grant in std::mem::take(&mut self.0) {
+            for role in [&mut grant.grantee, &mut grant.grantor] {
+                if *role == from {
+                    *role = to;
+                }
+            }
+            self.add(grant);
+        }
+    }
+
+    /// Whether a role is named in it.
+    #[must_use]
+    pub fn mentions(&self, role: RoleId) -> bool {
+        self.0.iter().any(|grant| grant.grantee == role || grant.grantor == role)
+    }
+
+    /// As PostgreSQL writes its items: `alice=arw/bob`.
+    #[must_use]
+    pub fn items(&self, roles: &Roles) -> Vec<String> {
+        let name = |oid| quoted_role(&roles.name_of(oid));
+        let item = |grant: &Grant| {
+            let mut item = if grant.grantee == PUBLIC_ROLE { String::new() } else { name(grant.grantee) };
+            item.push('=');
+            for (bit, (_, letter)) in Privileges::NAMES.iter().enumerate() {
+                if grant.privileges.0 & 1 << bit != 0 {
+                    item.push(*letter);
+                    if grant.grantable.0 & 1 << bit != 0 {
+                        item.push('*');
+                    }
+                }
+            }
+            _ = write!(item, "/{}", name(grant.grantor));
+            item
+        };
+        self.0.iter().map(item).collect()
+    }
+}

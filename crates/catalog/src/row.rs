@@ -1,0 +1,623 @@
+//! Rows: the values of a table's columns as bytes that can be read in place, a column at a time.
+//!
+//! ```text
+//! 0            2                       fixed_start          ends_start
+//! | generation | bits: wide, NULLs ... | fixed-width values | ends of the others | the others' bytes |
+//! ```
+//! - generation: u16, the number of the table's layout that the row was written with.
+//! - bits: bit 0 says that the ends are u32 (else u16); bit 1 + i that column i is NULL.
+//! - fixed-width values are at constant offsets, little-endian, NULL or not: bool 1 byte, smallint 2, integer, oid,
+//!   date and real 4, bigint, double, time and timestamps 8, uuid and interval 16.
+//! - the others (text, bytea, numeric, arrays) are one after the other; an end counts from the first one's beginning. The last
+//!   end is the end of the row.
+//! - numeric: a byte of scale, its highest bit set if negative, then the digits as a big-endian integer without
+//!   leading zero bytes.
+//! - an array: PostgreSQL's binary format of it, see `array`.
+//!
+//! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes. ON DISK: none of this may
+//! change; a new layout is a new kind of generation.
+
+use colibri_types::array::Array;
+use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::interval::{DAY_US, Interval};
+use colibri_types::numeric::{Numeric, SCALE_MAX};
+use colibri_types::types::Type;
+use colibri_types::value::Datum;
+use compact_str::CompactString;
+
+/// Bytes before the bits.
+const HEADER_BYTES: usize = 2;
+
+/// How a column's bytes are to be understood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Bool,
+    Int2,
+    Int4,
+    Oid,
+    Int8,
+    Float4,
+    Float8,
+    Date,
+    Time,
+    Timestamp,
+    Interval,
+    Uuid,
+    Text,
+    Bytes,
+    Numeric,
+    Array,
+}
+
+impl Form {
+    fn of(ty: Type) -> Self {
+        match ty.base() {
+            Type::Bool => Self::Bool,
+            Type::Int2 => Self::Int2,
+            Type::Int4 => Self::Int4,
+            Type::Oid => Self::Oid,
+            Type::Int8 => Self::Int8,
+            Type::Float4 => Self::Float4,
+            Type::Float8 => Self::Float8,
+            Type::Date => Self::Date,
+            Type::Time => Self::Time,
+            Type::Timestamp | Type::TimestampTz => Self::Timestamp,
+            Type::Interval => Self::Interval,
+            Type::Uuid => Self::Uuid,
+            Type::Bytea => Self::Bytes,
+            Type::Numeric => Self::Numeric,
+            ty if ty.is_array() => Self::Array,
+            _ => Self::Text,
+        }
+    }
+
+    /// Bytes of a value; `None` if they vary.
+    fn width(self) -> Option<usize> {
+        match self {
+            Self::Bool => Some(1),
+            Self::Int2 => Some(2),
+            Self::Int4 | Self::Oid | Self::Float4 | Self::Date => Some(4),
+            Self::Int8 | Self::Float8 | Self::Time | Self::Timestamp => Some(8),
+            Self::Interval | Self::Uuid => Some(16),
+            Self::Text | Self::Bytes | Self::Numeric | Self::Array => None,
+        }
+    }
+}
+
+/// Memory of this size is used again for a text of any length that fits.
+const TEXT_BYTES_REUSED: usize = 256;
+
+/// Where a column is.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    form: Form,
+    /// Of fixed width: the offset in the row. Else: which of the others it is.
+    place: u32,
+}
+
+/// How the rows of a table are laid out.
+#[derive(Debug, Clone)]
+pub struct RowFormat {
+    generation: u16,
+    slots: Box<[Slot]>,
+    /// The columns whose width varies, in order.
+    varying: Box<[u32]>,
+    ends_start: usize,
+}
+
+#[cold]
+fn malformed(what: &str) -> Error {
+    Error::new(SqlState::DATA_CORRUPTED, format!("malformed row: {what}"))
+}
+
+/// A row's parts, found and checked once.
+#[derive(Clone, Copy)]
+struct Parts<'row> {
+    row: &'row [u8],
+    /// Where the varying columns' bytes begin.
+    varying_start: usize,
+    wide: bool,
+}
+
+impl RowFormat {
+    /// The format of rows with columns of these types, in this order.
+    #[must_use]
+    pub fn new(generation: u16, columns: &[Type]) -> Self {
+        let mut offset = HEADER_BYTES + (columns.len() + 1).div_ceil(8);
+        let mut varying = Vec::new();
+        let slots = columns
+            .iter()
+            .enumerate()
+            .map(|(column, &ty)| {
+                let form = Form::of(ty);
+                let place = match form.width() {
+                    Some(width) => {
+                        offset += width;
+                        offset - width
+                    }
+                    None => {
+                        varying.push(column as u32);
+                        varying.len() - 1
+                    }
+                };
+                Slot { form, place: place as u32 }
+            })
+            .collect();
+        Self { generation, slots, varying: varying.into(), ends_start: offset }
+    }
+
+    /// The number of this layout.
+    #[must_use]
+    pub fn generation(&self) -> u16 {
+        self.generation
+    }
+
+    /// How many columns it has.
+    #[must_use]
+    pub fn column_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The number of the layout that a row was written with.
+    pub fn generation_of(row: &[u8]) -> Result<u16> {
+        row.first_chunk().map(|bytes| u16::from_le_bytes(*bytes)).ok_or_else(|| malformed("too short"))
+    }
+
+    /// Appends a row of these values, one for each column, each of its column's type or NULL.
+    pub fn encode(&self, values: &[Datum], out: &mut Vec<u8>) -> Result<()> {
+        assert_eq!(values.len(), self.slots.len(), "a value for each column");
+        self.assemble(out, |column, out| write_value(self.slots[column].form, &values[column], out))
+    }
+
+    /// Appends a row whose columns' bytes `write` appends, and says of each whether it is not NULL.
+    fn assemble(&self, out: &mut Vec<u8>, mut write: impl FnMut(usize, &mut Vec<u8>) -> Result<bool>) -> Result<()> {
+        let start = out.len();
+        out.extend_from_slice(&self.generation.to_le_bytes());
+        out.resize(start + HEADER_BYTES + (self.slots.len() + 1).div_ceil(8), 0);
+        let set_null = |column: usize, out: &mut Vec<u8>| {
+            out[start + HEADER_BYTES + (column + 1) / 8] |= 1 << ((column + 1) % 8);
+        };
+        for (column, slot) in self.slots.iter().enumerate() {
+            let Some(width) = slot.form.width() else { continue };
+            let before = out.len();
+            if !write(column, out)? {
+                set_null(column, out);
+                out.resize(before + width, 0);
+            }
+            debug_assert_eq!(out.len(), before + width, "fixed widths are fixed");
+        }
+        if self.varying.is_empty() {
+            return Ok(());
+        }
+        let ends = out.len();
+        out.resize(ends + 2 * self.varying.len(), 0);
+        let bytes = out.len();
+        // Most rows are short: the ends are written as u16, and widened once one does not fit.
+        let mut overflow_ends: Vec<u32> = Vec::new();
+        for (index, &column) in self.varying.iter().enumerate() {
+            if !write(column as usize, out)? {
+                set_null(column as usize, out);
+            }
+            let end = out.len() - bytes;
+            match u16::try_from(end) {
+                Ok(end) => out[ends + 2 * index..][..2].copy_from_slice(&end.to_le_bytes()),
+                Err(_) => {
+                    let end = u32::try_from(end)
+                        .map_err(|_| Error::new(SqlState::PROGRAM_LIMIT, "row is larger than 4 GiB"))?;
+                    overflow_ends.push(end);
+                }
+            }
+        }
+        if !overflow_ends.is_empty() {
+            out[start + HEADER_BYTES] |= 1;
+            let short = self.varying.len() - overflow_ends.len();
+            let all = (0..short)
+                .map(|index| u32::from(u16::from_le_bytes([out[ends + 2 * index], out[ends + 2 * index + 1]])))
+                .chain(overflow_ends.iter().copied())
+                .flat_map(u32::to_le_bytes)
+                .collect::<Vec<u8>>();
+            out.splice(ends..bytes, all);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn parts<'row>(&self, row: &'row [u8]) -> Result<Parts<'row>> {
+        if row.len() < self.ends_start {
+            return Err(malformed("too short"));
+        }
+        if row[..HEADER_BYTES] != self.generation.to_le_bytes() {
+            return Err(malformed("of another generation"));
+        }
+        let wide = row[HEADER_BYTES] & 1 != 0;
+        let varying_start = self.ends_start + self.varying.len() * if wide { 4 } else { 2 };
+        if row.len() < varying_start {
+            return Err(malformed("too short"));
+        }
+        Ok(Parts { row, varying_start, wide })
+    }
+
+    /// One column's value.
+    #[inline]
+    pub fn get(&self, row: &[u8], column: usize) -> Result<Datum> {
+        self.value(self.parts(row)?, column)
+    }
+
+    /// Several columns' values: `out[i]` becomes the value of column `columns[i]`.
+    #[inline]
+    pub fn read(&self, row: &[u8], columns: &[usize], out: &mut [Datum]) -> Result<()> {
+        let parts = self.parts(row)?;
+        for (slot, &column) in out.iter_mut().zip(columns) {
+            self.read_into(parts, column, slot)?;
+        }
+        Ok(())
+    }
+
+    /// All columns' values, appended.
+    pub fn read_all(&self, row: &[u8], out: &mut Vec<Datum>) -> Result<()> {
+        let parts = self.parts(row)?;
+        out.reserve(self.slots.len());
+        for column in 0..self.slots.len() {
+            out.push(self.value(parts, column)?);
+        }
+        Ok(())
+    }
+
+    /// Whether a column is NULL.
+    #[inline]
+    pub fn is_null(&self, row: &[u8], column: usize) -> Result<bool> {
+        assert!(column < self.slots.len(), "a column of the table");
+        Ok(is_null_at(self.parts(row)?.row, column))
+    }
+
+    /// A text column's value in place, without a copy; `None` for NULL.
+    pub fn text<'row>(&self, row: &'row [u8], column: usize) -> Result<Option<&'row str>> {
+        let parts = self.parts(row)?;
+        if is_null_at(row, column) {
+            return Ok(None);
+        }
+        let slot = self.slots[column];
+        assert!(slot.form == Form::Text, "a column of text");
+        let bytes = self.varying_bytes(parts, slot.place as usize)?;
+        utf8(bytes).map(Some)
+    }
+
+    /// Overwrites a value. A text goes into the memory of the one that was there, if that is about as large.
+    #[inline]
+    fn read_into(&self, parts: Parts<'_>, column: usize, out: &mut Datum) -> Result<()> {
+        let slot = self.slots[column];
+        if let (Form::Text, Datum::Text(text)) = (slot.form, &mut *out)
+            && !is_null_at(parts.row, column)
+        {
+            let bytes = self.varying_bytes(parts, slot.place as usize)?;
+            let fits = bytes.len()..=(2 * bytes.len()).max(TEXT_BYTES_REUSED);
+            if fits.contains(&text.capacity()) {
+                text.clear();
+                text.push_str(utf8(bytes)?);
+                return Ok(());
+            }
+        }
+        *out = self.value(parts, column)?;
+        Ok(())
+    }
+
+    #[inline]
+    fn value(&self, parts: Parts<'_>, column: usize) -> Result<Datum> {
+        let slot = self.slots[column];
+        let row = parts.row;
+        if is_null_at(row, column) {
+            return Ok(Datum::Null);
+        }
+        let at = slot.place as usize;
+        Ok(match slot.form {
+            Form::Int4 => Datum::Int(i64::from(i32::from_le_bytes(fixed(row, at)?))),
+            Form::Int8 => Datum::Int(i64::from_le_bytes(fixed(row, at)?)),
+            Form::Int2 => Datum::Int(i64::from(i16::from_le_bytes(fixed(row, at)?))),
+            Form::Oid => Datum::Int(i64::from(u32::from_le_bytes(fixed(row, at)?))),
+            Form::Float8 => Datum::Float(f64::from_le_bytes(fixed(row, at)?)),
+            Form::Float4 => Datum::Float(f64::from(f32::from_le_bytes(fixed(row, at)?))),
+            Form::Timestamp => Datum::Timestamp(i64::from_le_bytes(fixed(row, at)?)),
+            Form::Date => Datum::Date(i32::from_le_bytes(fixed(row, at)?)),
+            Form::Bool => match fixed::<1>(row, at)?[0] {
+                0 => Datum::Bool(false),
+                1 => Datum::Bool(true),
+                _ => return Err(malformed("neither true nor false")),
+            },
+            Form::Time => match i64::from_le_bytes(fixed(row, at)?) {
+                time @ 0..=DAY_US => Datum::Time(time),
+                _ => return Err(malformed("time of day")),
+            },
+            Form::Uuid => Datum::Uuid(fixed(row, at)?),
+            Form::Interval => Datum::Interval(Interval {
+                micros: i64::from_le_bytes(fixed(row, at)?),
+                days: i32::from_le_bytes(fixed(row, at + 8)?),
+                months: i32::from_le_bytes(fixed(row, at + 12)?),
+            }),
+            Form::Text => {
+                let bytes = self.varying_bytes(parts, at)?;
+                Datum::Text(CompactString::new(utf8(bytes)?))
+            }
+            Form::Bytes => Datum::Bytes(self.varying_bytes(parts, at)?.into()),
+            Form::Array => Datum::Array(std::sync::Arc::new(Array::read(self.varying_bytes(parts, at)?)?)),
+            Form::Numeric => Datum::Numeric(read_numeric(self.varying_bytes(parts, at)?)?),
+        })
+    }
+
+    /// The bytes of a column of varying width.
+    #[inline]
+    fn varying_bytes<'row>(&self, parts: Parts<'row>, index: usize) -> Result<&'row [u8]> {
+        let begin = if index == 0 { 0 } else { self.end(parts, index - 1)? };
+        let end = self.end(parts, index)?;
+        parts.row[parts.varying_start..].get(begin..end).ok_or_else(|| malformed("ends out of order"))
+    }
+
+    #[inline]
+    fn end(&self, parts: Parts<'_>, index: usize) -> Result<usize> {
+        Ok(if parts.wide {
+            u32::from_le_bytes(fixed(parts.row, self.ends_start + 4 * index)?) as usize
+        } else {
+            usize::from(u16::from_le_bytes(fixed(parts.row, self.ends_start + 2 * index)?))
+        })
+    }
+
+    /// A column's bytes, or none if it is NULL.
+    fn bytes<'row>(&self, parts: Parts<'row>, column: usize) -> Result<Option<&'row [u8]>> {
+        if is_null_at(parts.row, column) {
+            return Ok(None);
+        }
+        let slot = self.slots[column];
+        let at = slot.place as usize;
+        match slot.form.width() {
+            Some(width) => parts.row.get(at..at + width).map(Some).ok_or_else(|| malformed("too short")),
+            None => self.varying_bytes(parts, at).map(Some),
+        }
+    }
+
+    /// The columns whose bytes differ. Equal values of another form (1.0 and 1.00, 0 and -0) count as different.
+    pub fn changed(&self, old: &[u8], new: &[u8]) -> Result<Vec<usize>> {
+        let mut columns = Vec::new();
+        self.for_each_changed(old, new, |column| columns.push(column))?;
+        Ok(columns)
+    }
+
+    /// As `changed`, without a list: calls `visit` with each column whose bytes differ, in order.
+    pub fn for_each_changed(&self, old: &[u8], new: &[u8], mut visit: impl FnMut(usize)) -> Result<()> {
+        let (old, new) = (self.parts(old)?, self.parts(new)?);
+        for column in 0..self.slots.len() {
+            if self.bytes(old, column)? != self.bytes(new, column)? {
+                visit(column);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a copy of a row with other values in some columns. Of several changes of one column the last counts.
+    pub fn patch(&self, row: &[u8], changes: &[(usize, Datum)], out: &mut Vec<u8>) -> Result<()> {
+        let parts = self.parts(row)?;
+        if changes.iter().all(|(column, _)| self.slots[*column].form.width().is_some()) {
+            let start = out.len();
+            out.extend_from_slice(row);
+            let end = out.len();
+            for (column, value) in changes {
+                let slot = self.slots[*column];
+                // Behind the row at first: that is room enough, and no memory of its own.
+                let present = write_value(slot.form, value, out)?;
+                out.resize(end + slot.form.width().unwrap_or_default(), 0);
+                out.copy_within(end.., start + slot.place as usize);
+                out.truncate(end);
+                let bits = &mut out[start + HEADER_BYTES + (column + 1) / 8];
+                let bit = 1 << ((column + 1) % 8);
+                *bits = if present { *bits & !bit } else { *bits | bit };
+            }
+            return Ok(());
+        }
+        self.assemble(out, |column, out| match changes.iter().rev().find(|(changed, _)| *changed == column) {
+            Some((_, value)) => write_value(self.slots[column].form, value, out),
+            None => match self.bytes(parts, column)? {
+                Some(bytes) => {
+                    out.extend_from_slice(bytes);
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+        })
+    }
+
+    /// Whether a row is well-formed in every column, and has nothing behind the last.
+    pub fn check(&self, row: &[u8]) -> Result<()> {
+        let parts = self.parts(row)?;
+        for column in 0..self.slots.len() {
+            self.value(parts, column)?;
+        }
+        let end = match self.varying.len() {
+            0 => 0,
+            count => self.end(parts, count - 1)?,
+        };
+        if parts.varying_start + end == row.len() { Ok(()) } else { Err(malformed("bytes behind the last column")) }
+    }
+}
+
+#[inline]
+fn fixed<const N: usize>(row: &[u8], at: usize) -> Result<[u8; N]> {
+    row.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or_else(|| malformed("too short"))
+}
+
+#[inline]
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| malformed("not UTF-8"))
+}
+
+#[inline]
+fn is_null_at(row: &[u8], column: usize) -> bool {
+    row[HEADER_BYTES + (column + 1) / 8] >> ((column + 1) % 8) & 1 != 0
+}
+
+/// Appends a value's bytes; says whether it is not NULL.
+fn write_value(form: Form, value: &Datum, out: &mut Vec<u8>) -> Result<bool> {
+    match (form, value) {
+        (_, Datum::Null) => return Ok(false),
+        (Form::Bool, Datum::Bool(value)) => out.push(u8::from(*value)),
+        (Form::Int2, Datum::Int(value)) => out.extend_from_slice(&(*value as i16).to_le_bytes()),
+        (Form::Int4, Datum::Int(value)) => out.extend_from_slice(&(*value as i32).to_le_bytes()),
+        (Form::Oid, Datum::Int(value)) => out.extend_from_slice(&(*value as u32).to_le_bytes()),
+        (Form::Int8, Datum::Int(value))
+        | (Form::Time, Datum::Time(value))
+        | (Form::Timestamp, Datum::Timestamp(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (Form::Float4, Datum::Float(value)) => out.extend_from_slice(&(*value as f32).to_le_bytes()),
+        (Form::Float8, Datum::Float(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (Form::Date, Datum::Date(value)) => out.extend_from_slice(&value.to_le_bytes()),
+        (Form::Interval, Datum::Interval(value)) => {
+            out.extend_from_slice(&value.micros.to_le_bytes());
+            out.extend_from_slice(&value.days.to_le_bytes());
+            out.extend_from_slice(&value.months.to_le_bytes());
+        }
+        (Form::Uuid, Datum::Uuid(value)) => out.extend_from_slice(value),
+        (Form::Text, Datum::Text(value)) => out.extend_from_slice(value.as_bytes()),
+        (Form::Bytes, Datum::Bytes(value)) => out.extend_from_slice(value),
+        (Form::Array, Datum::Array(array)) => array.write_binary(out),
+        (Form::Numeric, Datum::Numeric(value)) => {
+            let mantissa = value.mantissa();
+            let bytes = mantissa.unsigned_abs().to_be_bytes();
+            let skip = (mantissa.unsigned_abs().leading_zeros() / 8) as usize;
+            out.push(value.scale() | if mantissa < 0 { 0x80 } else { 0 });
+            out.extend_from_slice(&bytes[skip..]);
+        }
+        _ => return Err(Error::internal(format!("a value {value:?} in a column of form {form:?}"))),
+    }
+    Ok(true)
+}
+
+fn read_numeric(bytes: &[u8]) -> Result<Numeric> {
+    let (&head, digits) = bytes.split_first().ok_or_else(|| malformed("empty numeric"))?;
+    let scale = u32::from(head & 0x7f);
+    if digits.len() > 16 || scale > SCALE_MAX {
+        return Err(malformed("numeric digits"));
+    }
+    let mantissa = if digits.len() <= 8 {
+        i128::from(digits.iter().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte)))
+    } else {
+        let wide = digits.iter().fold(0u128, |sum, &byte| sum << 8 | u128::from(byte));
+        i128::try_from(wide).map_err(|_| malformed("numeric digits"))?
+    };
+    let mantissa = if head & 0x80 != 0 { -mantissa } else { mantissa };
+    Numeric::checked(mantissa, scale).map_err(|_| malformed("numeric digits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use colibri_types::value::random::{random_datum, same};
+
+    fn random_types(random: &mut fastrand::Rng) -> Vec<Type> {
+        (0..random.usize(0..20))
+            .filter_map(|_| random.choice(Type::all().collect::<Vec<_>>()))
+            .filter(|ty| ty.is_storable())
+            .collect()
+    }
+
+    fn random_values(types: &[Type], random: &mut fastrand::Rng) -> Vec<Datum> {
+        types.iter().map(|&ty| if random.u8(..) < 50 { Datum::Null } else { random_datum(ty, random) }).collect()
+    }
+
+    fn check_same(a: &[Datum], b: &[Datum]) {
+        assert_eq!(a.len(), b.len());
+        for (a, b) in a.iter().zip(b) {
+            assert!(same(a, b), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn rows_come_back_and_patches_agree_with_encoding_anew() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..5_000 {
+            let types = random_types(&mut random);
+            let format = RowFormat::new(random.u16(..), &types);
+            let mut values = random_values(&types, &mut random);
+            if random.u8(..) < 10
+                && let Some(column) = types.iter().position(|&ty| ty == Type::Text)
+            {
+                values[column] = Datum::text(&"x".repeat(random.usize(65_000..70_000)));
+            }
+            let mut row = Vec::new();
+            format.encode(&values, &mut row).unwrap();
+            format.check(&row).unwrap();
+            let mut back = Vec::new();
+            format.read_all(&row, &mut back).unwrap();
+            check_same(&values, &back);
+
+            let mut changes = Vec::new();
+            for _ in 0..random.usize(0..4) {
+                if types.is_empty() {
+                    break;
+                }
+                let column = random.usize(..types.len());
+                let value = if random.bool() { Datum::Null } else { random_datum(types[column], &mut random) };
+                changes.push((column, value));
+            }
+            let mut changed = values.clone();
+            for (column, value) in &changes {
+                changed[*column] = value.clone();
+            }
+            let (mut patched, mut anew) = (Vec::new(), Vec::new());
+            format.patch(&row, &changes, &mut patched).unwrap();
+            format.encode(&changed, &mut anew).unwrap();
+            assert_eq!(patched, anew, "{types:?} {values:?} {changes:?}");
+            let differing: Vec<usize> = (0..types.len()).filter(|&i| !same(&values[i], &changed[i])).collect();
+            assert_eq!(format.changed(&row, &patched).unwrap(), differing);
+        }
+    }
+
+    #[test]
+    fn any_bytes_read_or_are_refused() {
+        let seed = fastrand::u64(..);
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..20_000 {
+            let types = random_types(&mut random);
+            let format = RowFormat::new(random.u16(..2), &types);
+            let mut row = Vec::new();
+            if random.bool() {
+                format.encode(&random_values(&types, &mut random), &mut row).unwrap();
+                for _ in 0..random.usize(1..8) {
+                    let at = random.usize(..row.len());
+                    row[at] = random.u8(..);
+                }
+                row.truncate(random.usize(..=row.len()));
+            } else {
+                row.extend((0..random.usize(..100)).map(|_| random.u8(..)));
+                if let Some(head) = row.first_chunk_mut() {
+                    *head = format.generation().to_le_bytes();
+                }
+            }
+            let _ = format.check(&row);
+            let _ = format.read_all(&row, &mut Vec::new());
+            let _ = format.changed(&row, &row);
+            for column in 0..types.len() {
+                let _ = format.get(&row, column);
+                let _ = format.is_null(&row, column);
+                let _ = format.patch(&row, &[(column, Datum::Null)], &mut Vec::new());
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_of_another_generation_is_refused() {
+        let mut row = Vec::new();
+        RowFormat::new(1, &[Type::Int4]).encode(&[Datum::Int(7)], &mut row).unwrap();
+        assert_eq!(RowFormat::generation_of(&row).unwrap(), 1);
+        let error = RowFormat::new(2, &[Type::Int4]).get(&row, 0).unwrap_err();
+        assert_eq!(error.state(), SqlState::DATA_CORRUPTED);
+    }
+
+    #[test]
+    fn the_layout_never_changes() {
+        let format = RowFormat::new(3, &[Type::Int4, Type::Text, Type::Bool, Type::Numeric]);
+        let mut row = Vec::new();
+        let values =
+            [Datum::Int(-2), Datum::text("hi"), Datum::Null, Datum::Numeric(Numeric::parse("-12.50").unwrap())];
+        format.encode(&values, &mut row).unwrap();
+        assert_eq!(row, [3, 0, 0b1000, 254, 255, 255, 255, 0, 2, 0, 5, 0, b'h', b'i', 0x82, 0x04, 0xe2]);
+    }
+}

@@ -1,0 +1,508 @@
+//! Aggregates: a state for each group, fed row by row.
+//!
+//! NULLs among the arguments are skipped here, so a caller needs to know nothing of a function to run it. Sums of
+//! integers are kept in integers wide enough that no number of rows overflows them before the result does.
+
+use std::cmp::Ordering;
+
+use crate::array::Array;
+use crate::env::Env;
+use crate::error::{Error, Result, SqlState};
+use crate::interval::Interval;
+use crate::numeric::Numeric;
+use crate::operators::compare;
+use crate::pieces::{self, Pace};
+use crate::types::Type;
+use crate::value::Datum;
+
+/// An aggregate function.
+#[derive(Debug, Clone, Copy)]
+pub struct Aggregate {
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes; nothing for `count(*)`.
+    pub args: &'static [Type],
+    /// What it gives.
+    pub result: Type,
+    /// Makes the state of a new group.
+    pub start: fn() -> State,
+}
+
+/// What an aggregate remembers of a group.
+#[derive(Debug, Clone)]
+pub enum State {
+    /// `count(*)`
+    CountRows(i64),
+    /// `count(x)`
+    Count(i64),
+    /// `sum` of smallint and integer.
+    SumInt(Option<i64>),
+    /// `sum` of bigint: the sum, and whether there was a value.
+    SumBigint(i128, bool),
+    /// `avg` of integers: sum and count.
+    AvgInt(i128, i64),
+    /// `sum` of numeric: the sum, and the most digits after the point that a value had. The sum may have lost zeros there on the way.
+    SumNumeric(Numeric, Option<u8>),
+    /// `avg` of numeric: sum, digits after the point as above, and count.
+    AvgNumeric(Numeric, u8, i64),
+    /// `sum` of double precision.
+    SumFloat(Option<f64>),
+    /// `sum` of real, rounded to one at each step.
+    SumReal(Option<f32>),
+    /// `avg`, variance and standard deviation of floats.
+    Floats(Spread, Moments),
+    /// Variance and standard deviation of integers.
+    Ints(Spread, Box<(i64, i128, i128)>),
+    /// Variance and standard deviation of numeric: count, sum, sum of squares.
+    Numerics(Spread, Box<(i64, Numeric, Numeric)>),
+    /// `sum` of interval.
+    SumInterval(Option<Interval>),
+    /// `avg` of interval.
+    AvgInterval(Interval, i64),
+    /// `min`
+    Min(Datum),
+    /// `max`
+    Max(Datum),
+    /// `bool_and`, `every`
+    And(Option<bool>),
+    /// `bool_or`
+    Or(Option<bool>),
+    /// `bit_and`
+    BitAnd(Option<i64>),
+    /// `bit_or`
+    BitOr(Option<i64>),
+    /// `bit_xor`
+    BitXor(Option<i64>),
+    /// `string_agg` of text.
+    Text(Option<String>),
+    /// `string_agg` of bytea.
+    Bytes(Option<Vec<u8>>),
+    /// `array_agg`, NULLs among the values.
+    Array(Option<Vec<Datum>>),
+}
+
+/// Which figure of a distribution is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// `avg`
+    Mean,
+    /// `var_pop`
+    PopulationVariance,
+    /// `var_samp`, `variance`
+    SampleVariance,
+    /// `stddev_pop`
+    PopulationDeviation,
+    /// `stddev_samp`, `stddev`
+    SampleDeviation,
+}
+
+impl Spread {
+    fn is_sample(self) -> bool {
+        matches!(self, Self::SampleVariance | Self::SampleDeviation)
+    }
+
+    fn is_deviation(self) -> bool {
+        matches!(self, Self::PopulationDeviation | Self::SampleDeviation)
+    }
+}
+
+/// Count, sum, and sum of squared differences from the mean (Youngs and Cramer), which lose no digits to a large mean.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moments {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Moments {
+    #[inline]
+    fn add(&mut self, value: f64) -> Result<()> {
+        let before = self.count;
+        self.count += 1.0;
+        self.sum += value;
+        if before > 0.0 {
+            let difference = value * self.count - self.sum;
+            self.squares += difference * difference / (self.count * before);
+            if self.sum.is_infinite() || self.squares.is_infinite() {
+                // Only an infinite value may make the sum infinite.
+                if value.is_finite() && (self.sum - value).is_finite() {
+                    return Err(Error::new(SqlState::OUT_OF_RANGE, "value out of range: overflow"));
+                }
+                self.squares = f64::NAN;
+            }
+        } else if !value.is_finite() {
+            self.squares = f64::NAN;
+        }
+        Ok(())
+    }
+
+    fn finish(&self, spread: Spread) -> Datum {
+        if self.count == 0.0 || (self.count == 1.0 && spread.is_sample()) {
+            return Datum::Null;
+        }
+        if spread == Spread::Mean {
+            return Datum::Float(self.sum / self.count);
+        }
+        let variance = self.squares / if spread.is_sample() { self.count - 1.0 } else { self.count };
+        Datum::Float(if spread.is_deviation() { variance.sqrt() } else { variance })
+    }
+}
+
+#[cold]
+fn bigint_out_of_range() -> Error {
+    Error::new(SqlState::OUT_OF_RANGE, "bigint out of range")
+}
+
+#[cold]
+fn numeric_overflow() -> Error {
+    Error::new(SqlState::OUT_OF_RANGE, "value overflows numeric format")
+}
+
+#[cold]
+fn wrong(value: &Datum) -> Error {
+    Error::internal(format!("an aggregate was fed with {value:?}"))
+}
+
+impl State {
+    /// Takes in a row's arguments; `count(*)` takes none.
+    #[inline]
+    pub fn update(&mut self, args: &[&Datum], env: &Env) -> Result<()> {
+        let value = match (&mut *self, args) {
+            (Self::CountRows(count), _) => {
+                *count += 1;
+                return Ok(());
+            }
+            (Self::Array(values), [value, ..]) => {
+                values.get_or_insert_default().push((*value).clone());
+                return Ok(());
+            }
+            (_, [value, ..]) if !value.is_null() => *value,
+            _ => return Ok(()),
+        };
+        match (self, value) {
+            (Self::Count(count), _) => *count += 1,
+            (Self::SumInt(sum), Datum::Int(value)) => {
+                *sum = Some(sum.unwrap_or(0).checked_add(*value).ok_or_else(bigint_out_of_range)?);
+            }
+            (Self::SumBigint(sum, any), Datum::Int(value)) => {
+                *sum += i128::from(*value);
+                *any = true;
+            }
+            (Self::AvgInt(sum, count), Datum::Int(value)) => {
+                *sum += i128::from(*value);
+                *count += 1;
+            }
+            (Self::SumNumeric(sum, scale), Datum::Numeric(value)) => {
+                *sum = sum.add(*value)?;
+                *scale = (*scale).max(Some(value.scale()));
+            }
+            (Self::AvgNumeric(sum, scale, count), Datum::Numeric(value)) => {
+                *sum = sum.add(*value)?;
+                *scale = (*scale).max(value.scale());
+                *count += 1;
+            }
+            (Self::SumFloat(sum), Datum::Float(value)) => {
+                let total = sum.map_or(*value, |sum| sum + value);
+                if total.is_infinite() && value.is_finite() && sum.is_none_or(f64::is_finite) {
+                    return Err(Error::new(SqlState::OUT_OF_RANGE, "value out of range: overflow"));
+                }
+                *sum = Some(total);
+            }
+            (Self::SumReal(sum), Datum::Float(value)) => {
+                let value = *value as f32;
+                let total = sum.map_or(value, |sum| sum + value);
+                if total.is_infinite() && value.is_finite() && sum.is_none_or(f32::is_finite) {
+                    return Err(Error::new(SqlState::OUT_OF_RANGE, "value out of range: overflow"));
+                }
+                *sum = Some(total);
+            }
+            (Self::Floats(_, moments), Datum::Float(value)) => moments.add(*value)?,
+            (Self::Min(least), value) => {
+                if least.is_null() || takes_over(compare(value, least), Ordering::Less, value) {
+                    *least = value.clone();
+                }
+            }
+            (Self::Max(most), value) => {
+                if most.is_null() || takes_over(compare(value, most), Ordering::Greater, value) {
+                    *most = value.clone();
+                }
+            }
+            (Self::And(all), Datum::Bool(value)) => *all = Some(all.unwrap_or(true) & value),
+            (Self::Or(any), Datum::Bool(value)) => *any = Some(any.unwrap_or(false) | value),
+            (state, value) => state.update_rare(value, args, env)?,
+        }
+        Ok(())
+    }
+
+    /// The states whose updates are long or rare.
+    fn update_rare(&mut self, value: &Datum, args: &[&Datum], _env: &Env) -> Result<()> {
+        match (&mut *self, value) {
+            (Self::Ints(_, sums), Datum::Int(value)) => {
+                let (count, sum, squares) = &mut **sums;
+                let value = i128::from(*value);
+                *count += 1;
+                *sum += value;
+                *squares = squares.checked_add(value * value).ok_or_else(numeric_overflow)?;
+            }
+            (Self::Numerics(_, sums), Datum::Numeric(value)) => {
+                let (count, sum, squares) = &mut **sums;
+                *count += 1;
+                *sum = sum.add(*value)?;
+                *squares = squares.add(value.mul(*value)?)?;
+            }
+            (Self::SumInterval(sum), Datum::Interval(value)) => {
+                *sum = Some(sum.unwrap_or_default().add(*value)?);
+            }
+            (Self::AvgInterval(sum, count), Datum::Interval(value)) => {
+                *sum = sum.add(*value)?;
+                *count += 1;
+            }
+            (Self::BitAnd(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(-1) & value),
+            (Self::BitOr(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(0) | value),
+            (Self::BitXor(bits), Datum::Int(value)) => *bits = Some(bits.unwrap_or(0) ^ value),
+            (Self::Text(_), Datum::Text(_)) | (Self::Bytes(_), Datum::Bytes(_)) => return self.append(value, args),
+            (_, value) => return Err(wrong(value)),
+        }
+        Ok(())
+    }
+
+    /// A text or byte string more, behind the separator.
+    fn append(&mut self, value: &Datum, args: &[&Datum]) -> Result<()> {
+        fn bytes(value: &Datum) -> &[u8] {
+            match value {
+                Datum::Text(text) => text.as_bytes(),
+                Datum::Bytes(bytes) => bytes,
+                _ => &[],
+            }
+        }
+        pieces::pass(bytes(value).len(), Pace::Copied)?;
+        let separator = args.get(1).copied().unwrap_or(&Datum::Null);
+        match (self, value) {
+            (Self::Text(Some(sum)), Datum::Text(value)) => {
+                if let Datum::Text(separator) = separator {
+                    sum.push_str(separator);
+                }
+                sum.push_str(value);
+            }
+            (Self::Text(sum), Datum::Text(value)) => *sum = Some(value.to_string()),
+            (Self::Bytes(Some(sum)), value) => {
+                sum.extend_from_slice(bytes(separator));
+                sum.extend_from_slice(bytes(value));
+            }
+            (Self::Bytes(sum), value) => *sum = Some(bytes(value).to_vec()),
+            (_, value) => return Err(wrong(value)),
+        }
+        Ok(())
+    }
+
+    /// The group's result. The state is of no more use.
+    pub fn finish(&mut self) -> Result<Datum> {
+        let int = |value: &Option<i64>| value.map_or(Datum::Null, Datum::Int);
+        let truth = |value: &Option<bool>| value.map_or(Datum::Null, Datum::Bool);
+        Ok(match self {
+            Self::CountRows(count) | Self::Count(count) => Datum::Int(*count),
+            Self::SumInt(sum) | Self::BitAnd(sum) | Self::BitOr(sum) | Self::BitXor(sum) => int(sum),
+            Self::SumBigint(_, false) | Self::SumNumeric(_, None) => Datum::Null,
+            Self::AvgInt(_, 0) | Self::AvgNumeric(_, _, 0) | Self::AvgInterval(_, 0) => Datum::Null,
+            Self::SumBigint(sum, _) => Datum::Numeric(Numeric::checked(*sum, 0)?),
+            Self::AvgInt(sum, count) => Datum::Numeric(Numeric::checked(*sum, 0)?.div(Numeric::from(*count))?),
+            Self::SumNumeric(sum, Some(scale)) => Datum::Numeric(sum.with_zeros(*scale)?),
+            Self::AvgNumeric(sum, scale, count) => Datum::Numeric(sum.with_zeros(*scale)?.div(Numeric::from(*count))?),
+            Self::SumFloat(sum) => sum.map_or(Datum::Null, Datum::Float),
+            Self::SumReal(sum) => sum.map_or(Datum::Null, |sum| Datum::Float(f64::from(sum))),
+            Self::Floats(spread, moments) => moments.finish(*spread),
+            Self::Ints(spread, sums) => {
+                let (count, sum, squares) = **sums;
+                exact_spread(*spread, count, Numeric::checked(sum, 0)?, Numeric::checked(squares, 0)?)?
+            }
+            Self::Numerics(spread, sums) => {
+                let (count, sum, squares) = **sums;
+                exact_spread(*spread, count, sum, squares)?
+            }
+            Self::SumInterval(sum) => sum.map_or(Datum::Null, Datum::Interval),
+            Self::AvgInterval(sum, count) => Datum::Interval(sum.div(*count as f64)?),
+            Self::Min(value) | Self::Max(value) => std::mem::take(value),
+            Self::And(value) | Self::Or(value) => truth(value),
+            Self::Text(text) => text.take().map_or(Datum::Null, |text| Datum::Text(text.into())),
+            Self::Bytes(bytes) => bytes.take().map_or(Datum::Null, |bytes| Datum::Bytes(bytes.into())),
+            // The binder casts it to the type of array that it is.
+            Self::Array(values) => match values.take() {
+                Some(values) => Datum::Array(std::sync::Arc::new(Array::of_values(Type::Unknown, values)?)),
+                None => Datum::Null,
+            },
+        })
+    }
+
+    /// Bytes that it holds besides its own size, for limits of memory.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Text(Some(text)) => text.capacity(),
+            Self::Bytes(Some(bytes)) => bytes.capacity(),
+            Self::Array(Some(values)) => values.capacity() * size_of::<Datum>(),
+            Self::Min(Datum::Text(text)) | Self::Max(Datum::Text(text)) if text.is_heap_allocated() => text.capacity(),
+            Self::Min(Datum::Bytes(bytes)) | Self::Max(Datum::Bytes(bytes)) => bytes.len(),
+            Self::Ints(..) => size_of::<(i64, i128, i128)>(),
+            Self::Numerics(..) => size_of::<(i64, Numeric, Numeric)>(),
+            _ => 0,
+        }
+    }
+}
+
+/// Variance or deviation from exact sums: (n Σx² - (Σx)²) / n², or / n (n - 1).
+fn exact_spread(spread: Spread, count: i64, sum: Numeric, squares: Numeric) -> Result<Datum> {
+    if count == 0 || (count == 1 && spread.is_sample()) {
+        return Ok(Datum::Null);
+    }
+    let n = Numeric::from(count);
+    let numerator = n.mul(squares)?.sub(sum.mul(sum)?)?;
+    if numerator.signum() <= 0 {
+        return Ok(Datum::Numeric(Numeric::ZERO));
+    }
+    let divisor = n.mul(if spread.is_sample() { Numeric::from(count - 1) } else { n })?;
+    let variance = numerator.div(divisor)?;
+    Ok(Datum::Numeric(if spread.is_deviation() {
+        variance.sqrt_to_scale(u32::from(variance.scale()))?
+    } else {
+        variance
+    }))
+}
+
+const fn a(name: &'static str, args: &'static [Type], result: Type, start: fn() -> State) -> Aggregate {
+    Aggregate { name, args, result, start }
+}
+
+macro_rules! spread {
+    ($name:literal, $spread:ident) => {
+        &[
+            a($name, &[Type::Int2], Type::Numeric, || State::Ints(Spread::$spread, Box::default())),
+            a($name, &[Type::Int4], Type::Numeric, || State::Ints(Spread::$spread, Box::default())),
+            a($name, &[Type::Int8], Type::Numeric, || State::Ints(Spread::$spread, Box::default())),
+            a($name, &[Type::Numeric], Type::Numeric, || {
+                State::Numerics(Spread::$spread, Box::new((0, Numeric::ZERO, Numeric::ZERO)))
+            }),
+            a($name, &[Type::Float4], Type::Float8, || State::Floats(Spread::$spread, Moments::default())),
+            a($name, &[Type::Float8], Type::Float8, || State::Floats(Spread::$spread, Moments::default())),
+        ]
+    };
+}
+
+macro_rules! ordered {
+    ($name:literal, $variant:ident, $($ty:ident)*) => {
+        &[$(a($name, &[Type::$ty], Type::$ty, || State::$variant(Datum::Null))),*]
+    };
+}
+
+macro_rules! of_ints {
+    ($name:literal, $variant:ident) => {
+        &[
+            a($name, &[Type::Int2], Type::Int2, || State::$variant(None)),
+            a($name, &[Type::Int4], Type::Int4, || State::$variant(None)),
+            a($name, &[Type::Int8], Type::Int8, || State::$variant(None)),
+        ]
+    };
+}
+
+/// The names of all aggregates.
+pub const NAMES: &[&str] = &[
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "count",
+    "every",
+    "max",
+    "min",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "string_agg",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
+];
+
+/// All aggregates of a name, which is in lower case.
+#[must_use]
+pub fn named(name: &str) -> &'static [Aggregate] {
+    match name {
+        // The type void takes any.
+        "count" => {
+            const {
+                &[
+                    a("count", &[], Type::Int8, || State::CountRows(0)),
+                    a("count", &[Type::Void], Type::Int8, || State::Count(0)),
+                ]
+            }
+        }
+        "sum" => {
+            const {
+                &[
+                    a("sum", &[Type::Int2], Type::Int8, || State::SumInt(None)),
+                    a("sum", &[Type::Int4], Type::Int8, || State::SumInt(None)),
+                    a("sum", &[Type::Int8], Type::Numeric, || State::SumBigint(0, false)),
+                    a("sum", &[Type::Numeric], Type::Numeric, || State::SumNumeric(Numeric::ZERO, None)),
+                    a("sum", &[Type::Float4], Type::Float4, || State::SumReal(None)),
+                    a("sum", &[Type::Float8], Type::Float8, || State::SumFloat(None)),
+                    a("sum", &[Type::Interval], Type::Interval, || State::SumInterval(None)),
+                ]
+            }
+        }
+        "avg" => {
+            const {
+                &[
+                    a("avg", &[Type::Int2], Type::Numeric, || State::AvgInt(0, 0)),
+                    a("avg", &[Type::Int4], Type::Numeric, || State::AvgInt(0, 0)),
+                    a("avg", &[Type::Int8], Type::Numeric, || State::AvgInt(0, 0)),
+                    a("avg", &[Type::Numeric], Type::Numeric, || State::AvgNumeric(Numeric::ZERO, 0, 0)),
+                    a("avg", &[Type::Float4], Type::Float8, || State::Floats(Spread::Mean, Moments::default())),
+                    a("avg", &[Type::Float8], Type::Float8, || State::Floats(Spread::Mean, Moments::default())),
+                    a("avg", &[Type::Interval], Type::Interval, || State::AvgInterval(Interval::default(), 0)),
+                ]
+            }
+        }
+        "min" => {
+            const {
+                ordered!("min", Min, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time Timestamp TimestampTz Interval)
+            }
+        }
+        "max" => {
+            const {
+                ordered!("max", Max, Int2 Int4 Int8 Float4 Float8 Numeric Oid Text Char Date Time Timestamp TimestampTz Interval)
+            }
+        }
+        "bool_and" => const { &[a("bool_and", &[Type::Bool], Type::Bool, || State::And(None))] },
+        "every" => const { &[a("every", &[Type::Bool], Type::Bool, || State::And(None))] },
+        "bool_or" => const { &[a("bool_or", &[Type::Bool], Type::Bool, || State::Or(None))] },
+        "bit_and" => const { of_ints!("bit_and", BitAnd) },
+        "bit_or" => const { of_ints!("bit_or", BitOr) },
+        "bit_xor" => const { of_ints!("bit_xor", BitXor) },
+        "string_agg" => {
+            const {
+                &[
+                    a("string_agg", &[Type::Text, Type::Text], Type::Text, || State::Text(None)),
+                    a("string_agg", &[Type::Bytea, Type::Bytea], Type::Bytea, || State::Bytes(None)),
+                ]
+            }
+        }
+        "array_agg" => const { &[a("array_agg", &[Type::Void], Type::AnyArray, || State::Array(None))] },
+        "var_pop" => const { spread!("var_pop", PopulationVariance) },
+        "var_samp" => const { spread!("var_samp", SampleVariance) },
+        "variance" => const { spread!("variance", SampleVariance) },
+        "stddev_pop" => const { spread!("stddev_pop", PopulationDeviation) },
+        "stddev_samp" => const { spread!("stddev_samp", SampleDeviation) },
+        "stddev" => const { spread!("stddev", SampleDeviation) },
+        _ => &[],
+    }
+}
+
+/// Whether a value takes the place of the one that `min` or `max` had. Of equal ones that look different (`1.5` and `1.50`,
+/// `0` and `-0`) the last one stays, as in PostgreSQL.
+fn takes_over(ordering: Ordering, wanted: Ordering, value: &Datum) -> bool {
+    ordering == wanted
+        || (ordering == Ordering::Equal && matches!(value, Datum::Float(_) | Datum::Numeric(_) | Datum::Interval(_)))
+}

@@ -1,0 +1,325 @@
+//! Conversions between types, and what a type's modifier does to a value.
+//!
+//! Which conversions there are, and where they happen by themselves, is as PostgreSQL's `pg_cast` has it; besides, every
+//! type converts to text on assignment and from text when asked, by way of its text form.
+
+use compact_str::CompactString;
+
+use crate::datetime;
+use crate::env::Env;
+use crate::error::{Error, Result, SqlState};
+use crate::interval::{DAY_US, Interval};
+use crate::numeric::Numeric;
+use crate::pieces;
+use crate::text_io;
+use crate::types::{Category, Modifier, Type};
+use crate::value::Datum;
+
+/// Where a conversion happens: what may be converted there without being asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CastContext {
+    /// Anywhere in an expression.
+    Implicit,
+    /// Into a column.
+    Assignment,
+    /// By CAST or `::`.
+    Explicit,
+}
+
+/// The weakest context in which values of one type become another by themselves; `None` if they never do.
+#[must_use]
+pub fn cast_context(from: Type, to: Type) -> Option<CastContext> {
+    use CastContext::{Assignment, Explicit, Implicit};
+    use Type::{Bool, Char, Date, Float4, Float8, Int2, Int4, Int8, Interval, Name, Numeric, Oid, Text, Time};
+    use Type::{Timestamp, TimestampTz, Unknown, Varchar, Void};
+    if from == to {
+        return Some(Implicit);
+    }
+    Some(match (from, to) {
+        (Unknown, Void) => Implicit,
+        (Void, to) if to.category() == Category::String => Assignment,
+        (_, Void | Unknown) | (Void, _) => return None,
+        (_, Type::AnyArray) if from.is_array() || from == Unknown => Implicit,
+        (_, Type::AnyElement) => Implicit,
+        (Type::AnyArray, _) if to.is_array() => Implicit,
+        (Type::Int2Vector | Type::OidVector, Type::Array(element)) => {
+            return from.element().and_then(|from| cast_context(from, element.ty()));
+        }
+        (Type::Array(from), Type::Array(to)) => return cast_context(from.ty(), to.ty()),
+        (_, Type::AnyArray | Type::Record) | (Type::AnyElement, _) => return None,
+        (Oid, to) if to.is_reg() => Implicit,
+        (from, Oid) if from.is_reg() => Implicit,
+        (from, Int4 | Int8) if from.is_reg() => Assignment,
+        (Int2 | Int4 | Int8, to) if to.is_reg() => Implicit,
+        (Text | Varchar, Type::RegClass) => Implicit,
+        (Type::InternalChar, Text) => Implicit,
+        (Text | Varchar | Char, Type::InternalChar) => Assignment,
+        (Unknown, _) => Implicit,
+        (Int2, Int4 | Int8 | Float4 | Float8 | Numeric | Oid)
+        | (Int4, Int8 | Float4 | Float8 | Numeric | Oid)
+        | (Int8, Float4 | Float8 | Numeric | Oid)
+        | (Float4, Float8)
+        | (Numeric, Float4 | Float8) => Implicit,
+        (Int4, Int2)
+        | (Int8, Int2 | Int4)
+        | (Float4 | Float8 | Numeric, Int2 | Int4 | Int8)
+        | (Float4, Numeric)
+        | (Float8, Float4 | Numeric)
+        | (Oid, Int4 | Int8) => Assignment,
+        (Int4, Bool) | (Bool, Int4) => Explicit,
+        (Text | Char | Varchar, Text | Char | Varchar | Name) | (Name, Text) => Implicit,
+        (Date, Timestamp | TimestampTz) | (Timestamp, TimestampTz) | (Time, Interval) => Implicit,
+        (Timestamp, Date | Time) | (TimestampTz, Date | Time | Timestamp) | (Interval, Time) => Assignment,
+        (_, to) if to.category() == Category::String => Assignment,
+        (from, _) if from.category() == Category::String => Explicit,
+        _ => return None,
+    })
+}
+
+/// Whether a conversion changes no value: its work can be left out.
+#[must_use]
+pub fn is_noop(from: Type, to: Type, modifier: Modifier) -> bool {
+    use Type::{Char, Float4, Float8, Int2, Int4, Int8, Name, Oid, Text, Unknown, Varchar};
+    if modifier != Modifier::NONE {
+        return false;
+    }
+    from == to
+        || to == Type::Void
+        || matches!(
+            (from, to),
+            (Int2, Int4 | Int8)
+                | (Int4 | Oid, Int8)
+                | (Float4, Float8)
+                | (Char | Varchar | Text | Name, Text | Varchar)
+                | (Unknown, Text | Varchar)
+        )
+}
+
+#[cold]
+fn out_of_range(ty: Type) -> Error {
+    Error::new(SqlState::OUT_OF_RANGE, format!("{} out of range", if ty == Type::Oid { "OID" } else { ty.sql_name() }))
+}
+
+/// An integer as a value of an integer type, if the type has it.
+#[inline]
+pub fn int_in_range(value: i64, ty: Type) -> Result<Datum> {
+    let fits = match ty {
+        Type::Int2 => value as i16 as i64 == value,
+        Type::Int4 => value as i32 as i64 == value,
+        // As PostgreSQL has it, a negative integer is the object number with the same bits.
+        Type::Oid if value < 0 => {
+            return if value as i32 as i64 == value {
+                Ok(Datum::Int(i64::from(value as u32)))
+            } else {
+                Err(out_of_range(ty))
+            };
+        }
+        Type::Oid => value as u32 as i64 == value,
+        _ => true,
+    };
+    if fits { Ok(Datum::Int(value)) } else { Err(out_of_range(ty)) }
+}
+
+/// A float as a value of an integer type, rounded half to even.
+pub fn float_to_int(value: f64, ty: Type) -> Result<Datum> {
+    let rounded = value.round_ties_even();
+    // The upper bound is exact as a float, the greatest i64 is not.
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded) {
+        int_in_range(rounded as i64, ty)
+    } else {
+        Err(out_of_range(ty))
+    }
+}
+
+/// A float as a `real`.
+pub fn to_float4(value: f64) -> Result<f64> {
+    let narrow = value as f32;
+    if narrow.is_infinite() && value.is_finite() {
+        return Err(Error::new(SqlState::OUT_OF_RANGE, "value out of range: overflow"));
+    }
+    if narrow == 0.0 && value != 0.0 {
+        return Err(Error::new(SqlState::OUT_OF_RANGE, "value out of range: underflow"));
+    }
+    Ok(f64::from(narrow))
+}
+
+/// Converts a value from one type to another, and to its modifier.
+///
+/// # Errors
+/// 42846 if there is no such conversion in the context; the errors of the types' input functions; 22003 and 22001 for
+/// values that do not fit.
+pub fn cast(value: &Datum, from: Type, to: Type, modifier: Modifier, context: CastContext, env: &Env) -> Result<Datum> {
+    if value.is_null() {
+        return Ok(Datum::Null);
+    }
+    let value = if from == to { value.clone() } else { convert(value, from, to, env)? };
+    if modifier == Modifier::NONE { Ok(value) } else { apply_modifier(value, to, modifier, context) }
+}
+
+fn convert(value: &Datum, from: Type, to: Type, env: &Env) -> Result<Datum> {
+    Ok(match (value, to) {
+        // What takes `any` says so by the type void.
+        (_, Type::Void | Type::AnyArray | Type::AnyElement) => value.clone(),
+        (Datum::Array(array), to) if to.is_array() => return array.cast(from, to, env),
+        (Datum::Int(_), Type::Text | Type::Varchar | Type::Char | Type::Name) if from.is_reg() => {
+            Datum::Text(text_io::written(from, value, env)?)
+        }
+        (_, to) if to.base() == Type::Oid && to != Type::Oid && matches!(value, Datum::Int(_)) => {
+            return convert(value, if from.is_reg() { Type::Oid } else { from }, Type::Oid, env);
+        }
+        (_, to) if from.is_reg() => return convert(value, Type::Oid, to, env),
+        // An object number and an integer with the same bits are each other's, but a bigint must be in range.
+        (Datum::Int(value), Type::Int4) if from == Type::Oid => Datum::Int(i64::from(*value as u32 as i32)),
+        (Datum::Int(value), Type::Oid) if from == Type::Int8 && *value < 0 => return Err(out_of_range(to)),
+        (Datum::Int(value), Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid) => return int_in_range(*value, to),
+        (Datum::Int(value), Type::Float4) => Datum::Float(f64::from(*value as f32)),
+        (Datum::Int(value), Type::Float8) => Datum::Float(*value as f64),
+        (Datum::Int(value), Type::Numeric) => Datum::Numeric(Numeric::from(*value)),
+        (Datum::Int(value), Type::Bool) if from == Type::Int4 => Datum::Bool(*value != 0),
+        (Datum::Bool(value), Type::Int4) => Datum::Int(i64::from(*value)),
+        (Datum::Float(value), Type::Int2 | Type::Int4 | Type::Int8) => return float_to_int(*value, to),
+        (Datum::Float(value), Type::Float8) => Datum::Float(*value),
+        (Datum::Float(value), Type::Float4) => Datum::Float(to_float4(*value)?),
+        (Datum::Float(value), Type::Numeric) if from == Type::Float4 => {
+            Datum::Numeric(Numeric::from_f32(*value as f32)?)
+        }
+        (Datum::Float(value), Type::Numeric) => Datum::Numeric(Numeric::from_f64(*value)?),
+        (Datum::Numeric(value), Type::Int2 | Type::Int4 | Type::Int8) => {
+            return int_in_range(value.to_i64_rounded().ok_or_else(|| out_of_range(to))?, to);
+        }
+        (Datum::Numeric(value), Type::Float8) => Datum::Float(value.to_f64()),
+        (Datum::Numeric(value), Type::Float4) => {
+            let narrow = value.to_f64() as f32;
+            if narrow.is_infinite() || (narrow == 0.0 && !value.is_zero()) {
+                return Err(Error::new(SqlState::OUT_OF_RANGE, format!("\"{value}\" is out of range for type real")));
+            }
+            // Rounding twice, by way of a double, could end one digit off.
+            Datum::Float(f64::from(value.to_string().parse::<f32>().unwrap_or(narrow)))
+        }
+        (Datum::Text(text), Type::Name) => Datum::Text(CompactString::new(cut_name(text))),
+        (Datum::Text(text), Type::Char) => return pieces::copy(pieces::without_blanks_at_end(text)?),
+        (Datum::Text(_), Type::Text | Type::Varchar) => value.clone(),
+        (Datum::Text(text), _) => return text_io::parse(to, Modifier::NONE, text, env),
+        (Datum::Bool(value), Type::Text | Type::Varchar | Type::Char) => {
+            Datum::text(if *value { "true" } else { "false" })
+        }
+        (Datum::Date(date), Type::Timestamp) => Datum::Timestamp(datetime::date_to_timestamp(*date)?),
+        (Datum::Date(date), Type::TimestampTz) => {
+            let local = datetime::date_to_timestamp(*date)?;
+            Datum::Timestamp(datetime::local_to_instant(local, &env.zone)?)
+        }
+        (Datum::Timestamp(local), Type::TimestampTz) => {
+            Datum::Timestamp(datetime::local_to_instant(*local, &env.zone)?)
+        }
+        (Datum::Timestamp(instant), Type::Timestamp) => {
+            Datum::Timestamp(datetime::instant_to_local(*instant, &env.zone)?)
+        }
+        (Datum::Timestamp(timestamp), Type::Date | Type::Time) => {
+            let local = if from == Type::TimestampTz { datetime::clocks_at(*timestamp, &env.zone) } else { *timestamp };
+            match to {
+                Type::Date => Datum::Date(datetime::timestamp_to_date(local)),
+                _ if datetime::is_infinite_timestamp(local) => Datum::Null,
+                _ => Datum::Time(local.rem_euclid(DAY_US)),
+            }
+        }
+        (Datum::Time(time), Type::Interval) => Datum::Interval(Interval { months: 0, days: 0, micros: *time }),
+        (Datum::Interval(interval), Type::Time) => Datum::Time(interval.micros.rem_euclid(DAY_US)),
+        (_, Type::Text | Type::Varchar | Type::Char | Type::Name) => {
+            let text = text_io::written(from, value, env)?;
+            match to {
+                Type::Name => Datum::text(cut_name(&text)),
+                Type::Char => Datum::Text(without_blanks(text)?),
+                _ => Datum::Text(text),
+            }
+        }
+        _ => return Err(Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {from} to {to}"))),
+    })
+}
+
+/// The beginning of a text that an identifier has room for: 63 bytes, whole characters.
+pub fn cut_name(text: &str) -> &str {
+    let mut end = text.len().min(63);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Fits a value of a type to the type's modifier: cuts, rounds, or refuses it.
+pub fn apply_modifier(value: Datum, ty: Type, modifier: Modifier, context: CastContext) -> Result<Datum> {
+    Ok(match (value, ty) {
+        (Datum::Text(text), Type::Varchar | Type::Char) => {
+            let Some(chars_max) = modifier.chars_max() else { return Ok(Datum::Text(text)) };
+            // As many bytes as characters are allowed are never too many.
+            if text.len() <= chars_max {
+                return Ok(if ty == Type::Char { Datum::Text(without_blanks(text)?) } else { Datum::Text(text) });
+            }
+            let Some((end, _)) = text.char_indices().nth(chars_max) else {
+                return Ok(if ty == Type::Char { Datum::Text(without_blanks(text)?) } else { Datum::Text(text) });
+            };
+            if context != CastContext::Explicit && !pieces::without_blanks_at_end(&text[end..])?.is_empty() {
+                return Err(Error::new(
+                    SqlState::STRING_TOO_LONG,
+                    format!("value too long for type {ty}({chars_max})"),
+                ));
+            }
+            let cut = CompactString::new(&text[..end]);
+            Datum::Text(if ty == Type::Char { without_blanks(cut)? } else { cut })
+        }
+        (Datum::Numeric(value), _) => match modifier.precision_scale() {
+            Some((precision, scale)) => Datum::Numeric(value.with_precision(precision, scale)?),
+            None => Datum::Numeric(value),
+        },
+        (Datum::Timestamp(value), _) if !datetime::is_infinite_timestamp(value) => {
+            Datum::Timestamp(round_fraction(value, modifier))
+        }
+        (Datum::Array(array), Type::Array(element)) => {
+            let fit = |value: &Datum| apply_modifier(value.clone(), element.ty(), modifier, context);
+            Datum::Array(std::sync::Arc::new(array.map(fit)?))
+        }
+        (Datum::Time(value), _) => Datum::Time(round_fraction(value, modifier)),
+        (Datum::Interval(value), _) => {
+            let (fields, digits) = modifier.interval_parts();
+            let value = value.cut_to(fields);
+            let fits = |digits: u8| round_to_digits(value.micros, digits).ok_or_else(crate::interval::out_of_range);
+            let micros = digits.map_or(Ok(value.micros), fits)?;
+            Datum::Interval(Interval { micros, ..value })
+        }
+        (value, _) => value,
+    })
+}
+
+fn without_blanks(mut text: CompactString) -> Result<CompactString> {
+    let length = pieces::without_blanks_at_end(&text)?.len();
+    text.truncate(length);
+    Ok(text)
+}
+
+/// Microseconds rounded half away from zero to the modifier's digits of a second.
+fn round_fraction(micros: i64, modifier: Modifier) -> i64 {
+    modifier.fraction_digits().and_then(|digits| round_to_digits(micros, digits)).unwrap_or(micros)
+}
+
+/// The same, if it fits.
+fn round_to_digits(micros: i64, digits: u8) -> Option<i64> {
+    let unit = 10i64.pow(6 - u32::from(digits.min(6)));
+    let half = if micros < 0 { -unit / 2 } else { unit / 2 };
+    Some(micros.checked_add(half)? / unit * unit)
+}
+
+/// A `char(n)` value with the blanks at its end, which are not stored.
+#[must_use]
+pub fn pad_char(value: &Datum, modifier: Modifier) -> Datum {
+    match (value, modifier.chars_max()) {
+        (Datum::Text(text), Some(chars_max)) => {
+            let count = text.chars().count();
+            if count >= chars_max {
+                return value.clone();
+            }
+            let mut padded = text.clone();
+            padded.extend(std::iter::repeat_n(' ', chars_max - count));
+            Datum::Text(padded)
+        }
+        _ => value.clone(),
+    }
+}

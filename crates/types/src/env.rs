@@ -1,0 +1,113 @@
+//! What a pure function may know of the session that calls it.
+//!
+//! Functions see values and an [`Env`], nothing else: no transaction. What changes something (sequences, settings) is the
+//! session's business.
+//!
+//! Values know nothing of a catalogue. The types whose values are numbers of objects (`regclass` and its kin) ask the
+//! [`Surround`] of the session for names; functions of the catalogue, which are made above, know what stands behind it.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use compact_str::CompactString;
+
+use crate::datetime::Zone;
+use crate::error::{Error, Result, SqlState};
+use crate::types::Type;
+
+/// The surroundings of an expression: fixed while one statement runs.
+#[derive(Debug, Clone)]
+pub struct Env {
+    /// When the transaction began, in microseconds since 2000-01-01 00:00 UTC: `now()`.
+    pub transaction_us: i64,
+    /// When the statement came in, in microseconds since 2000-01-01 00:00 UTC: `statement_timestamp()`.
+    pub statement_us: i64,
+    /// The session's time zone.
+    pub zone: Zone,
+    /// Who is logged in.
+    pub user: CompactString,
+    /// The database's name.
+    pub database: CompactString,
+    /// The first schema of the search path.
+    pub schema: CompactString,
+    /// The setting `extra_float_digits`: above 0, the shortest digits that name a float exactly.
+    pub extra_float_digits: i32,
+    /// The catalogue and the server, if there is a session.
+    pub surroundings: Option<Arc<dyn Surround>>,
+}
+
+/// What is around a session: names of objects and, for those who know its type, the rest.
+pub trait Surround: Any + fmt::Debug + Send + Sync {
+    /// The number of the object that a text names, for a type such as `regclass`.
+    ///
+    /// # Errors
+    /// Nothing, or more than one thing, has the name.
+    fn number_of(&self, ty: Type, name: &str) -> Result<u32>;
+
+    /// Appends an object's name; its number, if nothing has that.
+    fn write_name(&self, ty: Type, number: u32, out: &mut String);
+}
+
+impl Env {
+    /// The number of an object, from its name or its number as text.
+    ///
+    /// # Errors
+    /// A number of more than 32 bits; as [`Surround::number_of`].
+    pub fn object_number(&self, ty: Type, text: &str) -> Result<u32> {
+        match (number_itself(text), &self.surroundings) {
+            (Some(number), _) => number,
+            (None, Some(surroundings)) => surroundings.number_of(ty, text),
+            (None, None) => {
+                Err(Error::new(SqlState::NO_SUCH_OBJECT, format!("\"{text}\" does not exist: there is no catalogue")))
+            }
+        }
+    }
+
+    /// Appends an object's name, or its number if it has none.
+    pub fn write_object(&self, ty: Type, number: u32, out: &mut String) {
+        match &self.surroundings {
+            _ if number == 0 => out.push('-'),
+            Some(surroundings) => surroundings.write_name(ty, number, out),
+            None => match Type::from_oid(number).filter(|_| ty == Type::RegType) {
+                Some(named) => out.push_str(named.sql_name()),
+                None => out.push_str(&number.to_string()),
+            },
+        }
+    }
+}
+
+/// The number that a text is instead of a name; `-` is that of nothing.
+pub fn number_itself(text: &str) -> Option<Result<u32>> {
+    match text {
+        "-" => Some(Ok(0)),
+        "" => None,
+        _ => text.bytes().all(|byte| byte.is_ascii_digit()).then(|| {
+            text.parse().map_err(|_| {
+                Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type oid"))
+            })
+        }),
+    }
+}
+
+impl Default for Env {
+    fn default() -> Self {
+        Self {
+            transaction_us: 0,
+            statement_us: 0,
+            zone: Zone::Utc,
+            user: CompactString::const_new("colibri"),
+            database: CompactString::const_new("colibri"),
+            schema: CompactString::const_new("public"),
+            extra_float_digits: 1,
+            surroundings: None,
+        }
+    }
+}
+
+/// The wall clock, in microseconds since 2000-01-01 00:00 UTC.
+#[must_use]
+pub fn clock_us() -> i64 {
+    let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    unix.as_micros() as i64 - crate::datetime::UNIX_EPOCH_TO_2000_US
+}

@@ -1,0 +1,268 @@
+//! Errors as PostgreSQL's clients expect them: a five-letter code, a message, perhaps a position, a detail and a hint.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// The result of SQL.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// PostgreSQL's code for a kind of error. Programs decide by it what to do: `40001` says to run the transaction again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SqlState(pub &'static str);
+
+macro_rules! states {
+    ($($name:ident = $code:literal;)*) => {
+        impl SqlState {
+            $(#[doc = concat!("`", $code, "`")] pub const $name: Self = Self($code);)*
+        }
+    };
+}
+
+states! {
+    FEATURE_NOT_SUPPORTED = "0A000";
+    CARDINALITY_VIOLATION = "21000";
+    STRING_TOO_LONG = "22001";
+    OUT_OF_RANGE = "22003";
+    NULL_NOT_ALLOWED = "22004";
+    BAD_DATETIME = "22007";
+    DATETIME_OVERFLOW = "22008";
+    SUBSTRING_ERROR = "22011";
+    DIVISION_BY_ZERO = "22012";
+    BAD_LOGARITHM = "2201E";
+    BAD_POWER = "2201F";
+    BAD_LIMIT = "2201W";
+    BAD_OFFSET = "2201X";
+    BAD_REGULAR_EXPRESSION = "2201B";
+    BAD_ESCAPE = "22025";
+    BAD_CHARACTER = "22021";
+    WARNING = "01000";
+    BAD_PARAMETER = "22023";
+    BAD_TEXT = "22P02";
+    BAD_BINARY = "22P03";
+    BAD_COPY = "22P04";
+    NOT_NULL_VIOLATION = "23502";
+    FOREIGN_KEY_VIOLATION = "23503";
+    UNIQUE_VIOLATION = "23505";
+    CHECK_VIOLATION = "23514";
+    INVALID_CURSOR_STATE = "24000";
+    INVALID_TRANSACTION_STATE = "25000";
+    ACTIVE_TRANSACTION = "25001";
+    READ_ONLY_TRANSACTION = "25006";
+    NO_ACTIVE_TRANSACTION = "25P01";
+    FAILED_TRANSACTION = "25P02";
+    NO_SUCH_PREPARED = "26000";
+    DEPENDENT_OBJECTS = "2BP01";
+    INVALID_GRANT_OPERATION = "0LP01";
+    NO_SUCH_SAVEPOINT = "3B001";
+    NO_SUCH_DATABASE = "3D000";
+    NO_SUCH_SCHEMA = "3F000";
+    SERIALIZATION_FAILURE = "40001";
+    COMMIT_UNKNOWN = "40003";
+    DEADLOCK = "40P01";
+    SYNTAX_ERROR = "42601";
+    INSUFFICIENT_PRIVILEGE = "42501";
+    BAD_NAME = "42602";
+    NAME_TOO_LONG = "42622";
+    DUPLICATE_COLUMN = "42701";
+    AMBIGUOUS_COLUMN = "42702";
+    NO_SUCH_COLUMN = "42703";
+    NO_SUCH_OBJECT = "42704";
+    DUPLICATE_OBJECT = "42710";
+    DUPLICATE_ALIAS = "42712";
+    AMBIGUOUS_FUNCTION = "42725";
+    GROUPING_ERROR = "42803";
+    TYPE_MISMATCH = "42804";
+    WRONG_OBJECT_TYPE = "42809";
+    BAD_FOREIGN_KEY = "42830";
+    CANNOT_COERCE = "42846";
+    NO_SUCH_FUNCTION = "42883";
+    BAD_COLUMN_REFERENCE = "42P10";
+    NO_SUCH_TABLE = "42P01";
+    NO_SUCH_PARAMETER = "42P02";
+    DUPLICATE_PREPARED = "42P05";
+    DUPLICATE_SCHEMA = "42P06";
+    DUPLICATE_TABLE = "42P07";
+    BAD_TABLE_DEFINITION = "42P16";
+    BAD_OBJECT_DEFINITION = "42P17";
+    INDETERMINATE_TYPE = "42P18";
+    BAD_RECURSION = "42P19";
+    OUT_OF_MEMORY = "53200";
+    DISK_FULL = "53100";
+    TOO_MANY_CONNECTIONS = "53300";
+    TOO_COMPLEX = "54001";
+    PROGRAM_LIMIT = "54000";
+    TOO_MANY_COLUMNS = "54011";
+    NOT_IN_PREREQUISITE_STATE = "55000";
+    LOCK_NOT_AVAILABLE = "55P03";
+    CANCELED = "57014";
+    IO_ERROR = "58030";
+    DATA_CORRUPTED = "XX001";
+    INTERNAL = "XX000";
+}
+
+/// An error of SQL.
+#[derive(Debug, Clone)]
+pub struct Error(Box<Report>);
+
+/// What an error says.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The kind.
+    pub state: SqlState,
+    /// What is wrong, in PostgreSQL's words where it has any.
+    pub message: String,
+    /// More about this case.
+    pub detail: Option<String>,
+    /// What to try.
+    pub hint: Option<String>,
+    /// What was being done: the line of a COPY, say.
+    pub context: Option<String>,
+    /// Where in the statement's text, in characters from 1.
+    pub position: Option<u32>,
+    /// The table that a constraint violation is about.
+    pub table: Option<String>,
+    /// The column.
+    pub column: Option<String>,
+    /// The constraint.
+    pub constraint: Option<String>,
+    /// For whoever runs the statement, if it is not an error for the user. Values know nothing of what it is.
+    pub carried: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of a kind.
+    #[must_use]
+    #[cold]
+    pub fn new(state: SqlState, message: impl Into<String>) -> Self {
+        Self(Box::new(Report {
+            state,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            context: None,
+            position: None,
+            table: None,
+            column: None,
+            constraint: None,
+            carried: None,
+        }))
+    }
+
+    /// Something that PostgreSQL has and Colibri has not.
+    #[must_use]
+    #[cold]
+    pub fn unsupported(what: impl fmt::Display) -> Self {
+        Self::new(SqlState::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+    }
+
+    /// Something that cannot be: a mistake in Colibri.
+    #[must_use]
+    #[cold]
+    pub fn internal(what: impl fmt::Display) -> Self {
+        Self::new(SqlState::INTERNAL, format!("internal error: {what}"))
+    }
+
+    /// What somebody may not do: says nothing of the object but its name, which they have said themselves.
+    #[must_use]
+    #[cold]
+    pub fn denied(kind: &str, name: &str) -> Self {
+        Self::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("permission denied for {kind} {name}"))
+    }
+
+    /// What only the owner may do.
+    #[must_use]
+    #[cold]
+    pub fn not_owner(kind: &str, name: &str) -> Self {
+        Self::new(SqlState::INSUFFICIENT_PRIVILEGE, format!("must be owner of {kind} {name}"))
+    }
+
+    /// With more about this case.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// With what to try.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// With what was being done, unless it says so.
+    #[must_use]
+    pub fn context(mut self, context: impl Into<String>) -> Self {
+        self.0.context.get_or_insert_with(|| context.into());
+        self
+    }
+
+    /// With the place in the text, unless it has one.
+    #[must_use]
+    pub fn at(mut self, position: u32) -> Self {
+        self.0.position.get_or_insert(position);
+        self
+    }
+
+    /// With another place: the text is a part of a longer one.
+    #[must_use]
+    pub fn moved_to(mut self, position: u32) -> Self {
+        self.0.position = Some(position);
+        self
+    }
+
+    /// Without a place: the text is not one that the user has written.
+    #[must_use]
+    pub fn without_position(mut self) -> Self {
+        self.0.position = None;
+        self
+    }
+
+    /// With the names that a constraint violation is about.
+    #[must_use]
+    pub fn about(mut self, table: &str, column: Option<&str>, constraint: Option<&str>) -> Self {
+        self.0.table = Some(table.to_owned());
+        self.0.column = column.map(str::to_owned);
+        self.0.constraint = constraint.map(str::to_owned);
+        self
+    }
+
+    /// The kind.
+    #[must_use]
+    pub fn state(&self) -> SqlState {
+        self.0.state
+    }
+
+    /// All it says.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.0
+    }
+
+    /// With something for whoever runs the statement: it is not an error for the user then.
+    #[must_use]
+    pub fn carrying<T: Any + Send + Sync>(mut self, carried: T) -> Self {
+        self.0.carried = Some(Arc::new(carried));
+        self
+    }
+
+    /// What it carries for whoever runs the statement, if that is a `T`.
+    pub fn carried<T: Any>(&self) -> Option<&T> {
+        self.0.carried.as_deref()?.downcast_ref()
+    }
+
+    /// Whether running the transaction again is the right answer.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self.0.state, SqlState::SERIALIZATION_FAILURE | SqlState::DEADLOCK)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,224 @@
+//! Functions and operators that compute on values. An operator is a function named by its symbol, with one argument or two;
+//! comparisons are none of these, as any two values of a type compare alike: see `operators`.
+//!
+//! Each file of this module is a theme with a table. A function computes on values of exactly the types it declares:
+//! resolution chooses it and the planner converts its arguments. Whatever the values, it returns or fails, and does not
+//! panic; whatever it needs to know of the session is in [`Env`]. Functions of the catalogue are made elsewhere and join these
+//! in a [`Registry`].
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::env::Env;
+use crate::error::{Error, Result};
+use crate::interval::Interval;
+use crate::numeric::Numeric;
+use crate::types::Type;
+use crate::value::Datum;
+
+mod arithmetic;
+mod arrays;
+mod bytes;
+mod datetime;
+mod format;
+mod json;
+mod math;
+mod number_picture;
+mod regular;
+mod session;
+mod spellings;
+mod strings;
+
+pub use format::quote_identifier;
+pub use regular::{all_matches, split};
+
+/// How a function's result depends on more than its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Volatility {
+    /// On nothing else: may be computed when planning.
+    Immutable,
+    /// On the session and the statement's time too: one result for one statement.
+    Stable,
+    /// Each call may give another result.
+    Volatile,
+}
+
+/// A function or an operator.
+#[derive(Debug, Clone, Copy)]
+pub struct Function {
+    /// Its name, or the operator's symbol.
+    pub name: &'static str,
+    /// What it takes.
+    pub args: &'static [Type],
+    /// Whether the last argument may come any number of times, at least once.
+    pub variadic: bool,
+    /// What it gives.
+    pub result: Type,
+    /// Whether NULL among the arguments makes NULL of the result; it is then not called.
+    pub strict: bool,
+    /// What the result depends on.
+    pub volatility: Volatility,
+    /// The computation, on values of the types of `args`.
+    pub eval: Eval,
+}
+
+/// A computation.
+pub type Eval = fn(&[&Datum], &Env) -> Result<Datum>;
+
+/// A strict, immutable function.
+pub const fn f(name: &'static str, args: &'static [Type], result: Type, eval: Eval) -> Function {
+    Function { name, args, variadic: false, result, strict: true, volatility: Volatility::Immutable, eval }
+}
+
+impl Function {
+    pub const fn stable(mut self) -> Self {
+        self.volatility = Volatility::Stable;
+        self
+    }
+
+    pub const fn volatile(mut self) -> Self {
+        self.volatility = Volatility::Volatile;
+        self
+    }
+
+    pub const fn called_on_null(mut self) -> Self {
+        self.strict = false;
+        self
+    }
+
+    pub const fn variadic(mut self) -> Self {
+        self.variadic = true;
+        self
+    }
+
+    /// The type of an argument; the last one's repeats if the function is variadic.
+    #[must_use]
+    pub fn arg_type(&self, index: usize) -> Type {
+        self.args[index.min(self.args.len() - 1)]
+    }
+
+    /// Whether its arguments of type text take values of any type, converted to text.
+    #[must_use]
+    pub fn takes_any_as_text(&self) -> bool {
+        matches!(self.name, "concat" | "concat_ws" | "format" | "quote_literal" | "quote_nullable")
+    }
+
+    /// Calls it, or not, if it is strict and an argument is NULL.
+    #[inline]
+    pub fn call(&self, args: &[&Datum], env: &Env) -> Result<Datum> {
+        if self.strict && args.iter().any(|arg| arg.is_null()) {
+            return Ok(Datum::Null);
+        }
+        (self.eval)(args, env)
+    }
+}
+
+/// The functions that need nothing but values and an [`Env`].
+pub const TABLES: &[&[Function]] = &[
+    arithmetic::TABLE,
+    arrays::TABLE,
+    bytes::TABLE,
+    datetime::TABLE,
+    format::TABLE,
+    json::TABLE,
+    math::TABLE,
+    regular::TABLE,
+    session::TABLE,
+    spellings::TABLE,
+    strings::TABLE,
+];
+
+/// The functions and operators on values alone.
+pub static ON_VALUES: LazyLock<Registry> = LazyLock::new(|| Registry::new(TABLES));
+
+/// Functions and operators, to be found by name.
+#[derive(Debug)]
+pub struct Registry {
+    /// By name.
+    functions: Vec<Function>,
+    /// Where each name's functions begin and end.
+    ranges: HashMap<&'static str, (usize, usize)>,
+}
+
+impl Registry {
+    /// What several tables have. No two of their functions have the same name and arguments.
+    #[must_use]
+    pub fn new(tables: &[&[Function]]) -> Self {
+        let mut functions = tables.concat();
+        functions.sort_by_key(|function| function.name);
+        let mut ranges: HashMap<&'static str, (usize, usize)> = HashMap::with_capacity(functions.len());
+        for (index, function) in functions.iter().enumerate() {
+            ranges.entry(function.name).or_insert((index, index)).1 = index + 1;
+        }
+        Self { functions, ranges }
+    }
+
+    /// All functions of a name, which is in lower case, or all operators of a symbol.
+    #[must_use]
+    pub fn named(&self, name: &str) -> &[Function] {
+        match self.ranges.get(name) {
+            Some(&(start, end)) => &self.functions[start..end],
+            None => &[],
+        }
+    }
+
+    /// All functions and operators, by name.
+    #[must_use]
+    pub fn all(&self) -> &[Function] {
+        &self.functions
+    }
+}
+
+#[cold]
+fn wrong(expected: &str, found: &Datum) -> Error {
+    Error::internal(format!("a function for {expected} was called with {found:?}"))
+}
+
+macro_rules! accessors {
+    ($($name:ident $variant:ident $ty:ty;)*) => {
+        $(#[inline]
+        pub fn $name(value: &Datum) -> Result<$ty> {
+            match value {
+                Datum::$variant(value) => Ok(*value),
+                other => Err(wrong(stringify!($variant), other)),
+            }
+        })*
+    };
+}
+
+accessors! {
+    int Int i64;
+    float Float f64;
+    number Numeric Numeric;
+    date Date i32;
+    time Time i64;
+    timestamp Timestamp i64;
+    interval Interval Interval;
+}
+
+#[inline]
+pub fn text(value: &Datum) -> Result<&str> {
+    match value {
+        Datum::Text(value) => Ok(value),
+        other => Err(wrong("Text", other)),
+    }
+}
+
+#[inline]
+pub fn bytes(value: &Datum) -> Result<&[u8]> {
+    match value {
+        Datum::Bytes(value) => Ok(value),
+        other => Err(wrong("Bytes", other)),
+    }
+}
+
+/// The longest text or byte string that a function makes.
+const BYTES_MAX: usize = 1 << 28;
+
+/// An error if a result would be too long.
+fn check_length(bytes: usize) -> Result<()> {
+    if bytes > BYTES_MAX {
+        return Err(Error::new(crate::error::SqlState("54000"), "requested length too large"));
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Values of SQL: their types, their forms as text and bytes, casts, keys, operators, pure functions, and errors.
+//!
+//! Nothing here knows a table, a session or a transaction. What a function may know of the session that calls it is in
+//! [`Env`].
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | [`types`], [`value`], [`array`], [`numeric`], [`interval`], [`datetime`] | types and values |
+//! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
+//! | [`letters`] | blanks and letters as PostgreSQL reads them |
+//! | [`operators`], [`functions`], [`aggregates`], [`like`], [`regular`], [`resolve`] | what can be computed, and how it is chosen |
+//! | [`key`] | values as bytes that sort as they do |
+//! | [`pulse`], [`pieces`] | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
+//! | [`env`], [`error`] | what a function may know of its session; SQL's errors by their codes |
+
+pub mod aggregates;
+pub mod array;
+pub mod binary_io;
+pub mod cast;
+pub mod datetime;
+pub mod env;
+pub mod error;
+pub mod functions;
+pub mod interval;
+pub mod key;
+pub mod letters;
+pub mod like;
+pub mod numeric;
+pub mod operators;
+pub mod pieces;
+pub mod pulse;
+pub mod regular;
+pub mod resolve;
+pub mod text_io;
+pub mod types;
+pub mod value;
+pub mod wire;
+
+pub use array::{Array, Dimension};
+pub use compact_str::CompactString;
+pub use env::{Env, clock_us};
+pub use error::{Error, Report, Result, SqlState};
+pub use interval::Interval;
+pub use numeric::Numeric;
+pub use types::{Category, ColumnType, Modifier, Scalar, Type};
+pub use value::Datum;

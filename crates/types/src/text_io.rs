@@ -1,0 +1,523 @@
+//! Values as text: what PostgreSQL's input and output functions read and write.
+
+use std::fmt::Write;
+
+use compact_str::CompactString;
+
+use crate::cast::{self, CastContext};
+use crate::datetime;
+use crate::env::Env;
+use crate::error::{Error, Result, SqlState};
+use crate::interval::Interval;
+use crate::letters::trim;
+use crate::numeric::Numeric;
+use crate::pieces::{self, Pace};
+use crate::pulse;
+use crate::types::{Modifier, Type};
+use crate::value::Datum;
+
+#[cold]
+fn bad_syntax(ty: Type, text: &str) -> Error {
+    Error::new(SqlState::BAD_TEXT, format!("invalid input syntax for type {ty}: \"{text}\""))
+}
+
+#[cold]
+fn out_of_range(ty: Type, text: &str) -> Error {
+    Error::new(SqlState::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type {ty}"))
+}
+
+/// Reads a value as PostgreSQL's input function of the type does, and fits it to the modifier as assignment does.
+pub fn parse(ty: Type, modifier: Modifier, text: &str, env: &Env) -> Result<Datum> {
+    if ty.is_array() {
+        return crate::array::parse(ty, modifier, text, env);
+    }
+    let value = match ty.base() {
+        Type::Oid if ty.is_reg() => Datum::Int(env.object_number(ty, text)?.into()),
+        Type::Bool => parse_bool(text).map(Datum::Bool).ok_or_else(|| bad_syntax(ty, text))?,
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Oid => parse_int(ty.base(), text)?,
+        Type::Float4 | Type::Float8 => Datum::Float(parse_float(ty, text)?),
+        Type::Numeric => Datum::Numeric(Numeric::parse(text)?),
+        Type::Varchar | Type::Text | Type::Unknown => {
+            check_text(text)?;
+            match ty {
+                Type::InternalChar => Datum::text(text.chars().next().map_or("", |first| &text[..first.len_utf8()])),
+                Type::Json => json(text)?,
+                _ => pieces::copy(text)?,
+            }
+        }
+        Type::Char => {
+            check_text(text)?;
+            // Without a length, blanks at the end still do not count.
+            pieces::copy(if modifier == Modifier::NONE { pieces::without_blanks_at_end(text)? } else { text })?
+        }
+        Type::Name => {
+            check_text(text)?;
+            Datum::text(cast::cut_name(text))
+        }
+        Type::Bytea => Datum::Bytes(parse_bytea(text)?.into()),
+        Type::Date => Datum::Date(datetime::parse_date(text, env)?),
+        Type::Time => Datum::Time(datetime::parse_time(text, env)?),
+        Type::Timestamp => Datum::Timestamp(datetime::parse_timestamp(text, env)?),
+        Type::TimestampTz => Datum::Timestamp(datetime::parse_timestamptz(text, env)?),
+        Type::Interval => Datum::Interval(Interval::parse_with_fields(text, modifier.interval_parts().0)?),
+        Type::Uuid => Datum::Uuid(parse_uuid(text).ok_or_else(|| bad_syntax(ty, text))?),
+        _ => {
+            let message = format!("cannot accept a value of type {ty}");
+            return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+        }
+    };
+    if modifier == Modifier::NONE {
+        return Ok(value);
+    }
+    cast::apply_modifier(value, ty, modifier, CastContext::Assignment)
+}
+
+/// A text that is JSON.
+fn json(text: &str) -> Result<Datum> {
+    let parsed = if text.len() > READ_AT_ONCE {
+        let parsed = serde_json::from_reader::<_, serde::de::IgnoredAny>(Polling(text.as_bytes()));
+        pulse::check()?;
+        parsed
+    } else {
+        serde_json::from_str(text)
+    };
+    match parsed {
+        Ok(_) => pieces::copy(text),
+        Err(error) => {
+            Err(Error::new(SqlState::BAD_TEXT, "invalid input syntax for type json").detail(error.to_string()))
+        }
+    }
+}
+
+/// Longer texts are read or written in pieces.
+const READ_AT_ONCE: usize = 16 << 10;
+
+/// A text that is read in pieces, and polled between them: see [`pulse`].
+struct Polling<'t>(&'t [u8]);
+
+impl std::io::Read for Polling<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        // The parser asks for one byte at a time.
+        pieces::pass(8 * out.len(), Pace::Computed).map_err(std::io::Error::other)?;
+        self.0.read(out)
+    }
+}
+
+/// Texts have no character of number zero.
+pub fn check_text(text: &str) -> Result<()> {
+    pieces::pass(text.len(), Pace::Copied)?;
+    if memchr::memchr(0, text.as_bytes()).is_some() {
+        return Err(Error::new(SqlState::BAD_CHARACTER, "invalid byte sequence for encoding \"UTF8\": 0x00"));
+    }
+    Ok(())
+}
+
+fn parse_bool(text: &str) -> Option<bool> {
+    let text = trim(text);
+    let is = |word: &str, length_min: usize| {
+        text.len() >= length_min
+            && text.len() <= word.len()
+            && word.as_bytes()[..text.len()].eq_ignore_ascii_case(text.as_bytes())
+    };
+    match () {
+        () if is("true", 1) || is("yes", 1) || is("on", 2) || is("1", 1) => Some(true),
+        () if is("false", 1) || is("no", 1) || is("off", 2) || is("0", 1) => Some(false),
+        () => None,
+    }
+}
+
+fn parse_int(ty: Type, text: &str) -> Result<Datum> {
+    let trimmed = trim(text).as_bytes();
+    let (negative, digits) = match trimmed {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        _ => (false, trimmed),
+    };
+    let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if length == 0 {
+        return Err(bad_syntax(ty, text));
+    }
+    let least = match ty {
+        Type::Int2 => i64::from(i16::MIN),
+        Type::Int4 => i64::from(i32::MIN),
+        _ => i64::MIN,
+    };
+    let mut value = 0i64;
+    // Too many digits are said before what is wrong behind them.
+    for digit in &digits[..length] {
+        // Towards the negative, which has one number more.
+        value = value
+            .checked_mul(10)
+            .and_then(|value| value.checked_sub(i64::from(digit - b'0')))
+            .filter(|&value| value >= least)
+            .ok_or_else(|| out_of_range(ty, text))?;
+    }
+    if length < digits.len() {
+        return Err(bad_syntax(ty, text));
+    }
+    if !negative {
+        value = value.checked_neg().ok_or_else(|| out_of_range(ty, text))?;
+    }
+    cast::int_in_range(value, ty).map_err(|_| out_of_range(ty, text))
+}
+
+/// Reads a float as C's `strtod` does.
+pub fn parse_float(ty: Type, text: &str) -> Result<f64> {
+    let trimmed = trim(text);
+    if let Some(value) = hexadecimal(trimmed) {
+        let value = if ty == Type::Float4 { f64::from(value as f32) } else { value };
+        return match value.is_infinite() {
+            true => Err(Error::new(SqlState::OUT_OF_RANGE, format!("\"{trimmed}\" is out of range for type {ty}"))),
+            false => Ok(value),
+        };
+    }
+    let wide: f64 = trimmed.parse().map_err(|_| bad_syntax(ty, text))?;
+    let value = if ty == Type::Float4 { trimmed.parse::<f32>().map_or(wide, f64::from) } else { wide };
+    let names_infinity = trimmed.bytes().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
+    let digits = trimmed.split(['e', 'E']).next().unwrap_or_default();
+    let vanished = value == 0.0 && digits.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    if (value.is_infinite() && !names_infinity) || vanished {
+        return Err(Error::new(SqlState::OUT_OF_RANGE, format!("\"{trimmed}\" is out of range for type {ty}")));
+    }
+    Ok(value)
+}
+
+/// A float of hexadecimal digits, as in C: `0x1.8p3` is 12. Digits behind the 24th that counts do
+/// not change the value.
+fn hexadecimal(text: &str) -> Option<f64> {
+    let (sign, digits) = match text.as_bytes().first()? {
+        b'-' => (-1.0, &text[1..]),
+        b'+' => (1.0, &text[1..]),
+        _ => (1.0, text),
+    };
+    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?;
+    let (digits, exponent) = match digits.find(['p', 'P']) {
+        Some(at) => (&digits[..at], digits[at + 1..].parse::<i32>().ok()?),
+        None => (digits, 0),
+    };
+    let (before, behind) = digits.split_once('.').unwrap_or((digits, ""));
+    if before.is_empty() && behind.is_empty() {
+        return None;
+    }
+    let (mut value, mut power) = (0_u128, i64::from(exponent));
+    for (at, digit) in before.chars().chain(behind.chars()).enumerate() {
+        let digit = u128::from(digit.to_digit(16)?);
+        let has_room = value >> 96 == 0;
+        // What there is no room for only says that there is more.
+        value = if has_room { value << 4 | digit } else { value | u128::from(digit != 0) };
+        power += if at < before.len() { i64::from(!has_room) * 4 } else { -4 * i64::from(has_room) };
+    }
+    if value == 0 {
+        return Some(0.0 * sign);
+    }
+    // In two steps, so that neither leaves what a float can be before the other has come.
+    let power = i32::try_from(power.clamp(-4_000, 4_000)).ok()?;
+    Some(sign * value as f64 * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2))
+}
+
+/// Reads `\x` and hexadecimal digits, or text with `\\` and octal escapes.
+pub fn parse_bytea(text: &str) -> Result<Vec<u8>> {
+    if let Some(hex) = text.strip_prefix("\\x") {
+        return parse_hex(hex);
+    }
+    let bad = || Error::new(SqlState::BAD_TEXT, "invalid input syntax for type bytea");
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        pulse::work(1)?;
+        rest = after;
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        match rest {
+            [b'\\', after @ ..] => {
+                out.push(b'\\');
+                rest = after;
+            }
+            [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] => {
+                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => return Err(bad()),
+        }
+    }
+    Ok(out)
+}
+
+/// Reads hexadecimal digits, with blanks between bytes.
+pub fn parse_hex(text: &str) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len() / 2);
+    let mut high = None;
+    for piece in pieces::of_text(text, Pace::Computed) {
+        for c in piece?.chars() {
+            if high.is_none() && matches!(c, ' ' | '\t' | '\n' | '\r') {
+                continue;
+            }
+            let digit = c
+                .to_digit(16)
+                .ok_or_else(|| Error::new(SqlState::BAD_PARAMETER, format!("invalid hexadecimal digit: \"{c}\"")))?
+                as u8;
+            match high.take() {
+                Some(high) => out.push(high << 4 | digit),
+                None => high = Some(digit),
+            }
+        }
+    }
+    if high.is_some() {
+        return Err(Error::new(SqlState::BAD_PARAMETER, "invalid hexadecimal data: odd number of digits"));
+    }
+    Ok(out)
+}
+
+/// Reads 32 hexadecimal digits, with hyphens after any group of four, perhaps in braces.
+fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let inner = match text.strip_prefix('{') {
+        Some(rest) => rest.strip_suffix('}')?,
+        None => text,
+    };
+    let mut uuid = [0; 16];
+    let mut digits = 0usize;
+    let mut after_hyphen = true;
+    for byte in inner.bytes() {
+        if byte == b'-' {
+            if after_hyphen || !digits.is_multiple_of(4) || digits == 32 {
+                return None;
+            }
+            after_hyphen = true;
+            continue;
+        }
+        let digit = (byte as char).to_digit(16)? as u8;
+        *uuid.get_mut(digits / 2)? |= if digits.is_multiple_of(2) { digit << 4 } else { digit };
+        digits += 1;
+        after_hyphen = false;
+    }
+    (digits == 32).then_some(uuid)
+}
+
+/// A value's text, by itself.
+///
+/// # Errors
+/// The statement was cancelled, which ends [`write`] early.
+pub fn written(ty: Type, value: &Datum, env: &Env) -> Result<CompactString> {
+    let mut text = String::new();
+    write(ty, value, env, &mut text);
+    if is_long(value) {
+        pulse::check()?;
+    }
+    Ok(text.into())
+}
+
+/// Whether writing a value may end early.
+pub fn is_long(value: &Datum) -> bool {
+    match value {
+        Datum::Text(text) => text.len() >= LONG_BYTES,
+        Datum::Bytes(bytes) => bytes.len() >= LONG_BYTES,
+        Datum::Array(array) => !array.values().is_empty(),
+        _ => false,
+    }
+}
+
+/// Bytes of a value from which writing it polls.
+const LONG_BYTES: usize = 8 << 10;
+
+/// Appends a value's text as PostgreSQL's output function of the type gives it; NULL has none.
+pub fn write(ty: Type, value: &Datum, env: &Env, out: &mut String) {
+    match value {
+        Datum::Null => {}
+        Datum::Bool(value) => out.push(if *value { 't' } else { 'f' }),
+        Datum::Int(value) if ty.is_reg() => env.write_object(ty, *value as u32, out),
+        Datum::Int(value) => {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{value}");
+        }
+        Datum::Float(value) if ty == Type::Float4 => write_float4(*value as f32, env.extra_float_digits, out),
+        Datum::Float(value) => write_float8(*value, env.extra_float_digits, out),
+        Datum::Numeric(value) => value.write(out),
+        Datum::Text(text) => out.push_str(text),
+        Datum::Bytes(bytes) => {
+            out.push_str("\\x");
+            write_hex(bytes, out);
+        }
+        Datum::Date(date) => datetime::write_date(*date, out),
+        Datum::Time(time) => datetime::write_time(*time, out),
+        Datum::Timestamp(timestamp) if ty == Type::TimestampTz => {
+            datetime::write_timestamptz(*timestamp, &env.zone, out)
+        }
+        Datum::Timestamp(timestamp) => datetime::write_timestamp(*timestamp, out),
+        Datum::Interval(interval) => interval.write(out),
+        Datum::Array(array) => array.write(ty, env, out),
+        Datum::Uuid(uuid) => {
+            for (index, byte) in uuid.iter().enumerate() {
+                if matches!(index, 4 | 6 | 8 | 10) {
+                    out.push('-');
+                }
+                write_hex(&[*byte], out);
+            }
+        }
+    }
+}
+
+/// Appends lower-case hexadecimal digits. Ends early if the statement was cancelled: see [`pulse::note`].
+pub fn write_hex(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    const AT_ONCE: usize = 8 << 10;
+    out.reserve(bytes.len() * 2);
+    for piece in bytes.chunks(AT_ONCE) {
+        for byte in piece {
+            out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            out.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+        if piece.len() == AT_ONCE && pulse::note(AT_ONCE / 2) {
+            return;
+        }
+    }
+}
+
+/// Appends a double: its shortest digits, or `15 + extra_float_digits` significant ones if that setting is not above 0.
+pub fn write_float8(value: f64, extra_float_digits: i32, out: &mut String) {
+    if write_special_float(value, out) {
+        return;
+    }
+    if extra_float_digits > 0 {
+        let above = f64::from_bits(value.abs().to_bits() + 1);
+        write_shortest(
+            &shortest(value, above - value.abs(), format!("{value:e}"), |text| text.parse() == Ok(value)),
+            15,
+            out,
+        );
+    } else {
+        write_general(value, (15 + extra_float_digits).max(1) as usize, out);
+    }
+}
+
+/// Appends a real.
+pub fn write_float4(value: f32, extra_float_digits: i32, out: &mut String) {
+    if write_special_float(f64::from(value), out) {
+        return;
+    }
+    if extra_float_digits > 0 {
+        let above = f64::from(f32::from_bits(value.abs().to_bits() + 1));
+        let wide = f64::from(value);
+        write_shortest(
+            &shortest(wide, above - wide.abs(), format!("{value:e}"), |text| text.parse() == Ok(value)),
+            6,
+            out,
+        );
+    } else {
+        write_general(f64::from(value), (6 + extra_float_digits).max(1) as usize, out);
+    }
+}
+
+fn write_special_float(value: f64, out: &mut String) -> bool {
+    let name = match value {
+        _ if value.is_nan() => "NaN",
+        f64::INFINITY => "Infinity",
+        f64::NEG_INFINITY => "-Infinity",
+        _ => return false,
+    };
+    out.push_str(name);
+    true
+}
+
+/// The shortest digits as PostgreSQL finds them: rounded half to even, and never exactly halfway to a neighbour, which
+/// other algorithms allow. `unit` is the distance to the next float.
+/// `is_value` says whether digits are read as the value.
+fn shortest(value: f64, unit: f64, digits: String, is_value: impl Fn(&str) -> bool) -> String {
+    // Only numbers with few or no bits after the point have decimals of so few digits halfway to a neighbour.
+    if !(unit.is_finite() && unit >= 1.0 / 512.0 && value.abs() < 1e30) {
+        return digits;
+    }
+    let count = digits.bytes().take_while(|&byte| byte != b'e').filter(u8::is_ascii_digit).count();
+    for places in count - 1..17 {
+        let mut candidate = format!("{value:.places$e}");
+        // Bug: the nearest decimal of so many digits was taken without a look at what it is read as. Consequence: a power of
+        // two, whose lower neighbour is nearer than its upper one, was written as that neighbour. Fix: then it is not it.
+        if !is_value(&candidate) {
+            candidate.clone_from(&digits);
+        }
+        if !is_halfway(&candidate, value.abs(), unit) {
+            return candidate;
+        }
+    }
+    digits
+}
+
+/// Whether a decimal is exactly halfway between a float and a neighbour; all are below 10^30.
+fn is_halfway(decimal: &str, value: f64, unit: f64) -> bool {
+    let (mantissa, exponent) = decimal.split_once('e').unwrap_or((decimal, "0"));
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    let places = digits.len() as i32 - 1;
+    let exponent = exponent.parse::<i32>().unwrap_or(0) - places;
+    let Ok(digits) = digits.parse::<u128>() else { return false };
+    // All in units of 2^-10, in which values, distances and halves of distances are whole here.
+    let (scaled, divisor) = match exponent {
+        0..=29 => (digits.checked_mul(10u128.pow(exponent as u32)).and_then(|wide| wide.checked_mul(1024)), 1),
+        -20..0 => (digits.checked_mul(1024), 10u128.pow(exponent.unsigned_abs())),
+        _ => return false,
+    };
+    let Some(scaled) = scaled.filter(|scaled| scaled % divisor == 0).map(|scaled| scaled / divisor) else {
+        return false;
+    };
+    let (value, half) = ((value * 1024.0) as u128, (unit * 512.0) as u128);
+    scaled.abs_diff(value) == half
+}
+
+/// Appends `%.{digits}g`.
+fn write_general(value: f64, digits: usize, out: &mut String) {
+    let scientific = format!("{value:.*e}", digits - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let mantissa = if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
+    write_shortest(&format!("{mantissa}e{exponent}"), digits as i32, out);
+}
+
+/// Appends a number given as `d.ddde±x`: with an exponent if that is below -4 or at least `exponent_end`.
+fn write_shortest(scientific: &str, exponent_end: i32, out: &mut String) {
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
+    out.push_str(sign);
+    if exponent < -4 || exponent >= exponent_end {
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.unsigned_abs());
+        return;
+    }
+    let digits: CompactString = mantissa.chars().filter(|&c| c != '.').collect();
+    if exponent < 0 {
+        out.push_str("0.");
+        out.extend(std::iter::repeat_n('0', exponent.unsigned_abs() as usize - 1));
+        out.push_str(&digits);
+        return;
+    }
+    let whole = exponent as usize + 1;
+    if digits.len() <= whole {
+        out.push_str(&digits);
+        out.extend(std::iter::repeat_n('0', whole - digits.len()));
+    } else {
+        out.push_str(&digits[..whole]);
+        out.push('.');
+        out.push_str(&digits[whole..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_two_are_read_as_what_they_were() {
+        for exponent in -20..100 {
+            for sign in [1.0, -1.0] {
+                let (real, double) = (sign as f32 * 2_f32.powi(exponent), sign * 2_f64.powi(exponent));
+                let (mut of_real, mut of_double) = (String::new(), String::new());
+                write_float4(real, 1, &mut of_real);
+                write_float8(double, 1, &mut of_double);
+                assert_eq!(of_real.parse(), Ok(real), "{exponent}");
+                assert_eq!(of_double.parse(), Ok(double), "{exponent}");
+            }
+        }
+        let mut text = String::new();
+        write_float4(2_f32.powi(90), 1, &mut text);
+        assert_eq!(text, "1.2379401e+27");
+    }
+}

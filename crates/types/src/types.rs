@@ -1,0 +1,400 @@
+//! The types of values, as clients and the catalogue know them.
+
+use std::fmt;
+
+use crate::interval::IntervalFields;
+
+/// Bytes of a name; longer ones are cut, as in PostgreSQL.
+pub const NAME_BYTES_MAX: usize = 63;
+
+/// Makes the enum of types with what PostgreSQL says of each: its number and that of its array, its name in SQL and in the
+/// catalogue, its group, and its length in bytes as `pg_type.typlen` has it (-1: it varies, -2: a C string).
+macro_rules! types {
+    ($($(#[$doc:meta])* $name:ident $oid:literal $array:literal $sql:literal $inner:literal $category:ident $length:literal;)*) => {
+        /// A type, without its modifier.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Type {
+            $($(#[$doc])* $name,)*
+            /// An array of any other type.
+            Array(Scalar),
+        }
+
+        /// The types that arrays have elements of: all but arrays.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Scalar {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Scalar {
+            /// As a type.
+            #[must_use]
+            pub const fn ty(self) -> Type {
+                match self { $(Self::$name => Type::$name,)* }
+            }
+
+            const fn array_oid(self) -> u32 {
+                match self { $(Self::$name => $array,)* }
+            }
+        }
+
+        impl Type {
+            /// All types but arrays.
+            pub const ALL: [Self; [$(Self::$name),*].len()] = [$(Self::$name),*];
+
+            /// PostgreSQL's number of the type.
+            #[must_use]
+            pub const fn oid(self) -> u32 {
+                match self { $(Self::$name => $oid,)* Self::Array(element) => element.array_oid() }
+            }
+
+            /// Its name in SQL, as error messages and `format_type` give it.
+            #[must_use]
+            pub const fn sql_name(self) -> &'static str {
+                match self { $(Self::$name => $sql,)* Self::Array(element) => match element { $(Scalar::$name => concat!($sql, "[]"),)* } }
+            }
+
+            /// Its name in the catalogue (`pg_type.typname`).
+            #[must_use]
+            pub const fn inner_name(self) -> &'static str {
+                match self { $(Self::$name => $inner,)* Self::Array(element) => match element { $(Scalar::$name => concat!("_", $inner),)* } }
+            }
+
+            /// The group it belongs to.
+            #[must_use]
+            pub const fn category(self) -> Category {
+                match self { $(Self::$name => Category::$category,)* Self::Array(_) => Category::Array }
+            }
+
+            /// `pg_type.typlen`: bytes of a value in PostgreSQL's memory, -1 if they vary.
+            #[must_use]
+            pub const fn length(self) -> i16 {
+                match self { $(Self::$name => $length,)* Self::Array(_) => -1 }
+            }
+
+            /// The type of arrays of it; `None` for arrays, and for what is in no array.
+            #[must_use]
+            pub const fn array(self) -> Option<Self> {
+                match self {
+                    $(Self::$name => if $array == 0 { None } else { Some(Self::Array(Scalar::$name)) },)*
+                    Self::Array(_) => None,
+                }
+            }
+        }
+    };
+}
+
+types! {
+    /// A literal or parameter whose type its context has yet to tell.
+    Unknown 705 0 "unknown" "unknown" Unknown -2;
+    /// `boolean`
+    Bool 16 1000 "boolean" "bool" Boolean 1;
+    /// `smallint`
+    Int2 21 1005 "smallint" "int2" Number 2;
+    /// `integer`
+    Int4 23 1007 "integer" "int4" Number 4;
+    /// `bigint`
+    Int8 20 1016 "bigint" "int8" Number 8;
+    /// `real`
+    Float4 700 1021 "real" "float4" Number 4;
+    /// `double precision`
+    Float8 701 1022 "double precision" "float8" Number 8;
+    /// `numeric`
+    Numeric 1700 1231 "numeric" "numeric" Number -1;
+    /// `character(n)`, padded with blanks
+    Char 1042 1014 "character" "bpchar" String -1;
+    /// `character varying`
+    Varchar 1043 1015 "character varying" "varchar" String -1;
+    /// `text`
+    Text 25 1009 "text" "text" String -1;
+    /// `name`, the type of identifiers in the catalogue
+    Name 19 1003 "name" "name" String 64;
+    /// `bytea`
+    Bytea 17 1001 "bytea" "bytea" User -1;
+    /// `date`
+    Date 1082 1182 "date" "date" DateTime 4;
+    /// `time without time zone`
+    Time 1083 1183 "time without time zone" "time" DateTime 8;
+    /// `timestamp without time zone`
+    Timestamp 1114 1115 "timestamp without time zone" "timestamp" DateTime 8;
+    /// `timestamp with time zone`
+    TimestampTz 1184 1185 "timestamp with time zone" "timestamptz" DateTime 8;
+    /// `interval`
+    Interval 1186 1187 "interval" "interval" TimeSpan 16;
+    /// `uuid`
+    Uuid 2950 2951 "uuid" "uuid" User 16;
+    /// `oid`, the type of object numbers in the catalogue
+    Oid 26 1028 "oid" "oid" Number 4;
+    /// `void`, what a function gives that gives nothing
+    Void 2278 0 "void" "void" Pseudo 4;
+    /// `"char"`, one byte: kinds of things in the catalogue
+    InternalChar 18 1002 "\"char\"" "char" String 1;
+    /// `json`, kept as it was written
+    Json 114 199 "json" "json" User -1;
+    /// `xid`, a transaction's number
+    Xid 28 1011 "xid" "xid" User 4;
+    /// `regclass`: a relation's number, written as its name
+    RegClass 2205 2210 "regclass" "regclass" Number 4;
+    /// `regtype`: a type's number, written as its name
+    RegType 2206 2211 "regtype" "regtype" Number 4;
+    /// `regproc`: a function's number, written as its name
+    RegProc 24 1008 "regproc" "regproc" Number 4;
+    /// `regprocedure`: a function's number, written as its name and arguments
+    RegProcedure 2202 2207 "regprocedure" "regprocedure" Number 4;
+    /// `regnamespace`: a schema's number, written as its name
+    RegNamespace 4089 4090 "regnamespace" "regnamespace" Number 4;
+    /// `regrole`: a role's number, written as its name
+    RegRole 4096 4097 "regrole" "regrole" Number 4;
+    /// `int2vector`: smallints counted from 0, written with blanks between
+    Int2Vector 22 1006 "int2vector" "int2vector" Array -1;
+    /// `oidvector`: object numbers counted from 0, written with blanks between
+    OidVector 30 1013 "oidvector" "oidvector" Array -1;
+    /// `aclitem`: who may do what
+    AclItem 1033 1034 "aclitem" "aclitem" User 12;
+    /// `pg_node_tree`: an expression in the catalogue, here as SQL
+    NodeTree 194 0 "pg_node_tree" "pg_node_tree" String -1;
+    /// `record`: what `_pg_expandarray` gives, an element and its place, both integers
+    Record 2249 2287 "record" "record" Pseudo -1;
+    /// `anyarray`: any array, in the declarations of functions
+    AnyArray 2277 0 "anyarray" "anyarray" Pseudo -1;
+    /// `anyelement`: what is in such an array
+    AnyElement 2283 0 "anyelement" "anyelement" Pseudo 4;
+}
+
+/// The groups that PostgreSQL sorts types into when it chooses among functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Category {
+    /// Yet to be told.
+    Unknown,
+    /// Booleans.
+    Boolean,
+    /// Numbers.
+    Number,
+    /// Text.
+    String,
+    /// Dates and times.
+    DateTime,
+    /// Spans of time.
+    TimeSpan,
+    /// Arrays.
+    Array,
+    /// What is no type of values.
+    Pseudo,
+    /// Everything else.
+    User,
+}
+
+impl Type {
+    /// Whether it is its group's preferred type.
+    #[must_use]
+    pub fn is_preferred(self) -> bool {
+        matches!(self, Self::Bool | Self::Float8 | Self::Text | Self::TimestampTz | Self::Interval | Self::Oid)
+    }
+
+    /// Whether values are [`crate::Datum::Int`].
+    #[must_use]
+    pub fn is_integer(self) -> bool {
+        matches!(self.base(), Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
+    }
+
+    /// Whether values are [`crate::Datum::Text`].
+    #[must_use]
+    pub fn is_text(self) -> bool {
+        matches!(self.base(), Self::Char | Self::Varchar | Self::Text | Self::Name | Self::Unknown)
+    }
+
+    /// Whether values are object numbers that are written as names.
+    #[must_use]
+    pub fn is_reg(self) -> bool {
+        self != Self::Oid && self != Self::Xid && self.base() == Self::Oid
+    }
+
+    /// The type whose values and bytes it shares; most share none.
+    #[must_use]
+    pub fn base(self) -> Self {
+        match self {
+            Self::RegClass
+            | Self::RegType
+            | Self::RegProc
+            | Self::RegProcedure
+            | Self::RegNamespace
+            | Self::RegRole
+            | Self::Xid => Self::Oid,
+            Self::InternalChar | Self::NodeTree | Self::AclItem | Self::Json => Self::Text,
+            other => other,
+        }
+    }
+
+    /// What is in an array of this type; `None` if it is none.
+    #[must_use]
+    pub fn element(self) -> Option<Self> {
+        match self {
+            Self::Array(element) => Some(element.ty()),
+            Self::Int2Vector => Some(Self::Int2),
+            Self::OidVector => Some(Self::Oid),
+            _ => None,
+        }
+    }
+
+    /// What an array of values of this type is of: the values themselves, but of arrays what is in them, as they become one
+    /// with a dimension more. The vectors of the catalogue are values in this respect.
+    #[must_use]
+    pub fn item(self) -> Self {
+        match self {
+            Self::Array(element) => element.ty(),
+            other => other,
+        }
+    }
+
+    /// Whether values are [`crate::Datum::Array`].
+    #[must_use]
+    pub fn is_array(self) -> bool {
+        self.element().is_some() || matches!(self, Self::AnyArray | Self::Record)
+    }
+
+    /// Whether tables may have columns of it.
+    #[must_use]
+    pub fn is_storable(self) -> bool {
+        let holds = match self {
+            Self::Array(element) => element.ty(),
+            other => other,
+        };
+        holds != Self::Unknown && holds.category() != Category::Pseudo
+    }
+
+    /// The array of a type that has one: for tables of functions.
+    #[must_use]
+    pub const fn array_of(self) -> Self {
+        match self.array() {
+            Some(array) => array,
+            None => panic!("a type without arrays"),
+        }
+    }
+
+    /// All types, arrays included.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().chain(Self::ALL.into_iter().filter_map(Self::array))
+    }
+
+    /// The type with PostgreSQL's number, if there is one here.
+    #[must_use]
+    pub fn from_oid(oid: u32) -> Option<Self> {
+        Self::all().find(|ty| ty.oid() == oid)
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.sql_name())
+    }
+}
+
+/// What narrows a type: `(10,2)` of `numeric(10,2)`, `(16)` of `varchar(16)`. Numbered as PostgreSQL does, -1 for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Modifier(pub i32);
+
+impl Modifier {
+    /// Nothing.
+    pub const NONE: Self = Self(-1);
+
+    /// Of `char(n)` and `varchar(n)`.
+    #[must_use]
+    pub fn length(chars: u32) -> Self {
+        Self(chars as i32 + 4)
+    }
+
+    /// Of `numeric(precision, scale)`.
+    #[must_use]
+    pub fn numeric(precision: u16, scale: u16) -> Self {
+        Self((i32::from(precision) << 16 | i32::from(scale)) + 4)
+    }
+
+    /// Of `interval`: its fields, and digits of a second's fraction if they are said.
+    #[must_use]
+    pub fn interval(fields: IntervalFields, digits: Option<u8>) -> Self {
+        let digits = digits.map_or(0xffff, i32::from);
+        if fields == IntervalFields::ALL && digits == 0xffff {
+            return Self::NONE;
+        }
+        Self(i32::from(fields.0) << 16 | digits)
+    }
+
+    /// The fields of an `interval`, and its digits of a second's fraction.
+    #[must_use]
+    pub fn interval_parts(self) -> (IntervalFields, Option<u8>) {
+        if self.0 < 0 {
+            return (IntervalFields::ALL, None);
+        }
+        let digits = u8::try_from(self.0 & 0xffff).ok().filter(|digits| *digits <= 6);
+        // Catalogues of older databases have the digits alone.
+        let fields = match (self.0 >> 16) as u16 {
+            0 => IntervalFields::ALL,
+            fields => IntervalFields(fields),
+        };
+        (fields, digits)
+    }
+
+    /// Of `time(p)`, `timestamp(p)`: digits of a second's fraction.
+    #[must_use]
+    pub fn fraction(digits: u8) -> Self {
+        Self(i32::from(digits))
+    }
+
+    /// The n of `char(n)` and `varchar(n)`.
+    #[must_use]
+    pub fn chars_max(self) -> Option<usize> {
+        (self.0 >= 4).then(|| (self.0 - 4) as usize)
+    }
+
+    /// Precision and scale of `numeric(precision, scale)`.
+    #[must_use]
+    pub fn precision_scale(self) -> Option<(u16, u16)> {
+        (self.0 >= 4).then(|| (((self.0 - 4) >> 16) as u16, ((self.0 - 4) & 0xffff) as u16))
+    }
+
+    /// Digits of a second's fraction.
+    #[must_use]
+    pub fn fraction_digits(self) -> Option<u8> {
+        (0..=6).contains(&self.0).then_some(self.0 as u8)
+    }
+}
+
+/// A type with its modifier: what a column has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ColumnType {
+    /// The type.
+    pub ty: Type,
+    /// Its modifier.
+    pub modifier: Modifier,
+}
+
+impl From<Type> for ColumnType {
+    fn from(ty: Type) -> Self {
+        Self { ty, modifier: Modifier::NONE }
+    }
+}
+
+impl fmt::Display for ColumnType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Modifier(raw) = self.modifier;
+        match self.ty {
+            _ if raw < 0 => write!(f, "{}", self.ty),
+            Type::Numeric => {
+                let (precision, scale) = self.modifier.precision_scale().unwrap_or_default();
+                write!(f, "numeric({precision},{scale})")
+            }
+            Type::Char | Type::Varchar => write!(f, "{}({})", self.ty, raw - 4),
+            Type::Time => write!(f, "time({raw}) without time zone"),
+            Type::Timestamp => write!(f, "timestamp({raw}) without time zone"),
+            Type::TimestampTz => write!(f, "timestamp({raw}) with time zone"),
+            Type::Interval => {
+                let (fields, digits) = self.modifier.interval_parts();
+                write!(f, "interval{}", fields.name())?;
+                digits.map_or(Ok(()), |digits| write!(f, "({digits})"))
+            }
+            Type::Array(element) => write!(f, "{}[]", Self { ty: element.ty(), modifier: self.modifier }),
+            _ => write!(f, "{}", self.ty),
+        }
+    }
+}

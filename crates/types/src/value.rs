@@ -1,0 +1,73 @@
+//! Values: one enum for all types, 32 bytes each.
+//!
+//! A value does not know its exact type (an `Int` may be a smallint or a bigint): expressions are typed before they
+//! run, so the type is always at hand where it matters.
+
+use std::sync::Arc;
+
+use compact_str::CompactString;
+
+use crate::array::Array;
+use crate::interval::Interval;
+use crate::numeric::Numeric;
+
+#[cfg(any(test, feature = "random"))]
+pub mod random;
+
+/// A value of any type, or NULL.
+///
+/// Its tag takes a whole word, so that a value is moved as four: with a tag of a byte, what stands behind that is moved in
+/// pieces, each of which has to wait until those that were just written are in the cache.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[repr(u64)]
+pub enum Datum {
+    /// NULL.
+    #[default]
+    Null,
+    /// `boolean`
+    Bool(bool),
+    /// `smallint`, `integer`, `bigint`, `oid`
+    Int(i64),
+    /// `double precision`; `real`, with a value that an `f32` has
+    Float(f64),
+    /// `numeric`
+    Numeric(Numeric),
+    /// `text`, `varchar`, `name`; `char(n)`, without the blanks at its end
+    Text(CompactString),
+    /// `bytea`
+    Bytes(Box<[u8]>),
+    /// `date`: days since 2000-01-01; `i32::MIN` and `i32::MAX` are the infinities
+    Date(i32),
+    /// `time`: microseconds since midnight, 86,400,000,000 for 24:00
+    Time(i64),
+    /// `timestamp`, `timestamptz`: microseconds since 2000-01-01 00:00 (UTC); `i64::MIN` and `MAX` are the infinities
+    Timestamp(i64),
+    /// `interval`
+    Interval(Interval),
+    /// `uuid`
+    Uuid([u8; 16]),
+    /// An array
+    Array(Arc<Array>),
+}
+
+const _: () = assert!(size_of::<Datum>() == 32);
+
+impl Datum {
+    /// Whether it is NULL.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// A text value.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        Self::Text(CompactString::new(text))
+    }
+
+    /// What a condition says: true, or false for false and NULL.
+    #[must_use]
+    pub fn is_true(&self) -> bool {
+        matches!(self, Self::Bool(true))
+    }
+}

@@ -1,0 +1,102 @@
+//! Random values, for tests: often at a limit, or close to others.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+
+use super::Datum;
+use crate::array::Array;
+use crate::interval::Interval;
+use crate::numeric::Numeric;
+use crate::types::Type;
+
+/// Whether two values are the same in value and form (1.0 and 1.00 are not).
+pub fn same(a: &Datum, b: &Datum) -> bool {
+    match (a, b) {
+        (Datum::Float(a), Datum::Float(b)) => a.to_bits() == b.to_bits(),
+        (Datum::Numeric(a), Datum::Numeric(b)) => (a.mantissa(), a.scale()) == (b.mantissa(), b.scale()),
+        (Datum::Array(a), Datum::Array(b)) => {
+            a.dimensions() == b.dimensions() && a.values().iter().zip(b.values()).all(|(a, b)| same(a, b))
+        }
+        (Datum::Interval(a), Datum::Interval(b)) => (a.months, a.days, a.micros) == (b.months, b.days, b.micros),
+        _ => a == b,
+    }
+}
+
+/// An array of up to three values.
+fn random_array(ty: Type, random: &mut fastrand::Rng) -> Datum {
+    let element = ty.element().unwrap_or(Type::Int4);
+    let count = if ty == Type::Record { 2 } else { random.usize(..4) };
+    // Dates beyond the calendar are refused when an array is read.
+    let good = |value: &Datum| {
+        let mut bytes = Vec::new();
+        crate::binary_io::write_binary(element, crate::types::Modifier::NONE, value, &mut bytes);
+        crate::binary_io::parse_binary(element, &bytes).is_ok_and(|back| same(&back, value))
+    };
+    let values = (0..count).map(|_| std::iter::repeat_with(|| random_datum(element, random)).find(good));
+    let values = values.map(Option::unwrap_or_default).collect();
+    let lower = if matches!(ty, Type::Int2Vector | Type::OidVector) { 0 } else { 1 };
+    Datum::Array(Arc::new(Array::counted_from(element, values, lower)))
+}
+
+/// A value of a type, not NULL, often one at some limit or close to others.
+pub fn random_datum(ty: Type, random: &mut fastrand::Rng) -> Datum {
+    let int = |random: &mut fastrand::Rng, bits: u32| -> i64 {
+        let wide = match random.u8(..4) {
+            0 => random.i64(-3..=3),
+            1 => i64::MAX.wrapping_add(random.i64(-1..=2)) >> (64 - bits),
+            2 => 1i64 << random.u32(..bits),
+            _ => random.i64(..),
+        };
+        (wide << (64 - bits)) >> (64 - bits)
+    };
+    let bytes = |random: &mut fastrand::Rng| -> Vec<u8> {
+        (0..random.usize(..6)).map(|_| *random.choice(b"\0\x01\x02ab\xfe\xff").unwrap()).collect()
+    };
+    match ty.base() {
+        Type::Array(_) | Type::Int2Vector | Type::OidVector | Type::AnyArray | Type::Record => random_array(ty, random),
+        Type::Bool => Datum::Bool(random.bool()),
+        Type::Int2 => Datum::Int(int(random, 16)),
+        Type::Int4 => Datum::Int(int(random, 32)),
+        Type::Int8 => Datum::Int(int(random, 64)),
+        Type::Oid => Datum::Int(int(random, 32) & 0xffff_ffff),
+        Type::Float4 => {
+            Datum::Float(f64::from(f32::from_bits(random.u32(..) & random.choice([!0, 0xff80_0000, 1 << 31]).unwrap())))
+        }
+        Type::Float8 => Datum::Float(match random.u8(..3) {
+            0 => random.i64(-2..=2) as f64 / 2.0,
+            1 => *random.choice(&[0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 5e-324, f64::MAX]).unwrap(),
+            _ => f64::from_bits(random.u64(..)),
+        }),
+        Type::Numeric => {
+            let digits = random.u32(..=38);
+            let mantissa = (random.u128(..) % 10u128.pow(digits)) as i128;
+            let mantissa =
+                if random.bool() { mantissa } else { mantissa / 10i128.pow(digits / 2) * 10i128.pow(digits / 2) };
+            let scale = if random.bool() { random.u8(..6) } else { random.u8(..=100) };
+            Datum::Numeric(Numeric::new(if random.bool() { -mantissa } else { mantissa }, scale))
+        }
+        Type::Char | Type::Varchar | Type::Text | Type::Name | Type::Unknown | Type::Void | Type::AnyElement => {
+            let text: String = (0..random.usize(..5))
+                .map(|_| *random.choice(&['a', 'b', 'A', ' ', '\u{1}', '\u{e9}', '\u{10000}', '\0']).unwrap())
+                .collect();
+            Datum::text(&text)
+        }
+        Type::Bytea => Datum::Bytes(bytes(random).into()),
+        Type::Date => Datum::Date(int(random, 32) as i32),
+        Type::Time => Datum::Time(random.i64(..=86_400_000_000).rem_euclid(86_400_000_001)),
+        Type::Timestamp | Type::TimestampTz => Datum::Timestamp(int(random, 64)),
+        Type::Interval => Datum::Interval(Interval {
+            months: int(random, 32) as i32,
+            days: int(random, 32) as i32,
+            micros: int(random, 64),
+        }),
+        _ => {
+            let mut uuid = [0; 16];
+            for byte in &mut uuid {
+                *byte = *random.choice(&[0, 1, 255]).unwrap();
+            }
+            Datum::Uuid(uuid)
+        }
+    }
+}
