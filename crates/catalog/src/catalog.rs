@@ -88,13 +88,21 @@ const COMMENT: u8 = b'c';
 /// A change of the catalogue.
 #[derive(Debug, Clone)]
 pub enum Change {
+    /// A schema is made or changed.
     PutSchema(Schema),
+    /// A schema goes, by its name.
     DropSchema(CompactString),
+    /// A table is made or changed, with its indexes and constraints.
     PutTable(Table),
+    /// A table goes.
     DropTable(ObjectId),
+    /// A sequence is made or changed.
     PutSequence(Sequence),
+    /// A sequence goes.
     DropSequence(ObjectId),
+    /// A view is made or changed.
     PutView(View),
+    /// A view goes.
     DropView(ObjectId),
     /// What is said of an object, or of a column of it by number.
     Comment(ObjectId, i32, Option<String>),

@@ -214,6 +214,10 @@ impl Array {
         Ok(self.with_values(self.element, values))
     }
 
+    /// To an array of another type, value by value.
+    ///
+    /// # Errors
+    /// Those of casting a value.
     pub fn cast(&self, from: Type, to: Type, env: &Env) -> Result<Datum> {
         let Some(element) = to.element() else { return Ok(Datum::Array(Arc::new(self.clone()))) };
         if self.element == Type::Unknown {

@@ -22,19 +22,33 @@ mod parse;
 pub struct IntervalFields(pub u16);
 
 impl IntervalFields {
+    /// `interval`
     pub const ALL: Self = Self(0x7fff);
+    /// `interval month`
     pub const MONTH: Self = Self(1 << 1);
+    /// `interval year`
     pub const YEAR: Self = Self(1 << 2);
+    /// `interval day`
     pub const DAY: Self = Self(1 << 3);
+    /// `interval hour`
     pub const HOUR: Self = Self(1 << 10);
+    /// `interval minute`
     pub const MINUTE: Self = Self(1 << 11);
+    /// `interval second`
     pub const SECOND: Self = Self(1 << 12);
+    /// `interval year to month`
     pub const YEAR_TO_MONTH: Self = Self(Self::YEAR.0 | Self::MONTH.0);
+    /// `interval day to hour`
     pub const DAY_TO_HOUR: Self = Self(Self::DAY.0 | Self::HOUR.0);
+    /// `interval hour to minute`
     pub const HOUR_TO_MINUTE: Self = Self(Self::HOUR.0 | Self::MINUTE.0);
+    /// `interval minute to second`
     pub const MINUTE_TO_SECOND: Self = Self(Self::MINUTE.0 | Self::SECOND.0);
+    /// `interval day to minute`
     pub const DAY_TO_MINUTE: Self = Self(Self::DAY.0 | Self::HOUR_TO_MINUTE.0);
+    /// `interval hour to second`
     pub const HOUR_TO_SECOND: Self = Self(Self::HOUR.0 | Self::MINUTE_TO_SECOND.0);
+    /// `interval day to second`
     pub const DAY_TO_SECOND: Self = Self(Self::DAY.0 | Self::HOUR_TO_SECOND.0);
 
     /// Their names in SQL, between blanks; empty if it is all of them.

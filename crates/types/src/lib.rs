@@ -8,7 +8,7 @@
 //! | [`types`], [`value`], [`array`], [`numeric`], [`interval`], [`datetime`] | types and values |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
 //! | [`letters`] | blanks and letters as PostgreSQL reads them |
-//! | [`operators`], [`functions`], [`aggregates`], [`like`], [`regular`], [`resolve`] | what can be computed, and how it is chosen |
+//! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`resolve`] | what can be computed, and how it is chosen |
 //! | [`key`] | values as bytes that sort as they do |
 //! | [`pulse`], [`pieces`] | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
 //! | [`env`], [`error`] | what a function may know of its session; SQL's errors by their codes |
@@ -24,12 +24,12 @@ pub mod functions;
 pub mod interval;
 pub mod key;
 pub mod letters;
-pub mod like;
+mod like;
 pub mod numeric;
 pub mod operators;
 pub mod pieces;
 pub mod pulse;
-pub mod regular;
+mod regular;
 pub mod resolve;
 pub mod text_io;
 pub mod types;

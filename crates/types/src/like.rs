@@ -8,7 +8,7 @@ use crate::pulse;
 const STEPS_AT_ONCE: usize = 1024;
 
 /// Whether a text matches a pattern as a whole; without an escape character every one but `%` and `_` stands for itself.
-pub fn like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
+pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> Result<bool> {
     // Bytes are enough unless the escape character has several; `_` moves over a whole character.
     match escape {
         Some(escape) if !escape.is_ascii() => {
@@ -103,7 +103,7 @@ fn matches(text: &[u8], pattern: &[u8], escape: Option<u8>) -> Result<bool> {
 }
 
 /// A pattern with another escape character, as one with backslashes. An empty one means none.
-pub fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
+pub(crate) fn with_backslashes(pattern: &str, escape: &str) -> Result<String> {
     let mut chars = escape.chars();
     let escape = chars.next();
     if chars.next().is_some() {

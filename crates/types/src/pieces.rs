@@ -162,6 +162,7 @@ pub struct Needle<'n> {
 }
 
 impl<'n> Needle<'n> {
+    /// Of bytes that are looked for.
     pub fn new(part: &'n (impl AsRef<[u8]> + ?Sized)) -> Self {
         let (head, rest) = part.as_ref().split_at(part.as_ref().len().min(HEAD_BYTES));
         Self { head: memchr::memmem::Finder::new(head), rest }

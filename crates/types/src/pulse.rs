@@ -71,6 +71,7 @@ pub struct AtWork {
 }
 
 impl Pulse {
+    /// Of a session whose hook is called at every poll, and which the flag ends.
     pub fn new(hook: Option<Hook>, cancel: &Arc<AtomicBool>) -> Self {
         Self { hook, cancel: Arc::clone(cancel) }
     }

@@ -262,6 +262,7 @@ impl Roles {
     }
 }
 
+/// A role's name as it is written in lists of privileges.
 pub fn quoted_role(name: &str) -> String {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         name.to_owned()

@@ -9,18 +9,22 @@ use crate::letters::{is_blank, trim_start};
 /// The looks of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
+    /// Digits.
     Number,
+    /// Digits or a word, and more behind a mark: `2024-05-06`.
     Date,
+    /// Digits and colons.
     Time,
     /// A number with a sign, perhaps with colons.
     Offset,
+    /// Letters.
     Word,
     /// A word with a sign: `-infinity`.
     Signed,
 }
 
 /// A field and its text, in lower case and without blanks.
-pub type Fields = SmallVec<[(Look, String); 8]>;
+pub(super) type Fields = SmallVec<[(Look, String); 8]>;
 
 /// How many fields a text may have.
 const FIELDS_MAX: usize = 25;

@@ -13,15 +13,19 @@ use crate::interval::DAY_US;
 /// What is wrong with a text.
 #[derive(Debug, Clone)]
 pub enum Fault {
+    /// It is no text of the type.
     Syntax,
+    /// A field, or the whole, is out of range.
     Range,
     /// A month or day that another order of the fields might explain.
     MonthOrDay,
+    /// A zone's displacement is out of range.
     Displacement,
     /// A zone that there is not, by its name.
     Zone(String),
 }
 
+/// What was read, or what is wrong.
 pub type Parsed<T> = std::result::Result<T, Fault>;
 
 fn report(fault: Fault, ty: &str, text: &str) -> Error {

@@ -186,7 +186,7 @@ fn is_keyword(word: &str) -> bool {
 
 /// A text as a literal.
 #[must_use]
-pub fn quote_literal(text: &str) -> String {
+pub(super) fn quote_literal(text: &str) -> String {
     let quoted = text.replace('\'', "''");
     if text.contains('\\') { format!(" E'{}'", quoted.replace('\\', "\\\\")) } else { format!("'{quoted}'") }
 }

@@ -71,21 +71,29 @@ pub const fn f(name: &'static str, args: &'static [Type], result: Type, eval: Ev
 }
 
 impl Function {
+    /// Which is stable.
+    #[must_use]
     pub const fn stable(mut self) -> Self {
         self.volatility = Volatility::Stable;
         self
     }
 
+    /// Which is volatile.
+    #[must_use]
     pub const fn volatile(mut self) -> Self {
         self.volatility = Volatility::Volatile;
         self
     }
 
+    /// Which is called even if an argument is NULL.
+    #[must_use]
     pub const fn called_on_null(mut self) -> Self {
         self.strict = false;
         self
     }
 
+    /// Whose last argument may come any number of times.
+    #[must_use]
     pub const fn variadic(mut self) -> Self {
         self.variadic = true;
         self
@@ -176,7 +184,11 @@ fn wrong(expected: &str, found: &Datum) -> Error {
 
 macro_rules! accessors {
     ($($name:ident $variant:ident $ty:ty;)*) => {
-        $(#[inline]
+        $(#[doc = concat!("The value of a `Datum::", stringify!($variant), "`.")]
+        ///
+        /// # Errors
+        /// It is another one: a mistake of whoever typed the call.
+        #[inline]
         pub fn $name(value: &Datum) -> Result<$ty> {
             match value {
                 Datum::$variant(value) => Ok(*value),
@@ -196,6 +208,10 @@ accessors! {
     interval Interval Interval;
 }
 
+/// The value of a `Datum::Text`.
+///
+/// # Errors
+/// It is another one: a mistake of whoever typed the call.
 #[inline]
 pub fn text(value: &Datum) -> Result<&str> {
     match value {
@@ -204,6 +220,10 @@ pub fn text(value: &Datum) -> Result<&str> {
     }
 }
 
+/// The value of a `Datum::Bytes`.
+///
+/// # Errors
+/// It is another one: a mistake of whoever typed the call.
 #[inline]
 pub fn bytes(value: &Datum) -> Result<&[u8]> {
     match value {

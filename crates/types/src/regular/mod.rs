@@ -30,7 +30,7 @@ use crate::pulse;
 
 /// The flags of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Extended or advanced, and not basic.
     pub extended: bool,
     /// Escapes, conditions and short quantifiers are there.
@@ -62,7 +62,7 @@ impl Default for Flags {
 
 impl Flags {
     /// Sets what a letter says.
-    pub fn set(&mut self, letter: char) -> std::result::Result<(), ()> {
+    pub(crate) fn set(&mut self, letter: char) -> std::result::Result<(), ()> {
         match letter {
             'b' => (self.extended, self.advanced, self.quote) = (false, false, false),
             'e' => (self.extended, self.advanced, self.quote) = (true, false, false),
@@ -115,7 +115,7 @@ struct Look {
 
 /// A pattern, compiled.
 #[derive(Debug)]
-pub struct Regular {
+pub(crate) struct Regular {
     root: Sub,
     groups: usize,
     ignore_case: bool,
@@ -130,7 +130,7 @@ pub struct Regular {
 }
 
 /// The part of a text that something matched, in characters.
-pub type Span = (usize, usize);
+pub(crate) type Span = (usize, usize);
 
 fn collect_looks(ast: &Rc<Ast>, out: &mut Vec<(bool, Rc<Ast>)>) {
     match &**ast {
@@ -146,7 +146,7 @@ fn collect_looks(ast: &Rc<Ast>, out: &mut Vec<(bool, Rc<Ast>)>) {
 
 impl Regular {
     /// Reads and compiles a pattern.
-    pub fn new(pattern: &str, flags: Flags) -> Result<Self> {
+    pub(crate) fn new(pattern: &str, flags: Flags) -> Result<Self> {
         let parsed = parse::parse(pattern, flags).map_err(report)?;
         let root = parsed.root;
         let mut inner = Vec::new();
@@ -178,12 +178,12 @@ impl Regular {
     }
 
     /// How many groups it has.
-    pub fn groups(&self) -> usize {
+    pub(crate) fn groups(&self) -> usize {
         self.groups
     }
 
     /// Prepares for searches in a text.
-    pub fn search<'a>(&'a self, text: &'a str) -> Search<'a> {
+    pub(crate) fn search<'a>(&'a self, text: &'a str) -> Search<'a> {
         let subject = Subject::new(text, &self.classes);
         let mut looks = vec![0u64; if self.looks.is_empty() { 0 } else { subject.len() + 1 }];
         for (number, look) in self.looks.iter().enumerate() {
@@ -201,7 +201,7 @@ impl Regular {
 }
 
 /// Searches in one text.
-pub struct Search<'a> {
+pub(crate) struct Search<'a> {
     pattern: &'a Regular,
     subject: Subject<'a>,
     looks: Vec<u64>,
@@ -212,12 +212,12 @@ pub struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// How many characters the text has.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.subject.len()
     }
 
     /// A part of the text.
-    pub fn slice(&self, (from, to): Span) -> &'a str {
+    pub(crate) fn slice(&self, (from, to): Span) -> &'a str {
         self.subject.slice(from, to)
     }
 
@@ -259,7 +259,7 @@ impl<'a> Search<'a> {
     }
 
     /// Whether anything matches.
-    pub fn is_match(&mut self) -> Result<bool> {
+    pub(crate) fn is_match(&mut self) -> Result<bool> {
         if self.pattern.root.traits.has(Traits::BACK) {
             return Ok(self.find(0)?.is_some());
         }
@@ -277,7 +277,7 @@ impl<'a> Search<'a> {
     }
 
     /// The first match from a place on: all of it, then its groups.
-    pub fn find(&mut self, from: usize) -> Result<Option<Vec<Option<Span>>>> {
+    pub(crate) fn find(&mut self, from: usize) -> Result<Option<Vec<Option<Span>>>> {
         let root = &self.pattern.root;
         let has_back = root.traits.has(Traits::BACK);
         let Some(close) = self.first_end(from)? else { return Ok(None) };

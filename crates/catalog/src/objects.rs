@@ -309,6 +309,7 @@ impl Table {
         }
     }
 
+    /// How its rows are laid out.
     pub fn layout(&self) -> &TableLayout {
         self.layout.as_ref().expect("a table of a catalogue has its layout")
     }
@@ -353,6 +354,7 @@ impl Table {
         self.renew_layout();
     }
 
+    /// Makes the layout anew, after a change of its columns.
     pub fn renew_layout(&mut self) {
         let formats = self.generations.iter().enumerate().map(|(generation, stored)| {
             let types: Vec<Type> = stored.iter().map(|&place| self.columns[place].ty.ty).collect();

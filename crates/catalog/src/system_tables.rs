@@ -15,15 +15,21 @@ pub const INFORMATION_SCHEMA: u32 = 13_223;
 
 /// A system table.
 pub struct SystemTable {
+    /// Its number.
     pub oid: u32,
+    /// The schema that it is in.
     pub schema: &'static str,
+    /// Its name.
     pub name: &'static str,
+    /// Whether it is listed as a view.
     pub is_view: bool,
     /// It is read by calling it.
     pub is_function: bool,
+    /// Names and types of its columns.
     pub columns: Vec<(&'static str, Type)>,
     /// Whether rows may end before the last columns, which are NULL then.
     pub is_padded: bool,
+    /// Makes its rows; without, it has none.
     pub rows: Option<Fill>,
 }
 
@@ -85,6 +91,7 @@ pub struct SystemTables {
 }
 
 impl SystemTables {
+    /// Those of a list.
     pub fn new(all: Vec<SystemTable>) -> Self {
         let by_name = all.iter().enumerate().map(|(at, table)| ((table.schema, table.name), at)).collect();
         Self { all, by_name }
