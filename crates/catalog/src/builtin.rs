@@ -3,7 +3,7 @@
 
 use colibri_types::functions::Registry;
 
-use super::system_tables::SystemTables;
+use crate::system_tables::SystemTables;
 
 /// Functions, operators and tables of the system.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! The catalogue: schemas, tables, indexes, constraints, sequences, views.
+//! The catalogue as a whole: its entries, its versions, its changes; names of several parts.
 //!
 //! Each object is an entry of space 0, its key the object's kind and number, its value JSON: self-describing, so that newer
 //! versions can add fields. Entry `v` holds the catalogue's version, which every change of it raises: a session that finds
@@ -8,26 +8,16 @@
 //! tables, indexes, sequences and views of a schema share one space of names; a catalogue is immutable, and statements
 //! that change it make a new one that becomes the session's own until the transaction ends.
 
-pub mod builtin;
-mod objects;
-pub mod system_tables;
-
-pub use objects::TableLayout;
-pub use objects::{
-    Check, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Relation, Schema, Sequence,
-    Table, View,
-};
-
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, IfLocked, Key, KeyRange, LockMode, Space, SpaceId, Transaction};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::letters;
+use colibri_types::{Error, Result, SqlState, letters, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::BOOTSTRAP_ROLE;
+use crate::objects::{Relation, Schema, Sequence, Table, View};
 use crate::store_error::{InSql as _, in_sql};
 
 /// Where the catalogue is.
@@ -43,7 +33,6 @@ pub const FIRST_USER_OBJECT: ObjectId = 16384;
 pub const PUBLIC: &str = "public";
 /// Columns of a table, dropped ones included.
 pub const COLUMNS_MAX: usize = 1600;
-pub use colibri_types::types::NAME_BYTES_MAX;
 
 /// All objects, as of one version.
 #[derive(Debug, Clone, Default)]

@@ -2,13 +2,27 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`catalog`] | tables, indexes, constraints, sequences, schemas, views; what the system brings |
+//! | `objects`, `catalog` | tables, indexes, constraints, sequences, schemas, views; all of them, and how they change |
+//! | [`builtin`], [`system_tables`] | what a database has before anybody makes anything in it |
 //! | [`cluster`] | the server around a session: databases, roles, grants, kept settings |
 //! | [`row`], [`record`] | the bytes of rows |
 //! | [`store_error`] | what transactions answer in place of a result, as SQL's errors |
 
-pub mod catalog;
+pub mod builtin;
+mod catalog;
 pub mod cluster;
+mod objects;
 pub mod record;
 pub mod row;
 pub mod store_error;
+pub mod system_tables;
+
+pub use catalog::{
+    CATALOG_SPACE, COLUMNS_MAX, CONSTRAINT_COMMENT, Catalog, Change, FIRST_USER_OBJECT, NAME_TEXT_BYTES_MAX, ObjectId,
+    PUBLIC, PUBLIC_SCHEMA, catalog_space, parse_name, sequence_state_key, table_key, view_key,
+};
+pub use colibri_types::types::NAME_BYTES_MAX;
+pub use objects::{
+    Check, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Relation, Schema, Sequence,
+    Table, TableLayout, View,
+};

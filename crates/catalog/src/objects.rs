@@ -5,14 +5,11 @@
 use std::sync::Arc;
 
 use colibri_txn::{ColumnSet, RowLayout, Space, SpaceId};
-use colibri_types::env::Env;
-use colibri_types::text_io;
-use colibri_types::types::{ColumnType, Type};
-use colibri_types::value::Datum;
+use colibri_types::{ColumnType, Datum, Env, Type, text_io};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-use super::{ObjectId, PUBLIC, PUBLIC_SCHEMA};
+use crate::catalog::{ObjectId, PUBLIC, PUBLIC_SCHEMA};
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::row::RowFormat;
 

@@ -16,13 +16,10 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use colibri_txn::{Key, KeyRange};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::key;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, Type, key};
 use smallvec::SmallVec;
 
-use crate::catalog::{Index, Table, TableLayout};
+use crate::objects::{Index, Table, TableLayout};
 use crate::row::RowFormat;
 
 /// The longest key: what a page of 4 KiB takes.

@@ -17,12 +17,9 @@
 //! Invariants: bytes of NULL columns are zero or empty, so equal values have equal bytes. ON DISK: none of this may
 //! change; a new layout is a new kind of generation.
 
-use colibri_types::array::Array;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::interval::{DAY_US, Interval};
-use colibri_types::numeric::{Numeric, SCALE_MAX};
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{
+    Array, Datum, Error, Interval, Numeric, Result, SqlState, Type, interval::DAY_US, numeric::SCALE_MAX,
+};
 use compact_str::CompactString;
 
 /// Bytes before the bits.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use colibri_storage::Error as Storage;
 use colibri_txn::{Error as Txn, LockWait};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use parking_lot::Mutex;
 
 const DEADLOCK_DETECTED: &str = "deadlock detected";

@@ -2,11 +2,7 @@
 
 use std::collections::HashMap;
 
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result};
-use colibri_types::pulse;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Error, Result, Type, pulse};
 
 /// The number of the schema `pg_catalog`.
 pub const PG_CATALOG: u32 = 11;

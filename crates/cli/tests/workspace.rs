@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Arrows point one way: each crate, and the only ones of this workspace that it may depend on.
-const GRAPH: [(&str, &[&str]); 8] = [
+const GRAPH: [(&str, &[&str]); 10] = [
     ("colibri-storage", &[]),
     ("colibri-runtime", &[]),
     ("colibri-txn", &["colibri-storage"]),
-    ("colibri-sql", &["colibri-storage", "colibri-txn"]),
+    ("colibri-types", &[]),
+    ("colibri-catalog", &["colibri-storage", "colibri-txn", "colibri-types"]),
+    ("colibri-sql", &["colibri-catalog", "colibri-storage", "colibri-txn", "colibri-types"]),
     ("colibri-server", &["colibri-runtime", "colibri-sql", "colibri-storage", "colibri-txn"]),
     ("colibri-db", &["colibri-sql", "colibri-storage", "colibri-txn"]),
     ("colibri-bench", &["colibri-db", "colibri-runtime", "colibri-txn"]),

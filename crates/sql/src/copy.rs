@@ -22,12 +22,8 @@ pub(crate) use write::CopyOut;
 use crate::exec::{Context, RowWriter, with_exec};
 use crate::expr::Expr;
 use crate::plan::TableRules;
-use colibri_catalog::catalog::Table;
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::types::ColumnType;
-use colibri_types::value::Datum;
+use colibri_catalog::Table;
+use colibri_types::{ColumnType, Datum, Env, Error, Result, SqlState, pulse};
 
 /// Rows that are worth a flush.
 const FLUSH_ROWS: usize = 1000;

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::Path;
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 
 /// The file that says which process has a database open for SQL.
 const SQL_LOCK_FILE: &str = "sql.lock";

@@ -637,7 +637,7 @@ impl Writer<'_> {
         }
     }
 
-    fn condition(&mut self, access: &Access, table: &colibri_catalog::catalog::Table, slots: &[String], place: Place) {
+    fn condition(&mut self, access: &Access, table: &colibri_catalog::Table, slots: &[String], place: Place) {
         let (columns, ranges): (Vec<usize>, &KeyRanges) = match access {
             Access::Key { ranges } => (table.key_columns().to_vec(), ranges),
             Access::Index { index, ranges, .. } => {

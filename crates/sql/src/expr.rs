@@ -6,11 +6,8 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::Sequence;
-use colibri_types::cast::CastContext;
-use colibri_types::functions::Function;
-use colibri_types::types::{ColumnType, Type};
-use colibri_types::value::Datum;
+use colibri_catalog::Sequence;
+use colibri_types::{ColumnType, Datum, Type, cast::CastContext, functions::Function};
 
 use crate::plan::Fragment;
 

@@ -7,27 +7,20 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `types`, `value`, `array`, `numeric`, `interval`, `datetime` | types and values |
-//! | `text_io`, `binary_io`, `cast` | values from and to text, bytes, other types |
-//! | `letters` | blanks and letters as PostgreSQL reads them |
-//! | `operators`, `functions`, `aggregates`, `like`, `regular`, `resolve` | what can be computed, and how it is chosen |
-//! | `key`, `row`, `record` | the bytes of keys and rows |
-//! | `catalog` | tables, indexes, constraints, sequences, schemas |
-//! | `cluster` | the server around a session: databases, roles, grants, other sessions |
-//! | `system` | `pg_catalog` and `information_schema`, made from the catalogue when asked for |
 //! | `statement` | texts to the parser's trees |
+//! | `lift` | literals lifted out of texts, so that these share plans |
 //! | `bind`, `expr` | names and types resolved |
 //! | `plan`, `planner`, `explain` | operators, how they are chosen, and what is told of them |
 //! | `exec` | running them |
 //! | `ddl` | changing the catalogue |
 //! | `admin` | roles, databases, privileges, owners, upkeep |
 //! | `copy` | rows as files: COPY |
-//! | `lift` | literals lifted out of texts, so that these share plans |
-//! | `wire`, `directory_lock` | values as clients send them; which process has a database open |
-//! | `pulse`, `pieces` | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
-//! | `env`, `surroundings` | what an expression may know of its session; the catalogue and the server around that |
-//! | `error`, `store_error` | SQL's errors by their codes, and those of stores as such |
+//! | `system` | `pg_catalog` and `information_schema`, made from the catalogue when asked for, and the catalogue's functions |
+//! | `registry`, `surroundings` | what every database has; the catalogue and the server around a session |
+//! | `directory_lock` | which process has a database open |
 //! | `session` | statements, transactions, settings, the plan cache |
+//!
+//! Values are in `colibri-types`, the catalogue and the rows' layout in `colibri-catalog`.
 
 mod admin;
 mod bind;
@@ -46,9 +39,10 @@ mod statement;
 mod surroundings;
 mod system;
 
+pub use colibri_catalog as catalog;
 pub use colibri_catalog::cluster::DefaultBy;
 pub use colibri_catalog::store_error::{InSql, in_sql};
-pub use colibri_catalog::{catalog, cluster, row};
+pub use colibri_catalog::{cluster, row};
 pub use colibri_types::{
     Array, Category, ColumnType, CompactString, Datum, Dimension, Env, Error, Interval, Modifier, Numeric, Report,
     Result, Scalar, SqlState, Type, aggregates, cast, clock_us, functions, key, wire,

@@ -10,9 +10,7 @@
 //!
 //! Invariants: replacing the parameters by what was lifted gives a statement that means the same as the text.
 
-use colibri_types::numeric::Numeric;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Numeric, Type};
 
 /// Bytes of a text worth looking at.
 const TEXT_BYTES_MAX: usize = 4096;

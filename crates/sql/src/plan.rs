@@ -7,12 +7,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::catalog::system_tables::SystemTable;
-use colibri_catalog::catalog::{Index, ReferenceAction, Table};
+use colibri_catalog::system_tables::SystemTable;
+use colibri_catalog::{Index, ReferenceAction, Table};
 use colibri_txn::{ColumnSet, Direction};
-use colibri_types::aggregates::Aggregate;
-use colibri_types::error::Error;
-use colibri_types::types::ColumnType;
+use colibri_types::{ColumnType, Error, aggregates::Aggregate};
 use compact_str::CompactString;
 
 use crate::exec::{Point, Reader, UpdateWay};

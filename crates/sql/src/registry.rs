@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use colibri_catalog::catalog::builtin::Builtin;
-use colibri_types::functions::{self, Registry};
+use colibri_catalog::builtin::Builtin;
+use colibri_types::{functions, functions::Registry};
 
 use crate::system;
 
@@ -21,10 +21,10 @@ pub(crate) fn builtin() -> Builtin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use colibri_types::env::Env;
+    use colibri_types::Datum;
+    use colibri_types::Env;
+    use colibri_types::Type;
     use colibri_types::error::{Error, Result};
-    use colibri_types::types::Type;
-    use colibri_types::value::Datum;
     use colibri_types::value::random::random_datum;
 
     #[test]
@@ -95,10 +95,10 @@ mod tests {
 
     /// Evaluates a line of the file of expectations: what to do, a name, typed arguments.
     fn evaluate(fields: &[&str], env: &Env) -> Result<String> {
+        use colibri_types::Modifier;
         use colibri_types::cast::{CastContext, cast, cast_context};
         use colibri_types::resolve::{comparison_type, no_operator, resolve_aggregate};
         use colibri_types::text_io;
-        use colibri_types::types::Modifier;
 
         let named = |name: &str| Type::ALL.into_iter().find(|ty| ty.sql_name() == name).unwrap();
         let read = |ty: Type, text: &str| match text {
@@ -124,7 +124,7 @@ mod tests {
             "cast" => {
                 let ((from, value), to) = (arg(fields[1])?, named(fields[2]));
                 if cast_context(from, to).is_none() {
-                    return Err(Error::new(colibri_types::error::SqlState::CANNOT_COERCE, ""));
+                    return Err(Error::new(colibri_types::SqlState::CANNOT_COERCE, ""));
                 }
                 let modifier = Modifier(fields[3].parse().unwrap());
                 Ok(show(to, cast(&value, from, to, modifier, CastContext::Explicit, env)?))

@@ -10,8 +10,7 @@ use std::cell::Cell;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse::{self, Pulse};
+use colibri_types::{Error, Result, SqlState, pulse, pulse::Pulse};
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};

@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
-use colibri_catalog::catalog::Catalog;
-use colibri_catalog::cluster::{self, Authority, Cluster, Roles};
-use colibri_types::env::Env;
-use colibri_types::types::Type;
+use colibri_catalog::{
+    Catalog, cluster,
+    cluster::{Authority, Cluster, Roles},
+};
+use colibri_types::{Env, Type};
 use compact_str::CompactString;
 use parking_lot::Mutex;
 

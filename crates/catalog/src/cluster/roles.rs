@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 //!
 //! Comments on databases and roles belong to the cluster, and change at once; the others are part of the catalogue.
 
-use colibri_catalog::catalog::{CONSTRAINT_COMMENT, Catalog, Change, ObjectId, Relation};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_catalog::{CONSTRAINT_COMMENT, Catalog, Change, ObjectId, Relation};
+use colibri_types::{Error, Result, SqlState};
 
 use super::{Kind, Object, no_such_schema};
 use crate::session::Session;
@@ -60,7 +60,7 @@ impl Session {
         let found = match &relation {
             Relation::Table(table) => {
                 let key = table.primary_key.iter().find(|key| key.name == *part).map(|key| key.id);
-                let is_constraint = |index: &&std::sync::Arc<colibri_catalog::catalog::Index>| index.constraint;
+                let is_constraint = |index: &&std::sync::Arc<colibri_catalog::Index>| index.constraint;
                 let indexes = table.indexes.iter().filter(is_constraint);
                 let index = indexes.filter(|index| index.name == *part).map(|index| index.id).next();
                 let check = table.checks.iter().find(|check| check.name == *part).map(|check| check.id);

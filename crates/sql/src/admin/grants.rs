@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Catalog, Change, Relation, Schema, Sequence, Table, View};
-use colibri_catalog::cluster::{Acl, Authority, BOOTSTRAP_ROLE, Dependents, Grant, ObjectKind, PUBLIC_ROLE, Parties};
-use colibri_catalog::cluster::{Privileges, RoleId};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_catalog::{Catalog, Change, Relation, Schema, Sequence, Table, View};
+use colibri_catalog::{
+    cluster::{Acl, Authority, BOOTSTRAP_ROLE, Dependents, Grant, ObjectKind, PUBLIC_ROLE, Parties},
+    cluster::{Privileges, RoleId},
+};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::{Actor, Granting, Kind, Object, On, may_become, no_such_schema};

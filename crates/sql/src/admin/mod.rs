@@ -16,11 +16,13 @@ mod upkeep;
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Catalog, Relation, catalog_space, table_key};
-use colibri_catalog::cluster::{Authority, Cluster, Dependents, ObjectKind, Privileges, RoleId};
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Catalog, Relation, catalog_space, table_key};
+use colibri_catalog::{
+    cluster::{Authority, Cluster, Dependents, ObjectKind, Privileges, RoleId},
+    store_error::InSql as _,
+};
 use colibri_txn::{IfLocked, LockMode, Transaction};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast;
 

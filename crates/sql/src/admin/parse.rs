@@ -18,7 +18,7 @@ mod tests;
 pub(crate) use sequences::{parse_identity_change, parse_identity_options};
 
 use colibri_catalog::cluster::{Dependents, Privileges};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 

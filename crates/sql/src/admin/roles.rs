@@ -1,7 +1,7 @@
 //! Roles and databases: what belongs to the cluster.
 
 use colibri_catalog::cluster::{Authority, DATABASE_OWNER_ROLE, DatabaseInfo, NewDatabase, Role, Roles};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 
 use super::{Actor, RoleOption, may_become};
 use crate::session::{Session, Severity};

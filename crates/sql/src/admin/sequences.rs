@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Catalog, Change, Relation, Sequence};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_catalog::{Catalog, Change, Relation, Sequence};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 
 use crate::ddl::{SequenceOption, SequenceOptions};

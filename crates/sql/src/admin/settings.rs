@@ -1,7 +1,7 @@
 //! `ALTER ROLE … SET` and `ALTER DATABASE … SET`: settings that the server keeps for those who log in.
 
 use colibri_catalog::cluster::Whose;
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::{Actor, Statement};

@@ -2,9 +2,8 @@
 //! be there, and has to be owned by whoever asks. VACUUM and ANALYZE leave out what is somebody
 //! else's, with a warning; the others refuse it.
 
-use colibri_catalog::catalog::Relation;
-use colibri_catalog::cluster::BOOTSTRAP_ROLE;
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_catalog::{Relation, cluster::BOOTSTRAP_ROLE};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 

@@ -5,10 +5,10 @@
 //! two different ones of columns leave it open which counts, which is an error only for what has to
 //! know: a comparison when it is made, an order when the statement is bound.
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::functions::{Function, Volatility};
-use colibri_types::types::{Category, Type};
-use colibri_types::value::Datum;
+use colibri_types::{
+    Category, Datum, Error, Result, SqlState, Type,
+    functions::{Function, Volatility},
+};
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
@@ -240,7 +240,7 @@ fn named(collation: &ast::ObjectName, is_schema: impl Fn(&str) -> bool) -> Resul
     let parts = name_parts(collation)?;
     let name = parts.last().map(|ident| fold(ident)).unwrap_or_default();
     if let [.., schema, _] = parts[..]
-        && !colibri_catalog::catalog::system_tables::is_system_schema(&fold(schema))
+        && !colibri_catalog::system_tables::is_system_schema(&fold(schema))
     {
         let schema = fold(schema);
         return Err(if is_schema(&schema) {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::Table;
+use colibri_catalog::Table;
 use compact_str::CompactString;
 use sqlparser::ast;
 

@@ -14,13 +14,9 @@ pub(super) use coerce::{common_modifier, known};
 
 use super::{Binder, collation, fold};
 use crate::expr::{CaseArm, CompareOp, Expr, SubqueryKind};
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::interval::IntervalFields;
-use colibri_types::numeric::Numeric;
-use colibri_types::pulse;
-use colibri_types::types::{ColumnType, Type};
-use colibri_types::value::Datum;
+use colibri_types::{
+    ColumnType, Datum, Error, Numeric, Result, SqlState, Type, cast::CastContext, interval::IntervalFields, pulse,
+};
 
 /// What binding an expression takes, those in it apart, in units of work.
 const UNITS_PER_EXPRESSION: usize = 50;

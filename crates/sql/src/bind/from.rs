@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use colibri_catalog::catalog::system_tables::SystemTable;
-use colibri_catalog::catalog::{Relation as Object, Table, View};
-use colibri_catalog::cluster::Privileges;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::Type;
+use colibri_catalog::{Relation as Object, Table, View};
+use colibri_catalog::{cluster::Privileges, system_tables::SystemTable};
+use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;

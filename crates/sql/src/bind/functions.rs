@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::Relation;
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::functions::Volatility;
-use colibri_types::resolve;
-use colibri_types::types::{Category, ColumnType, Type};
-use colibri_types::value::Datum;
+use colibri_catalog::Relation;
+use colibri_types::{
+    Category, ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext, functions::Volatility, resolve,
+};
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -137,7 +134,7 @@ impl Binder<'_> {
         self.at(span, self.expect_here(&function.name, 3))?;
         let name = match parts[parts.len().saturating_sub(2)..] {
             [name] => fold(name),
-            [schema, name] if colibri_catalog::catalog::system_tables::is_system_schema(&fold(schema)) => fold(name),
+            [schema, name] if colibri_catalog::system_tables::is_system_schema(&fold(schema)) => fold(name),
             [schema, _] if self.catalog.schema(&fold(schema)).is_none() => {
                 let message = format!("schema \"{}\" does not exist", fold(schema));
                 return Err(self.place(span, Error::new(SqlState::NO_SUCH_SCHEMA, message)));
@@ -227,7 +224,7 @@ impl Binder<'_> {
             let arg = if keeps_blanks && !is_separator { with_blanks(arg) } else { arg };
             // These write values as a client sees them.
             if arg.ty.ty == Type::Bool && matches!(function.name, "concat" | "concat_ws" | "format") {
-                let to = ColumnType { ty: Type::Varchar, modifier: colibri_types::types::Modifier::length(1) };
+                let to = ColumnType { ty: Type::Varchar, modifier: colibri_types::Modifier::length(1) };
                 typed.push(self.coerce(arg, to, CastContext::Explicit, span)?);
                 continue;
             }
@@ -490,8 +487,8 @@ impl Binder<'_> {
                 match args.exprs[..] {
                     [ast::Expr::Value(value)] => {
                         let digits = value.to_string().parse().unwrap_or(6u8).min(6);
-                        let modifier = colibri_types::types::Modifier::fraction(digits);
-                        let to = colibri_types::types::ColumnType { ty: bound.ty.ty, modifier };
+                        let modifier = colibri_types::Modifier::fraction(digits);
+                        let to = colibri_types::ColumnType { ty: bound.ty.ty, modifier };
                         Bound { expr: self.coerce(bound, to, CastContext::Explicit, span)?, ty: to }
                     }
                     _ => bound,
@@ -623,8 +620,7 @@ impl Binder<'_> {
     fn expect_sequence(&mut self, arg: Option<&Bound>, span: Span) -> Result<()> {
         if let Some(Bound { expr: Expr::Const(Datum::Text(text)), ty }) = arg
             && ty.ty == Type::Unknown
-            && colibri_catalog::catalog::parse_name(text)
-                .is_none_or(|name| self.catalog.find(&name, self.search_path).is_none())
+            && colibri_catalog::parse_name(text).is_none_or(|name| self.catalog.find(&name, self.search_path).is_none())
         {
             let named = Bound::new(Expr::Const(Datum::Text(text.clone())), Type::Unknown);
             self.coerce(named, Type::RegClass.into(), CastContext::Implicit, span)?;
@@ -632,8 +628,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    fn sequence_by_text(&mut self, text: &str) -> Option<Arc<colibri_catalog::catalog::Sequence>> {
-        let name = colibri_catalog::catalog::parse_name(text)?;
+    fn sequence_by_text(&mut self, text: &str) -> Option<Arc<colibri_catalog::Sequence>> {
+        let name = colibri_catalog::parse_name(text)?;
         match self.catalog.find(&name, self.search_path)? {
             Relation::Sequence(sequence) => {
                 let sequence = Arc::clone(sequence);

@@ -1,7 +1,6 @@
 //! JOIN: its sides, its condition, and the columns that USING and NATURAL merge.
 
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState, cast::CastContext};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;

@@ -6,10 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use colibri_catalog::catalog::system_tables::SystemTable;
-use colibri_catalog::catalog::{Table, View};
-use colibri_types::aggregates::Aggregate;
-use colibri_types::types::ColumnType;
+use colibri_catalog::system_tables::SystemTable;
+use colibri_catalog::{Table, View};
+use colibri_types::{ColumnType, aggregates::Aggregate};
 use compact_str::CompactString;
 
 use super::collation::Collation;

@@ -28,12 +28,12 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use colibri_catalog::catalog::builtin::Builtin;
-use colibri_catalog::catalog::{Catalog, NAME_BYTES_MAX, Relation, Table};
-use colibri_catalog::cluster::{Acl, Authority, ObjectKind, Privileges, RoleId};
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::Type;
+use colibri_catalog::{Catalog, NAME_BYTES_MAX, Relation, Table};
+use colibri_catalog::{
+    builtin::Builtin,
+    cluster::{Acl, Authority, ObjectKind, Privileges, RoleId},
+};
+use colibri_types::{Env, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
@@ -480,7 +480,7 @@ impl<'a> Binder<'a> {
     }
 
     /// A type by its name.
-    pub(crate) fn type_named(&self, data_type: &ast::DataType) -> Result<colibri_types::types::ColumnType> {
+    pub(crate) fn type_named(&self, data_type: &ast::DataType) -> Result<colibri_types::ColumnType> {
         types::bind_type_in(&self.env.database, data_type, |schema| self.catalog.schema(schema).is_some())
     }
 
@@ -488,7 +488,7 @@ impl<'a> Binder<'a> {
     pub(crate) fn system_relation(
         &self,
         name: &ast::ObjectName,
-    ) -> Result<Option<&'static colibri_catalog::catalog::system_tables::SystemTable>> {
+    ) -> Result<Option<&'static colibri_catalog::system_tables::SystemTable>> {
         let (schema, relation) = in_database(&self.env.database, name)?;
         Ok(crate::system::table(schema.as_deref().unwrap_or("pg_catalog"), &relation))
     }

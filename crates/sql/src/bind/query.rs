@@ -6,10 +6,7 @@ mod select;
 
 pub(super) use names::name_of;
 
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::{ColumnType, Type};
-use colibri_types::value::Datum;
+use colibri_types::{ColumnType, Datum, Error, Result, SqlState, Type, cast::CastContext};
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -195,14 +192,11 @@ impl Binder<'_> {
             }
             _ => error,
         })?;
-        if !matches!(
-            bound.ty.ty.category(),
-            colibri_types::types::Category::Number | colibri_types::types::Category::Unknown
-        ) {
+        if !matches!(bound.ty.ty.category(), colibri_types::Category::Number | colibri_types::Category::Unknown) {
             let message = format!("argument of {clause} must be type bigint, not type {}", bound.ty.ty);
             return Err(self.place(expr.span(), Error::new(SqlState::TYPE_MISMATCH, message)));
         }
-        let context = if bound.ty.ty.category() == colibri_types::types::Category::Number {
+        let context = if bound.ty.ty.category() == colibri_types::Category::Number {
             CastContext::Assignment
         } else {
             CastContext::Implicit

@@ -9,8 +9,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::{ColumnType, Type};
+use colibri_types::{ColumnType, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned, Visit, Visitor};
 use sqlparser::tokenizer::Span;

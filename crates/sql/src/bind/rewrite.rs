@@ -1,7 +1,7 @@
 //! What binding asks of expressions: which aggregates and which calls that give rows are in them, which are the same, and how an
 //! expression over a wide row becomes one over a group's.
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 
 use super::logical::{Body, Call, Query, Source};
 use super::{AGGREGATES, Binder, EXTRAS};

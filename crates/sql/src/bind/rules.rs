@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::catalog::ReferenceAction;
-use colibri_catalog::catalog::{ForeignKey, ObjectId, Table};
-use colibri_types::error::{Error, Result};
-use colibri_types::types::Type;
+use colibri_catalog::ReferenceAction;
+use colibri_catalog::{ForeignKey, ObjectId, Table};
+use colibri_types::{Error, Result, Type};
 
 use super::{Binder, unique_on};
 use crate::plan::{ForeignKeyRule, ReferenceRule, TableRules};

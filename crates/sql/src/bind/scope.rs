@@ -1,8 +1,6 @@
 //! Names of a FROM clause: which columns they bring, and how they are found.
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;

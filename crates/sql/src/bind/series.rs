@@ -1,8 +1,9 @@
 //! Functions in FROM, and calls that give rows.
 
-use colibri_types::cast::{CastContext, cast_context};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::{ColumnType, Type};
+use colibri_types::{
+    ColumnType, Error, Result, SqlState, Type,
+    cast::{CastContext, cast_context},
+};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};
 use sqlparser::tokenizer::Span;

@@ -14,10 +14,8 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use colibri_catalog::catalog::{Relation, Sequence, Table};
-use colibri_types::error::{Error, Result};
-use colibri_types::functions::quote_identifier;
-use colibri_types::types::ColumnType;
+use colibri_catalog::{Relation, Sequence, Table};
+use colibri_types::{ColumnType, Error, Result, functions::quote_identifier};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned, VisitMut, VisitorMut};
 use sqlparser::tokenizer::{Location, Span};
@@ -129,7 +127,7 @@ impl Binder<'_> {
     /// A function is given the name of a sequence.
     pub(super) fn note_sequence(&mut self, span: Span, name: &str) {
         if let (Some(meanings), Some(place)) = (&mut self.meanings, place(span))
-            && let Some(parts) = colibri_catalog::catalog::parse_name(name)
+            && let Some(parts) = colibri_catalog::parse_name(name)
             && let Some(Relation::Sequence(sequence)) = self.catalog.find(&parts, self.search_path)
         {
             meanings.sequences.insert(place, qualified_text(&sequence.schema, &sequence.name));
@@ -333,7 +331,7 @@ pub(crate) fn with_sequence_renamed(default: &str, sequence: &Sequence, to: &str
     _ = ast::visit_expressions_mut(&mut expr, |expr| {
         if let ast::Expr::Function(function) = expr
             && let Some(named) = sequence_named(function)
-            && let Some([schema @ .., name]) = colibri_catalog::catalog::parse_name(named).as_deref()
+            && let Some([schema @ .., name]) = colibri_catalog::parse_name(named).as_deref()
             && *name == sequence.name
             && schema.last().is_none_or(|schema| *schema == sequence.schema)
         {

@@ -1,8 +1,6 @@
 //! Names of types.
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::interval::IntervalFields;
-use colibri_types::types::{ColumnType, Modifier, Type};
+use colibri_types::{ColumnType, Error, Modifier, Result, SqlState, Type, interval::IntervalFields};
 use sqlparser::ast::{self, DataType, ExactNumberInfo, TimezoneInfo};
 
 use super::fold;

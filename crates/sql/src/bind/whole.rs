@@ -5,7 +5,7 @@
 //! somebody says what becomes of it. A field with `_` behind its name is used where the part is bound; all others are
 //! refused if they say anything.
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast;
 
 /// Refuses what PostgreSQL has and nobody heeds here.

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Identity, Index, Table};
 use colibri_catalog::cluster::Privileges;
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::Type;
+use colibri_catalog::{Identity, Index, Table};
+use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
 use sqlparser::ast;
 use sqlparser::ast::Spanned;
 use sqlparser::tokenizer::Span;
@@ -86,7 +84,7 @@ impl Binder<'_> {
         &mut self,
         text: &str,
         table: Option<&Table>,
-        ty: colibri_types::types::ColumnType,
+        ty: colibri_types::ColumnType,
     ) -> Result<Expr> {
         let parsed = crate::statement::parse_expr(text)?;
         let old_text = std::mem::take(&mut self.text);
@@ -102,12 +100,7 @@ impl Binder<'_> {
     }
 
     /// A column's default, as it is about to be stored.
-    pub(crate) fn default_expr(
-        &mut self,
-        text: &str,
-        column: &str,
-        ty: colibri_types::types::ColumnType,
-    ) -> Result<Expr> {
+    pub(crate) fn default_expr(&mut self, text: &str, column: &str, ty: colibri_types::ColumnType) -> Result<Expr> {
         let parsed = crate::statement::parse_expr(text)?;
         self.frame().scopes.push(Scope { no_calls: "DEFAULT expressions", ..Scope::default() });
         let bound = self.expr(&parsed);
@@ -225,7 +218,7 @@ impl Binder<'_> {
 
     fn refuse_cursor_on_view(&mut self, has_cursor: bool, target: &ast::TableFactor) -> Result<()> {
         if let (true, ast::TableFactor::Table { name, .. }) = (has_cursor, target)
-            && let Some(colibri_catalog::catalog::Relation::View(_)) = self.relation(name)?
+            && let Some(colibri_catalog::Relation::View(_)) = self.relation(name)?
         {
             return Err(Error::unsupported("WHERE CURRENT OF on a view"));
         }
@@ -233,7 +226,7 @@ impl Binder<'_> {
     }
 
     fn written_table(&mut self, name: &ast::ObjectName, verb: &str) -> Result<Arc<Table>> {
-        if let Some(colibri_catalog::catalog::Relation::View(view)) = self.relation(name)? {
+        if let Some(colibri_catalog::Relation::View(view)) = self.relation(name)? {
             let error =
                 Error::new(SqlState::NOT_IN_PREREQUISITE_STATE, format!("cannot {verb} view \"{}\"", view.name))
                     .hint("Write to the tables that it reads.");

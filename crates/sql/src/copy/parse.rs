@@ -3,15 +3,10 @@
 //! Invariants: what is in `buffer` was not parsed yet; its first `scanned` bytes hold no end of a line. After an error
 //! the parser is of no more use.
 
-use colibri_types::binary_io;
-use colibri_types::cast::{self, CastContext};
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pieces::{self, Pace};
-use colibri_types::pulse;
-use colibri_types::text_io;
-use colibri_types::types::Modifier;
-use colibri_types::value::Datum;
+use colibri_types::{
+    Datum, Env, Error, Modifier, Result, SqlState, binary_io, cast, cast::CastContext, pieces, pieces::Pace, pulse,
+    text_io,
+};
 
 use super::write::BINARY_SIGNATURE;
 use super::{CopyColumn, CopyFormat, CopyOptions, Header, ParsedRows};

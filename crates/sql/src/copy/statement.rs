@@ -11,7 +11,7 @@
 //!
 //! What the options mean together is looked at when the columns are known: [`CopyRequest::options`].
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 

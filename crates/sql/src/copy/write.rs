@@ -1,12 +1,6 @@
 //! Rows as COPY TO writes them.
 
-use colibri_types::binary_io;
-use colibri_types::cast;
-use colibri_types::env::Env;
-use colibri_types::pulse;
-use colibri_types::text_io;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Type, binary_io, cast, pulse, text_io};
 
 use super::{CopyColumn, CopyFormat, CopyOptions, Header};
 

@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Change, Relation, Sequence, Table};
 use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Change, Relation, Sequence, Table};
 use colibri_txn::{SpaceId, Transaction};
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState, cast::CastContext};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};
 
 use super::constraint::{column_constraint, has_constraint};
@@ -138,7 +137,7 @@ impl Session {
         }
     }
 
-    fn rename_sequence(&mut self, sequence: &colibri_catalog::catalog::Sequence, to: &str) -> Result<()> {
+    fn rename_sequence(&mut self, sequence: &colibri_catalog::Sequence, to: &str) -> Result<()> {
         let mut changed = sequence.clone();
         changed.name = to.into();
         let mut changes = vec![Change::PutSequence(changed)];

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::ReferenceAction;
-use colibri_catalog::catalog::{Check, ForeignKey, Index, IndexColumn, PrimaryKey, Table};
-use colibri_catalog::cluster::{ObjectKind, Privileges};
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::Type;
+use colibri_catalog::{Check, ForeignKey, Index, IndexColumn, PrimaryKey, Table};
+use colibri_catalog::{
+    ReferenceAction,
+    cluster::{ObjectKind, Privileges},
+};
+use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 

@@ -1,11 +1,12 @@
 //! CREATE.
 
-use colibri_catalog::catalog::{COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table};
-use colibri_catalog::cluster::{ObjectKind, Privileges};
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table};
+use colibri_catalog::{
+    cluster::{ObjectKind, Privileges},
+    store_error::InSql as _,
+};
 use colibri_txn::{SpaceId, Transaction};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::{ColumnType, Type};
+use colibri_types::{ColumnType, Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ColumnOption, TableConstraint};
 

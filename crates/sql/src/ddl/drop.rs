@@ -3,11 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Change, Relation, Sequence, Table, View};
-use colibri_catalog::cluster::{ObjectKind, Privileges};
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Change, Relation, Sequence, Table, View};
+use colibri_catalog::{
+    cluster::{ObjectKind, Privileges},
+    store_error::InSql as _,
+};
 use colibri_txn::{SpaceId, Transaction};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ObjectType};
 
@@ -636,7 +638,7 @@ impl Session {
             }
             self.change(vec![Change::PutTable(changed)])?;
             if restart {
-                let owned: Vec<Arc<colibri_catalog::catalog::Sequence>> = self
+                let owned: Vec<Arc<colibri_catalog::Sequence>> = self
                     .catalog()
                     .sequences()
                     .filter(|sequence| sequence.owned_by.is_some_and(|(owner, _)| owner == table.id))

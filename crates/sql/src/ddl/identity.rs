@@ -8,9 +8,8 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Change, Column, Identity, Sequence, Table};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::Type;
+use colibri_catalog::{Change, Column, Identity, Sequence, Table};
+use colibri_types::{Error, Result, SqlState, Type};
 use sqlparser::ast;
 
 use super::Session;

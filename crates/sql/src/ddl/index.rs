@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Change, Index, IndexColumn, Table};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::{Category, Type};
+use colibri_catalog::{Change, Index, IndexColumn, Table};
+use colibri_types::{Category, Error, Result, SqlState, Type};
 use sqlparser::ast;
 
 use super::Session;

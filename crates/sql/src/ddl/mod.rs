@@ -23,12 +23,10 @@ pub(crate) use sequence::{SequenceNumber, SequenceOption, SequenceOptions};
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
-use colibri_catalog::record;
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
+use colibri_catalog::{record, store_error::InSql as _};
 use colibri_txn::{IfLocked, LockMode, Transaction};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::ColumnType;
+use colibri_types::{ColumnType, Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast::{self, ObjectType, Statement};
 
@@ -239,8 +237,7 @@ impl Session {
 
 /// Names put together, cut so that with a suffix they are no longer than a name may be.
 fn short_stem(parts: &[&str], suffix_bytes: usize) -> String {
-    let room =
-        colibri_catalog::catalog::NAME_BYTES_MAX.saturating_sub(suffix_bytes + parts.len().saturating_sub(1) + 2);
+    let room = colibri_catalog::NAME_BYTES_MAX.saturating_sub(suffix_bytes + parts.len().saturating_sub(1) + 2);
     let mut parts: Vec<String> = parts.iter().map(|&part| part.to_owned()).collect();
     while parts.iter().map(String::len).sum::<usize>() > room {
         let longest = parts.iter_mut().max_by_key(|part| part.len()).expect("there is a part that is too long");

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Catalog, Change, Column, ObjectId, Sequence};
 use colibri_catalog::cluster::RoleId;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::Type;
+use colibri_catalog::{Catalog, Change, Column, ObjectId, Sequence};
+use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 

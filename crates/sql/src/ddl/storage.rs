@@ -3,7 +3,7 @@
 //! Rows and entries lie in trees that have no such parameters. Those that PostgreSQL knows are checked as it does and say
 //! nothing; others are an error, and so are those that would change what a statement means.
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast;
 
 use crate::bind::fold;

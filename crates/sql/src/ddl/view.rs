@@ -1,7 +1,7 @@
 //! CREATE VIEW.
 
-use colibri_catalog::catalog::{Change, ObjectId, Relation, View};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_catalog::{Change, ObjectId, Relation, View};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast;
 

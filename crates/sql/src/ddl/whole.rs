@@ -4,7 +4,7 @@
 //! that a newer parser brings does not compile until somebody says what becomes of it. A field with `_` behind its name is
 //! used where the statement is carried out; all others are refused if they say anything.
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast;
 
 use super::storage;

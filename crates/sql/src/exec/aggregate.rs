@@ -8,10 +8,7 @@
 //!
 //! Invariants: without keys there is exactly one group, even for no input.
 
-use colibri_types::aggregates::State;
-use colibri_types::error::Result;
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Result, aggregates::State, pulse};
 use smallvec::SmallVec;
 
 use super::group::Groups;

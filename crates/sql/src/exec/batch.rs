@@ -4,7 +4,7 @@
 //! overwritten, so that a batch used again and again allocates nothing. Nobody puts more than `rows_max` rows into a
 //! batch: whoever reads ahead would lock, or come to depend on, rows that were not asked for.
 
-use colibri_types::value::Datum;
+use colibri_types::Datum;
 
 use super::idle::{KEPT_CELLS_MAX, KEPT_TEXT_BYTES_MAX};
 

@@ -15,16 +15,10 @@ pub(crate) mod validate;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
-use colibri_catalog::catalog::{Index, Table};
-use colibri_catalog::record;
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Index, Table};
+use colibri_catalog::{record, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, IfLocked, Key, LockMode, Space, Transaction};
-use colibri_types::cast;
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::text_io;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Error, Result, SqlState, Type, cast, text_io};
 
 use super::Exec;
 use crate::expr::Expr;

@@ -5,13 +5,9 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::Table;
-use colibri_catalog::record;
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Table, record, store_error::InSql as _};
 use colibri_txn::{IfLocked, Key, LockMode, Space};
-use colibri_types::error::Result;
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Result, pulse};
 
 use super::constraints::references::Effects;
 use super::constraints::{has_query, is_plain_scan};

@@ -15,15 +15,7 @@ use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use colibri_txn::Transaction;
-use colibri_types::array::Array;
-use colibri_types::cast;
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result};
-use colibri_types::functions::Function;
-use colibri_types::operators;
-use colibri_types::pulse;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Array, Datum, Env, Error, Result, Type, cast, functions::Function, operators, pulse};
 use smallvec::SmallVec;
 
 use super::{Context, Exec, Statement, merge_sort, subquery};

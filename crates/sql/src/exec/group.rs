@@ -12,9 +12,7 @@
 
 use std::hash::Hasher;
 
-use colibri_types::operators;
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, operators, pulse};
 
 use super::row_store::RowStore;
 
@@ -298,7 +296,7 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use colibri_types::numeric::Numeric;
+    use colibri_types::Numeric;
 
     #[test]
     fn keys_get_numbers_in_the_order_they_come() {

@@ -4,8 +4,7 @@
 //! join, the right rows without partner. NULL is no key: it has no partner. For a semi or anti join without a condition
 //! the table holds keys only.
 
-use colibri_types::error::{Error, Result};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result};
 
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::group::Groups;

@@ -11,13 +11,10 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Index, Table};
-use colibri_catalog::record::{self, RowReader};
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Index, Table};
+use colibri_catalog::{record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::constraints::references::{Effects, put_entry};
 use super::constraints::{check_condition, check_not_null, claim_key, find_entry, reads_table};

@@ -7,8 +7,7 @@
 //! join stops at the first partner. No two loops of a fragment share slots: the outer side of one may itself be a loop
 //! that goes on later.
 
-use colibri_types::error::{Error, Result};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result};
 
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::{Batch, Exec, Run, Step};

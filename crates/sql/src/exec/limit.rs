@@ -3,9 +3,7 @@
 //! Invariants: Project and Limit ask their input for no more rows than are asked of them; Filter reads ahead, 16 rows at
 //! first, unless its condition is the same for all of them. A Limit that has given all its rows does not touch its input again, and one of 0 rows never does.
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::{Batch, Exec, Run, Step};

@@ -3,12 +3,9 @@
 //! Invariants: only rows that are asked for are locked, so that a LIMIT above stops in time; a row is given on when all of
 //! its tables' rows are locked. A table that an outer join found no row of has none to lock.
 
-use colibri_catalog::record;
-use colibri_catalog::store_error::in_sql;
+use colibri_catalog::{record, store_error::in_sql};
 use colibri_txn::{IfLocked, LockMode};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::{Batch, Exec, Run, Step};
 use crate::plan::{IfRowLocked, LockTarget, Node, RowLock};

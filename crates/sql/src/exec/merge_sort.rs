@@ -11,8 +11,7 @@
 
 use std::cmp::Ordering;
 
-use colibri_types::error::Result;
-use colibri_types::pulse;
+use colibri_types::{Result, pulse};
 
 /// Items that the library sorts in one go where a comparison is a few dozen nanoseconds.
 pub(crate) const PIECE: usize = 8_192;

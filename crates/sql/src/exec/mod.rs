@@ -8,7 +8,7 @@
 //! operators have to remember. A run is handed its node whenever it is to go on.
 //!
 //! Invariants: a step that fails leaves nothing to go on with: the caller takes the statement back. Nothing here waits:
-//! what has to wait is an error that says so (see [`colibri_types::error::Error`]), and the statement runs again from the start.
+//! what has to wait is an error that says so (see [`colibri_types::Error`]), and the statement runs again from the start.
 //! An operator that says [`Step::Rows`] has put at least one row into the batch, and not more than are wanted
 //! ([`Batch::rows_max`]); one that says [`Step::Yield`] has lost none. Queries inside expressions cannot be put aside; they,
 //! and expressions that take long, poll: see [`colibri_types::pulse`].
@@ -18,12 +18,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use colibri_catalog::catalog::{Sequence, Table};
+use colibri_catalog::{Sequence, Table};
 use colibri_txn::Transaction;
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Error, Result, SqlState, pulse};
 
 use crate::explain::{Actual, Watched};
 use crate::plan::{Fragment, Node};

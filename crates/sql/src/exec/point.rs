@@ -5,10 +5,9 @@
 //!
 //! Invariants: what [`Point::new`] lets through has no query, no session function and no slot in it.
 
-use colibri_catalog::record::RowReader;
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{record::RowReader, store_error::InSql as _};
 use colibri_txn::{Space, Transaction};
-use colibri_types::error::{Error, Result};
+use colibri_types::{Error, Result};
 
 use super::ranges::{Ranges, key_ranges};
 use super::scan::is_point as is_point_access;
@@ -88,8 +87,7 @@ pub(super) fn run(
         out.cut(width);
         return Ok(Step::Rows);
     };
-    let row: smallvec::SmallVec<[colibri_types::value::Datum; 8]> =
-        out.row_mut(0).iter_mut().map(std::mem::take).collect();
+    let row: smallvec::SmallVec<[colibri_types::Datum; 8]> = out.row_mut(0).iter_mut().map(std::mem::take).collect();
     out.reset(width);
     for (value, expr) in out.push().iter_mut().zip(exprs) {
         *value = expr.eval_owned(&mut scope, &row)?;

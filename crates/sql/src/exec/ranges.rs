@@ -6,13 +6,9 @@
 
 use std::ops::Bound;
 
-use colibri_catalog::catalog::Table;
+use colibri_catalog::Table;
 use colibri_txn::{Key, KeyRange};
-use colibri_types::error::Result;
-use colibri_types::key;
-use colibri_types::pulse;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Result, Type, key, pulse};
 use smallvec::SmallVec;
 
 use super::{Scope, merge_sort};

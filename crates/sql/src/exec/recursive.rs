@@ -10,8 +10,7 @@
 //! number may be at work side by side; all of `again` goes back to its start with each round; what a round begins costs
 //! budget, whether it gives rows or not.
 
-use colibri_types::error::{Error, Result};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result};
 
 use super::group::Groups;
 use super::row_store::RowStore;

@@ -8,9 +8,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use colibri_types::env::Env;
-use colibri_types::resolve;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, resolve};
 
 use super::test_bed::*;
 use super::{Batch, Context, Exec, Run, Statement, Step};
@@ -166,7 +164,7 @@ fn over_two(left: fn() -> Node, right: fn() -> Node) -> Vec<Node> {
     nodes
 }
 
-fn leaves(birds: &Arc<colibri_catalog::catalog::Table>) -> Vec<Node> {
+fn leaves(birds: &Arc<colibri_catalog::Table>) -> Vec<Node> {
     let one = || KeyRanges { prefix: vec![KeyPart::Eq(Expr::Arg(0))], low: None, high: None };
     let series = |numbered| Node::Series { series: Series::Ints, args: vec![int(0), Expr::Arg(0)], numbered };
     let mut nodes: Vec<Node> = inputs().into_iter().map(|input| input()).collect();
@@ -184,7 +182,7 @@ fn leaves(birds: &Arc<colibri_catalog::catalog::Table>) -> Vec<Node> {
     nodes
 }
 
-fn birds(txn: &mut MemoryTxn) -> Arc<colibri_catalog::catalog::Table> {
+fn birds(txn: &mut MemoryTxn) -> Arc<colibri_catalog::Table> {
     let birds = Arc::new(table(100, "birds", 2, 1));
     fill(txn, &birds, &(0..6).map(|n| vec![Datum::Int(n), Datum::Int(-n)]).collect::<Vec<_>>());
     birds

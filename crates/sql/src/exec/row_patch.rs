@@ -5,15 +5,10 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Table, TableLayout};
-use colibri_catalog::record::RowReader;
-use colibri_catalog::row::RowFormat;
+use colibri_catalog::{Table, TableLayout};
+use colibri_catalog::{record::RowReader, row::RowFormat};
 use colibri_txn::{Patch, PatchError};
-use colibri_types::cast::{self, CastContext};
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::functions::Function;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Error, Result, SqlState, cast, cast::CastContext, functions::Function};
 use smallvec::SmallVec;
 
 /// Something added to a column, whatever it is when the transaction commits.

@@ -12,9 +12,7 @@
 //! Invariants: at most two thirds of the places are taken; rows with the same key are found in the order they came;
 //! a row without a key is never found; all keys of a column are of one variant.
 
-use colibri_types::error::{Error, Result};
-use colibri_types::operators;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, operators};
 use smallvec::SmallVec;
 
 use super::group::{as_word, equal_keys, hash_values, hash_word};

@@ -12,13 +12,14 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Index, Table};
-use colibri_catalog::record::{self, IndexReader, RowReader};
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Index, Table};
+use colibri_catalog::{
+    record,
+    record::{IndexReader, RowReader},
+    store_error::InSql as _,
+};
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::batch::BATCH_ROWS_MAX;
 use super::ranges::{Ranges, key_ranges};

@@ -4,17 +4,11 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::system_tables::SystemTable;
-use colibri_types::array::Array;
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::functions::ON_VALUES;
-use colibri_types::functions::{self, Function};
-use colibri_types::numeric::Numeric;
-use colibri_types::operators;
-use colibri_types::pulse;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_catalog::system_tables::SystemTable;
+use colibri_types::{
+    Array, Datum, Env, Error, Numeric, Result, SqlState, Type, functions, functions::Function, functions::ON_VALUES,
+    operators, pulse,
+};
 
 use super::limit::{put_aside, take_up};
 use super::{Batch, Exec, Run, Scope, Step};
@@ -157,7 +151,7 @@ impl State {
             Series::Timestamps | Series::TimestampTzs => {
                 let step = step.ok_or_else(|| Error::internal("a series of timestamps without a step"))?;
                 let ty = if series == Series::Timestamps { Type::Timestamp } else { Type::TimestampTz };
-                (ty, Type::Interval, step, Datum::Interval(colibri_types::interval::Interval::default()))
+                (ty, Type::Interval, step, Datum::Interval(colibri_types::Interval::default()))
             }
             _ => return Err(Error::internal("a series of what is none")),
         };

@@ -3,8 +3,7 @@
 //! Invariants: NULL equals NULL here; of rows that are equal the first one is given. INTERSECT ALL and EXCEPT ALL are of
 //! bags: as many copies as the smaller side has, or as the left has more than the right.
 
-use colibri_types::error::Result;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Result};
 
 use super::batch::{BATCH_ROWS_FIRST, BATCH_ROWS_MAX};
 use super::group::{Groups, equal_keys};
@@ -58,7 +57,7 @@ impl DistinctRun {
                         last.get_or_insert_default().clear();
                         last.get_or_insert_default().extend_from_slice(key);
                     }
-                    Ok::<_, colibri_types::error::Error>(new)
+                    Ok::<_, colibri_types::Error>(new)
                 })?;
             } else {
                 let (seen, texts) = (&mut self.seen, &mut self.texts);
@@ -66,7 +65,7 @@ impl DistinctRun {
                     let key = &row[..columns];
                     let (_, new) = seen.find_or_add(key);
                     *texts += if new { row_bytes(key) - size_of_val(key) } else { 0 };
-                    Ok::<_, colibri_types::error::Error>(new)
+                    Ok::<_, colibri_types::Error>(new)
                 })?;
                 let more = (self.seen.bytes() + self.texts).saturating_sub(self.bytes);
                 self.bytes += more;

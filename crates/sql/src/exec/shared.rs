@@ -8,8 +8,7 @@
 
 use std::sync::Arc;
 
-use colibri_types::error::{Error, Result};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result};
 
 use super::needs::Needs;
 use super::row_store::RowStore;

@@ -13,10 +13,7 @@
 
 use std::cmp::Ordering;
 
-use colibri_types::error::Result;
-use colibri_types::operators;
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Result, operators, pulse};
 
 use super::merge_sort;
 use super::row_store::RowStore;

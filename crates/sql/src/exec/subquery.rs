@@ -7,12 +7,7 @@
 //! (see [`colibri_types::pulse`]). What a query gave
 //! that calls volatile functions is not used for another row, unless it does not depend on the row at all.
 
-use colibri_types::array::Array;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::operators;
-use colibri_types::pulse;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Array, Datum, Error, Result, SqlState, Type, operators, pulse};
 use smallvec::SmallVec;
 
 use super::eval::{compare_rows, compare_values};

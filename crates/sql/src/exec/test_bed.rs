@@ -5,16 +5,13 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
 use colibri_catalog::record;
+use colibri_catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
 use colibri_txn::{
     Begin, ColumnSet, CommitTicket, Direction, Error as TxnError, IfLocked, KeyRange, LockMode, Patch, Savepoint,
     Space, SpaceId, Transaction, Visit,
 };
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result};
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Error, Result, Type};
 
 use super::{Batch, Context, Execution, SessionCalls, Step};
 use crate::expr::{CompareOp, Expr};

@@ -4,14 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::catalog::Table;
+use colibri_catalog::Table;
 use colibri_txn::{ColumnSet, Direction};
-use colibri_types::error::SqlState;
-use colibri_types::functions::ON_VALUES;
-use colibri_types::operators;
-use colibri_types::resolve;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, SqlState, Type, functions::ON_VALUES, operators, resolve};
 
 use super::group::equal_keys;
 use super::test_bed::*;
@@ -402,7 +397,7 @@ fn ranges_of_keys_find_what_their_conditions_say() {
 
 /// A plan's rows by the shortest program that can be said to be right.
 fn model(node: &Node, tables: &BTreeMap<u32, Vec<Vec<Datum>>>, slots: &mut Vec<Datum>) -> Vec<Vec<Datum>> {
-    let env = colibri_types::env::Env::default();
+    let env = colibri_types::Env::default();
     let eval = |expr: &Expr, row: &[Datum], slots: &[Datum]| {
         expr.eval_owned(&mut super::Scope::pure(&env, &[], slots), row).unwrap()
     };

@@ -10,13 +10,10 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Index, Table};
-use colibri_catalog::record::{self, RowReader};
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Index, Table};
+use colibri_catalog::{record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
-use colibri_types::error::{Error, Result};
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, pulse};
 use smallvec::SmallVec;
 
 use super::constraints::references::{Effects, differ};

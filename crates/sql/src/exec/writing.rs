@@ -7,8 +7,7 @@
 //! Invariants: no row of RETURNING is given before all has been written. A step ends at the budget, between two batches;
 //! what was done stays done.
 
-use colibri_types::error::Result;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Result};
 use smallvec::SmallVec;
 
 use super::row_store::RowStore;

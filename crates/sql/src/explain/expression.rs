@@ -5,10 +5,7 @@
 
 use std::fmt::Write;
 
-use colibri_types::env::Env;
-use colibri_types::text_io;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Type, text_io};
 
 use crate::expr::{Expr, SessionFunction, Subquery, SubqueryKind, Test};
 

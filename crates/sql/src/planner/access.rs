@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::catalog::{Index, Table};
+use colibri_catalog::{Index, Table};
 use colibri_txn::{ColumnSet, Direction};
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Type};
 
 use super::{Layout, Ordered, Planned, Planner, Sizes, filtered};
 use crate::bind::rewrite;

@@ -10,10 +10,11 @@
 //!
 //! Functions whose results may be long, or take long, are left to the run, which can be stopped.
 
-use colibri_types::cast::CastContext;
-use colibri_types::functions::{Function, Volatility};
-use colibri_types::types::{Category, Type};
-use colibri_types::value::Datum;
+use colibri_types::{
+    Category, Datum, Type,
+    cast::CastContext,
+    functions::{Function, Volatility},
+};
 
 use super::Planner;
 use crate::bind::logical::{Body, Distinct, From, Group, Join, Query, Select, SetOperation, Source};

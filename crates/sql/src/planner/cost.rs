@@ -5,10 +5,7 @@
 //! of an operator, a function, a cast that computes something. A query that depends on no row costs nothing, since it is run
 //! once; one that does costs more than anything else.
 
-use colibri_types::cast::CastContext;
-use colibri_types::functions::Function;
-use colibri_types::types::{Category, Type};
-use colibri_types::value::Datum;
+use colibri_types::{Category, Datum, Type, cast::CastContext, functions::Function};
 
 use crate::bind::rewrite;
 use crate::expr::{CompareOp, Expr, Subquery, SubqueryKind, Test};

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use colibri_txn::Direction;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
+use colibri_types::{Error, Result, SqlState, pulse};
 
 use super::access::{SEEK_COST, Wanted};
 use super::constants::{forget_unused, push_down};

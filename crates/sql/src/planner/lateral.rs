@@ -3,7 +3,7 @@
 //! A nested loop puts the columns of the outer row that the inner side takes into slots, and runs it anew for each row.
 //! While the inner side is planned, the planner knows which columns are in which slots.
 
-use colibri_types::error::{Error, Result};
+use colibri_types::{Error, Result};
 
 use super::cost::ordered;
 use super::joins::{Tables, columns_of};

@@ -18,9 +18,8 @@ mod write;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Index, Table};
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result};
+use colibri_catalog::{Index, Table};
+use colibri_types::{Env, Error, Result};
 
 use crate::bind::logical::Query;
 use crate::bind::rewrite;

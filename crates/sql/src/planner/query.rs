@@ -1,11 +1,7 @@
 //! Planning a query above FROM.
 
 use colibri_txn::Direction;
-use colibri_types::error::Result;
-use colibri_types::functions::ON_VALUES;
-use colibri_types::pulse;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 
 use super::access::{Path, Wanted, satisfies};
 use super::joins::{Tables, add_needed};

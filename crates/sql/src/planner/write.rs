@@ -2,11 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::catalog::Table;
-use colibri_types::env::Env;
-use colibri_types::error::Result;
-use colibri_types::types::{Category, Type};
-use colibri_types::value::Datum;
+use colibri_catalog::Table;
+use colibri_types::{Category, Datum, Env, Result, Type};
 
 use super::access::Wanted;
 use super::joins::{Tables, add_needed};

@@ -17,8 +17,7 @@ use std::collections::HashMap;
 
 use colibri_catalog::store_error::in_sql;
 use colibri_txn::{IfLocked, LockMode, OwnerId, SessionLocks, SpaceId};
-use colibri_types::error::Result;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Result};
 
 use super::engine::Engine;
 

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use colibri_catalog::catalog::Catalog;
-use colibri_catalog::store_error::{InSql as _, in_sql};
+use colibri_catalog::{
+    Catalog,
+    store_error::{InSql as _, in_sql},
+};
 use colibri_txn::{Begin, Commit, CommitTicket, CommitTurn, LocalTransaction, Savepoint, SpaceId};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use smallvec::SmallVec;
 
@@ -129,7 +131,7 @@ impl Session {
     pub(super) fn begin_preparing(&mut self) -> Result<Preparing> {
         let read_only = Begin { read_only: true, ..Begin::default() };
         if self.txn.is_none() {
-            self.ensure_txn(read_only, colibri_types::env::clock_us())?;
+            self.ensure_txn(read_only, colibri_types::clock_us())?;
             return Ok(Preparing::Alone);
         }
         if !self.is_behind()? {

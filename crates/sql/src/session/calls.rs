@@ -3,12 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
 use colibri_catalog::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
+use colibri_catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
 use colibri_txn::Transaction;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, pulse};
 use compact_str::CompactString;
 
 use super::activity::Presence;

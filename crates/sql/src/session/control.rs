@@ -4,12 +4,7 @@ use std::sync::Arc;
 
 use colibri_catalog::store_error::InSql as _;
 use colibri_txn::Transaction;
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::text_io;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, Type, cast::CastContext, pulse, text_io};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Statement};
 

@@ -8,15 +8,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use colibri_catalog::catalog::{self, Relation, Table, catalog_space, table_key};
-use colibri_catalog::cluster::Privileges;
-use colibri_catalog::store_error::{self, InSql as _, Pause};
+use colibri_catalog::{self, Relation, Table, catalog_space, table_key};
+use colibri_catalog::{
+    cluster::Privileges,
+    store_error,
+    store_error::{InSql as _, Pause},
+};
 use colibri_txn::{Begin, ColumnSet, CommitTicket, IfLocked, LockMode, LockWait, Transaction};
-use colibri_types::env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::functions::quote_identifier;
-use colibri_types::pulse;
-use colibri_types::text_io;
+use colibri_types::{Error, Result, SqlState, env, functions::quote_identifier, pulse, text_io};
 use compact_str::{CompactString, format_compact};
 use sqlparser::ast;
 
@@ -201,7 +200,7 @@ impl Session {
         }
         if let Some(txn) = &mut self.txn {
             for &id in used.iter().filter(|&&id| id != target) {
-                txn.get(&catalog_space(), &catalog::table_key(id), ColumnSet::ALL).in_sql()?;
+                txn.get(&catalog_space(), &colibri_catalog::table_key(id), ColumnSet::ALL).in_sql()?;
             }
         }
         Ok(())

@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use colibri_catalog::store_error::InSql as _;
 use colibri_txn::{CommitTicket, Transaction};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::drive::{sleep_now, wait_now};

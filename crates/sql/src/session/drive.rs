@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use colibri_catalog::store_error::InSql as _;
 use colibri_txn::LockWait;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::serve::in_text;

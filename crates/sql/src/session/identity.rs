@@ -4,8 +4,11 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::cluster::{self, Authority, Cluster, RoleId};
-use colibri_types::error::Result;
+use colibri_catalog::{
+    cluster,
+    cluster::{Authority, Cluster, RoleId},
+};
+use colibri_types::Result;
 
 use super::{Engine, Session};
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use colibri_storage::{Database, Durability, Options};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 
 use super::plans::Command;
 use super::{Engine, Progress, Rows, Session, TransactionState};

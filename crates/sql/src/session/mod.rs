@@ -50,13 +50,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use colibri_catalog::catalog::{self, Catalog};
-use colibri_catalog::cluster::{self, Authority};
+use colibri_catalog::{self, Catalog};
+use colibri_catalog::{cluster, cluster::Authority};
 use colibri_storage::TxnId;
 use colibri_txn::{LocalTransaction, QueuedCommit, Remains, Transaction};
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result};
-use colibri_types::pulse::{self, Pulse};
+use colibri_types::{Env, Error, Result, pulse, pulse::Pulse};
 use compact_str::CompactString;
 
 use crate::exec::{Batch, Context};
@@ -364,22 +362,22 @@ impl Session {
     }
 
     /// A sequence goes back to its start, or to a value, if the transaction commits.
-    pub(crate) fn restart_sequence(&mut self, sequence: &Arc<catalog::Sequence>, at: Option<i64>) {
+    pub(crate) fn restart_sequence(&mut self, sequence: &Arc<colibri_catalog::Sequence>, at: Option<i64>) {
         self.own.set_back(sequence, at.unwrap_or(sequence.start));
     }
 
     /// A sequence has got other properties, and goes on from where it stands.
-    pub(crate) fn keep_place(&mut self, sequence: &catalog::Sequence) -> Result<()> {
+    pub(crate) fn keep_place(&mut self, sequence: &colibri_catalog::Sequence) -> Result<()> {
         self.own.change_sequence(sequence)
     }
 
     /// What a sequence gave last, or will give first.
-    pub(crate) fn place_of(&self, sequence: &catalog::Sequence) -> Result<i64> {
+    pub(crate) fn place_of(&self, sequence: &colibri_catalog::Sequence) -> Result<i64> {
         Ok(self.own.place_of(sequence)?.value)
     }
 
     /// A sequence is new.
-    pub(crate) fn add_sequence(&mut self, sequence: &catalog::Sequence) {
+    pub(crate) fn add_sequence(&mut self, sequence: &colibri_catalog::Sequence) {
         self.own.add_sequence(sequence);
     }
 }

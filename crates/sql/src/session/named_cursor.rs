@@ -31,10 +31,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::Table;
+use colibri_catalog::Table;
 use colibri_txn::{CommitTicket, Isolation};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::Type;
+use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::{CompactString, format_compact};
 
 use super::drive::{sleep_now, wait_now};

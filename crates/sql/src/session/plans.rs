@@ -9,13 +9,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use colibri_catalog::catalog::{Index, Table};
-use colibri_catalog::cluster::Authority;
-use colibri_catalog::record;
+use colibri_catalog::{Index, Table};
+use colibri_catalog::{cluster::Authority, record};
 use colibri_txn::{Key, LocalTransaction, Space, SpaceId, Transaction};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::{ColumnType, Modifier, Type};
-use colibri_types::value::Datum;
+use colibri_types::{ColumnType, Datum, Error, Modifier, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;
 
@@ -173,14 +170,14 @@ struct TxnSizes<'t> {
     txn: &'t LocalTransaction,
     asked: RefCell<Vec<(Arc<Table>, f64)>>,
     alike: RefCell<HashMap<Prefix, Option<f64>>>,
-    tables: &'t colibri_catalog::catalog::Catalog,
+    tables: &'t colibri_catalog::Catalog,
 }
 
 /// The first columns of a key: the space of a table's rows or of an index, and how many columns.
 type Prefix = (SpaceId, usize);
 
 impl<'t> TxnSizes<'t> {
-    fn new(txn: &'t LocalTransaction, tables: &'t colibri_catalog::catalog::Catalog) -> Self {
+    fn new(txn: &'t LocalTransaction, tables: &'t colibri_catalog::Catalog) -> Self {
         Self { txn, asked: RefCell::default(), alike: RefCell::default(), tables }
     }
 }
@@ -380,7 +377,7 @@ impl Session {
             if hint.is_none() && ty != Type::Text {
                 let Datum::Text(text) = &*value else { return None };
                 let relative = !text.starts_with(|first: char| first.is_ascii_digit());
-                if ty.category() == colibri_types::types::Category::DateTime && relative {
+                if ty.category() == colibri_types::Category::DateTime && relative {
                     return None;
                 }
                 let context = colibri_types::cast::CastContext::Implicit;

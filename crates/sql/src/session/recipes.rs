@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use colibri_types::types::Type;
+use colibri_types::Type;
 use compact_str::CompactString;
 use parking_lot::Mutex;
 
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
     use crate::session::{Engine, Prepared, Session};
-    use colibri_types::value::Datum;
+    use colibri_types::Datum;
 
     struct World {
         engine: Arc<Engine>,

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use colibri_types::value::Datum;
+use colibri_types::Datum;
 
 use crate::exec::{LEFTOVER_CELLS_MAX, trim_leftover};
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use colibri_catalog::cluster::DefaultBy;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState};
 
 use super::named_cursor;
 use super::plans::Command;
@@ -167,7 +166,7 @@ impl Session {
             statement: text.into(),
             types: prepared.params().to_vec(),
             from_sql,
-            prepared_us: colibri_types::env::clock_us(),
+            prepared_us: colibri_types::clock_us(),
         });
     }
 

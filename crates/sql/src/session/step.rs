@@ -11,17 +11,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use colibri_catalog::catalog::{Catalog, catalog_space, table_key};
-use colibri_catalog::store_error::{self, InSql as _, Pause};
+use colibri_catalog::{Catalog, catalog_space, table_key};
+use colibri_catalog::{
+    store_error,
+    store_error::{InSql as _, Pause},
+};
 use colibri_txn::{
     Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,
     Transaction,
 };
-use colibri_types::env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, Type, env, pulse};
 use compact_str::CompactString;
 
 use super::block::{Block, CommitStep, in_failed_block};

@@ -1,6 +1,6 @@
 //! Nothing of a statement about transactions, settings and prepared statements is ignored: see `bind::whole`.
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::ast::{self, Statement};
 
 fn syntax_error(what: &str) -> Error {

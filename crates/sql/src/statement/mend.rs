@@ -16,7 +16,7 @@
 //! | `CREATE RECURSIVE VIEW` | `CREATE SECURE VIEW` |
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE OF a` | `FOR UPDATE OF mark`, `FOR SHARE OF mark.a` |
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 

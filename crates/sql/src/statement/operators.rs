@@ -11,7 +11,7 @@
 
 use std::ops::ControlFlow;
 
-use colibri_types::error::Result;
+use colibri_types::Result;
 use sqlparser::ast;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer};
 

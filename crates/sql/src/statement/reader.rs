@@ -3,9 +3,7 @@
 //!
 //! Invariant: what is asked for and does not come next takes nothing.
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::letters;
-use colibri_types::types::NAME_BYTES_MAX;
+use colibri_types::{Error, Result, SqlState, letters, types::NAME_BYTES_MAX};
 use compact_str::CompactString;
 use sqlparser::tokenizer::{Token, Word};
 

@@ -1,14 +1,8 @@
 //! Sessions, locks, counters, settings: what happens now. All of it is counted where it happens, and read when asked for.
 
-use colibri_catalog::catalog::CATALOG_SPACE;
-use colibri_catalog::cluster::SessionInfo;
+use colibri_catalog::{CATALOG_SPACE, cluster::SessionInfo};
 use colibri_txn::{LockMode, LockName};
-use colibri_types::array::Array;
-use colibri_types::env::Env;
-use colibri_types::error::Result;
-use colibri_types::pulse;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Array, Datum, Env, Result, Type, pulse};
 
 use super::{Fill, NULL, Rows, flag, int, oid, relations, text, text_or_null};
 use crate::session::advisory;

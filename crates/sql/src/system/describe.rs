@@ -3,11 +3,9 @@
 //! Expressions are shown as the catalogue keeps them: as they were written. PostgreSQL shows casts and parentheses that it
 //! has added; what is shown here means the same.
 
-use colibri_catalog::catalog::ReferenceAction;
-use colibri_catalog::catalog::{ForeignKey, Index, Table, View};
-use colibri_types::env::Env;
-use colibri_types::pulse;
-use colibri_types::types::{Category, ColumnType, Type};
+use colibri_catalog::ReferenceAction;
+use colibri_catalog::{ForeignKey, Index, Table, View};
+use colibri_types::{Category, ColumnType, Env, Type, pulse};
 use compact_str::CompactString;
 use sqlparser::ast;
 

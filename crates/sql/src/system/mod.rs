@@ -38,10 +38,9 @@ use std::sync::LazyLock;
 
 pub(crate) use relations::class_of as class_of_comment;
 
-use colibri_catalog::catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
-pub(crate) use colibri_catalog::catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_catalog::system_tables::{Fill, Rows, SystemTable, SystemTables};
+pub(crate) use colibri_catalog::system_tables::{INFORMATION_SCHEMA, PG_CATALOG, is_system_schema};
+use colibri_types::{Datum, Type};
 
 const ALL_FILLS: [&[(&str, Fill)]; 8] = [
     relations::FILLS,
@@ -128,12 +127,12 @@ fn text_or_null(value: Option<&str>) -> Datum {
 }
 
 fn array(element: Type, values: impl IntoIterator<Item = Datum>) -> Datum {
-    Datum::Array(std::sync::Arc::new(colibri_types::array::Array::new(element, values.into_iter().collect())))
+    Datum::Array(std::sync::Arc::new(colibri_types::Array::new(element, values.into_iter().collect())))
 }
 
 /// A vector of the catalogue, counted from 0.
 fn vector(element: Type, values: impl IntoIterator<Item = Datum>) -> Datum {
-    let array = colibri_types::array::Array::counted_from(element, values.into_iter().collect(), 0);
+    let array = colibri_types::Array::counted_from(element, values.into_iter().collect(), 0);
     Datum::Array(std::sync::Arc::new(array))
 }
 
@@ -148,7 +147,7 @@ mod tests {
 
     use super::*;
     use crate::surroundings::Surroundings;
-    use colibri_types::env::Env;
+    use colibri_types::Env;
 
     #[test]
     fn tables_have_names_and_numbers_of_their_own_and_every_fill_has_a_table() {

@@ -7,16 +7,17 @@
 
 use std::fmt::Write;
 
-use colibri_catalog::catalog::{NAME_TEXT_BYTES_MAX, ObjectId, Relation, Table, parse_name};
-use colibri_types::env::{Surround, number_itself};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_catalog::{NAME_TEXT_BYTES_MAX, ObjectId, Relation, Table, parse_name};
+use colibri_types::{
+    ColumnType, Error, Modifier, Result, SqlState, Type,
+    env::{Surround, number_itself},
+    letters,
+};
 use compact_str::CompactString;
 
 use super::PG_CATALOG;
 use crate::surroundings::Surroundings;
 pub(crate) use colibri_types::functions::quote_identifier as quoted;
-use colibri_types::letters;
-use colibri_types::types::{ColumnType, Modifier, Type};
 
 /// A relation by its number: of the user, or of the system.
 #[derive(Clone)]
@@ -119,7 +120,7 @@ impl Surroundings {
         match self.relation(id)? {
             Found::System(table) => Some(table.columns.iter().map(|(name, _)| Some((*name).into())).collect()),
             Found::User { relation: Relation::Table(table), .. } => {
-                let name = |column: &colibri_catalog::catalog::Column| (!column.dropped).then(|| column.name.clone());
+                let name = |column: &colibri_catalog::Column| (!column.dropped).then(|| column.name.clone());
                 Some(table.columns.iter().map(name).collect())
             }
             Found::User { relation: Relation::View(view), .. } => {

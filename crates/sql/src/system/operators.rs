@@ -13,9 +13,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use colibri_catalog::cluster::BOOTSTRAP_ROLE;
-use colibri_types::env::Env;
-use colibri_types::error::Result;
-use colibri_types::types::{Category, Type};
+use colibri_types::{Category, Env, Result, Type};
 
 use super::{Fill, PG_CATALOG, Rows, flag, int, oid, text};
 use crate::registry::FUNCTIONS;

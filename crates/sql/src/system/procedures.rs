@@ -11,12 +11,10 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use colibri_catalog::cluster::BOOTSTRAP_ROLE;
-use colibri_types::aggregates;
-use colibri_types::env::Env;
-use colibri_types::error::Result;
-use colibri_types::functions::{Function, Volatility};
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{
+    Datum, Env, Result, Type, aggregates,
+    functions::{Function, Volatility},
+};
 
 use super::{NULL, PG_CATALOG, Rows, flag, int, oid, text, vector};
 use crate::registry::FUNCTIONS;

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::ReferenceAction;
-use colibri_catalog::catalog::{
+use colibri_catalog::{
     CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View,
 };
-use colibri_catalog::cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use colibri_catalog::store_error::InSql as _;
-use colibri_types::env::Env;
-use colibri_types::error::Result;
-use colibri_types::types::{Category, ColumnType, Type};
-use colibri_types::value::Datum;
+use colibri_catalog::{
+    ReferenceAction,
+    cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
+    store_error::InSql as _,
+};
+use colibri_types::{Category, ColumnType, Datum, Env, Result, Type};
 use compact_str::CompactString;
 
 use super::types::row_type;

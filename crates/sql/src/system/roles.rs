@@ -1,10 +1,7 @@
 //! Roles, databases, tablespaces.
 
 use colibri_catalog::cluster::{BOOTSTRAP_ROLE, Role};
-use colibri_types::env::Env;
-use colibri_types::error::Result;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Result, Type};
 
 use super::{Fill, NULL, Rows, array, flag, int, oid, relations, text};
 use crate::surroundings::Names as _;
@@ -38,7 +35,7 @@ fn sees_passwords(env: &Env) -> bool {
 }
 
 fn refuse(env: &Env, table: &str) -> Result<()> {
-    if sees_passwords(env) { Ok(()) } else { Err(colibri_types::error::Error::denied("table", table)) }
+    if sees_passwords(env) { Ok(()) } else { Err(colibri_types::Error::denied("table", table)) }
 }
 
 fn authids(env: &Env, rows: &mut Rows) -> Result<()> {

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::catalog::ReferenceAction;
-use colibri_catalog::catalog::{Column, Identity, Table, View};
-use colibri_catalog::cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use colibri_types::env::Env;
-use colibri_types::error::Result;
-use colibri_types::pulse;
-use colibri_types::types::{Category, ColumnType, Type};
-use colibri_types::value::Datum;
+use colibri_catalog::{Column, Identity, Table, View};
+use colibri_catalog::{
+    ReferenceAction,
+    cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
+};
+use colibri_types::{Category, ColumnType, Datum, Env, Result, Type, pulse};
 use compact_str::CompactString;
 
 use super::relations::{
@@ -381,7 +379,7 @@ fn table_constraints(env: &Env, rows: &mut Rows) -> Result<()> {
 }
 
 fn not_null_name(table: &Table, column: usize) -> CompactString {
-    compact_str::format_compact!("{}_{}_{}_not_null", colibri_catalog::catalog::PUBLIC_SCHEMA, table.id, column + 1)
+    compact_str::format_compact!("{}_{}_{}_not_null", colibri_catalog::PUBLIC_SCHEMA, table.id, column + 1)
 }
 
 fn key_columns(env: &Env, rows: &mut Rows) -> Result<()> {

@@ -3,9 +3,7 @@
 //! What is not counted here is NULL, and what does not exist has no rows: there are no caches to hit, since pages are
 //! memory, and no background writer, archiver or replica.
 
-use colibri_types::env::Env;
-use colibri_types::error::Result;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Result};
 
 use super::{Fill, NULL, Rows, flag, int, oid, relations, text};
 use crate::surroundings::Names as _;

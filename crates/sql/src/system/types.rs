@@ -1,11 +1,11 @@
 //! Types, collations, access methods, operator classes: what, but for the types of rows, does not
 //! depend on the database.
 
-use colibri_catalog::catalog::NAME_BYTES_MAX;
-use colibri_catalog::cluster::{BOOTSTRAP_ROLE, RoleId};
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result};
-use colibri_types::types::{Category, Type};
+use colibri_catalog::{
+    NAME_BYTES_MAX,
+    cluster::{BOOTSTRAP_ROLE, RoleId},
+};
+use colibri_types::{Category, Env, Error, Result, Type};
 
 use super::procedures::{self, LANGUAGE_INTERNAL, TypeFunctions};
 use super::relations::{collation_of, layout_of, sorted_tables, sorted_views};

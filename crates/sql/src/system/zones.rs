@@ -1,10 +1,7 @@
 //! `pg_timezone_names` and `pg_timezone_abbrevs`: the time zones that can be named, as they are now, and short names of
 //! offsets.
 
-use colibri_types::env::Env;
-use colibri_types::error::Result;
-use colibri_types::interval::Interval;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Env, Interval, Result};
 use jiff::Timestamp;
 use jiff::tz::Dst;
 

@@ -8,8 +8,8 @@
 //! DROP IDENTITY [IF EXISTS]
 //! ```
 
-use colibri_catalog::catalog::Identity;
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_catalog::Identity;
+use colibri_types::{Error, Result, SqlState};
 use sqlparser::tokenizer::Token;
 
 use super::super::Statement;

@@ -1,11 +1,8 @@
 //! Types of expressions: casts, the common type of several, queries whose columns are to have others.
 
-use colibri_types::cast::{self, CastContext};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::resolve;
-use colibri_types::text_io;
-use colibri_types::types::{Category, ColumnType, Modifier, Type};
-use colibri_types::value::Datum;
+use colibri_types::{
+    Category, ColumnType, Datum, Error, Modifier, Result, SqlState, Type, cast, cast::CastContext, resolve, text_io,
+};
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, Value};
 use sqlparser::tokenizer::Span;

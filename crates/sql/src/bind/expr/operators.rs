@@ -1,9 +1,6 @@
 //! Operators: chains of them, comparisons of rows, lists, LIKE, arrays.
 
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::resolve;
-use colibri_types::types::Type;
+use colibri_types::{Error, Result, SqlState, Type, cast::CastContext, resolve};
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
 use sqlparser::tokenizer::Span;
@@ -644,7 +641,7 @@ fn lay_side_by_side(expr: &mut Expr, row: &mut usize) {
     *row += 1;
     if *row >= ROW_MAX {
         *row = 0;
-        let first = Box::new(std::mem::replace(expr, Expr::Const(colibri_types::value::Datum::Null)));
+        let first = Box::new(std::mem::replace(expr, Expr::Const(colibri_types::Datum::Null)));
         *expr = Expr::Chain { first, links: Vec::new() };
     }
 }

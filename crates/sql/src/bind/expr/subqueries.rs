@@ -2,10 +2,7 @@
 
 use std::borrow::Cow;
 
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::resolve;
-use colibri_types::types::Type;
+use colibri_types::{Error, Result, SqlState, Type, cast::CastContext, resolve};
 use sqlparser::ast::Spanned;
 use sqlparser::ast::{self, BinaryOperator};
 use sqlparser::tokenizer::Span;

@@ -4,7 +4,7 @@
 //! further names, as parts of that name: see [`LOCK_MARK`].
 
 use colibri_catalog::cluster::Privileges;
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::ast;
 

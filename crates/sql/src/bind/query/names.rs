@@ -1,6 +1,6 @@
 //! The names that PostgreSQL gives to the columns of a SELECT list that are given none.
 
-use colibri_types::types::Type;
+use colibri_types::Type;
 use compact_str::CompactString;
 use sqlparser::ast;
 

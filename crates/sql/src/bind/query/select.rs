@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use colibri_types::cast::CastContext;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::types::Type;
+use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::ast::Spanned;

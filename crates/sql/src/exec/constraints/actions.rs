@@ -17,14 +17,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-use colibri_catalog::catalog::ReferenceAction;
-use colibri_catalog::catalog::{ObjectId, Table};
-use colibri_catalog::record::{self, RowReader};
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{ObjectId, Table};
+use colibri_catalog::{ReferenceAction, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
-use colibri_types::cast::{self, CastContext};
-use colibri_types::error::{Error, Result};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, cast, cast::CastContext};
 
 use super::find_entry;
 use super::references::{Effects, Values, convert, differ, differ_in_form, still_referenced};

@@ -20,18 +20,11 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
-use colibri_catalog::catalog::Table;
-use colibri_catalog::record::{self, RowReader};
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Table, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Isolation, Key, LockMode, Space};
-use colibri_types::cast::{self, CastContext};
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::key;
-use colibri_types::operators;
-use colibri_types::pulse;
-use colibri_types::types::{Modifier, Type};
-use colibri_types::value::Datum;
+use colibri_types::{
+    Datum, Env, Error, Modifier, Result, SqlState, Type, cast, cast::CastContext, key, operators, pulse,
+};
 use smallvec::SmallVec;
 
 use super::actions::{Event, Round};

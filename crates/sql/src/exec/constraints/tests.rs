@@ -3,15 +3,10 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::catalog::ReferenceAction;
-use colibri_catalog::catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
-use colibri_catalog::record;
+use colibri_catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
+use colibri_catalog::{ReferenceAction, record};
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, LocalTransaction, Store, Transaction};
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result};
-use colibri_types::functions;
-use colibri_types::types::{ColumnType, Type};
-use colibri_types::value::Datum;
+use colibri_types::{ColumnType, Datum, Env, Error, Result, Type, functions};
 use compact_str::{CompactString, format_compact};
 
 use super::validate::{

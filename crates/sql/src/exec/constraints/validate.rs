@@ -12,14 +12,10 @@ use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_catalog::catalog::{Index, Table};
-use colibri_catalog::record::{self, RowReader};
-use colibri_catalog::row::RowFormat;
-use colibri_catalog::store_error::InSql as _;
+use colibri_catalog::{Index, Table};
+use colibri_catalog::{record, record::RowReader, row::RowFormat, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::pulse;
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::duplicate_in_old_rows;
 use super::references::target_exists;

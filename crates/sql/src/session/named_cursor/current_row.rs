@@ -1,7 +1,6 @@
 //! `WHERE CURRENT OF`: the key of the row that a cursor is on.
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState};
 
 use super::{OpenCursor, no_such_cursor};
 use crate::bind::CurrentOf;

@@ -3,7 +3,7 @@
 //! Invariants: a cursor that is held has nothing at work. It ends with CLOSE, with DISCARD ALL, and
 //! with its session; no block's end touches it.
 
-use colibri_types::error::Result;
+use colibri_types::Result;
 
 use super::{CursorStatement, OpenCursor};
 use crate::session::plans::Command;

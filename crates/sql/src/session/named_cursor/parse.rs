@@ -1,6 +1,6 @@
 //! Reading statements about cursors.
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::tokenizer::Token;
 

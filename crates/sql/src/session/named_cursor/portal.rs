@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::value::Datum;
+use colibri_types::{Datum, Error, Result, SqlState};
 use compact_str::CompactString;
 
 use super::{CursorStatement, Fetch, Goal, OpenCursor, duplicate_cursor, no_such_cursor};

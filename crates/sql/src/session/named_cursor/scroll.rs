@@ -3,7 +3,7 @@
 //! Without SCROLL and NO SCROLL a cursor can go back if its plan could be run backwards, as in
 //! PostgreSQL. Here its rows are kept for that; once they take too much memory, the offer ends.
 
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 
 use super::{Goal, OpenCursor};
 use crate::expr::Expr;

@@ -9,12 +9,8 @@
 
 mod parse;
 
-use colibri_catalog::catalog::Catalog;
-use colibri_catalog::cluster::RoleId;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::functions::quote_identifier;
-use colibri_types::types::Type;
-use colibri_types::value::Datum;
+use colibri_catalog::{Catalog, cluster::RoleId};
+use colibri_types::{Datum, Error, Result, SqlState, Type, functions::quote_identifier};
 use compact_str::CompactString;
 
 use super::settings::{self, Modes};
@@ -358,7 +354,7 @@ impl Session {
 }
 
 fn has_constraint(catalog: &Catalog, schemas: &[CompactString], name: &str) -> bool {
-    let of_table = |table: &&std::sync::Arc<colibri_catalog::catalog::Table>| {
+    let of_table = |table: &&std::sync::Arc<colibri_catalog::Table>| {
         let unique = table.indexes.iter().any(|index| index.name == name);
         let key = table.primary_key.iter().any(|key| key.name == name);
         let check = table.checks.iter().any(|check| check.name == name);

@@ -12,8 +12,7 @@
 //!
 //! A value is a string, a number or a word. A string is one value, whatever is in it.
 
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::interval::Interval;
+use colibri_types::{Error, Interval, Result, SqlState};
 use compact_str::CompactString;
 use sqlparser::tokenizer::{Token, Word};
 

@@ -17,10 +17,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use colibri_catalog::cluster::Cluster;
-use colibri_catalog::cluster::DefaultBy;
+use colibri_catalog::{cluster::Cluster, cluster::DefaultBy};
 use colibri_txn::Isolation;
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{Error, Result, SqlState};
 use compact_str::CompactString;
 
 use crate::surroundings::Names as _;
@@ -458,7 +457,7 @@ impl Settings {
         let mut path = Vec::new();
         for name in names(self.text("search_path")).unwrap_or_default() {
             let mut name = if name == "$user" { user.into() } else { CompactString::from(name) };
-            while name.len() > colibri_catalog::catalog::NAME_BYTES_MAX {
+            while name.len() > colibri_catalog::NAME_BYTES_MAX {
                 name.pop();
             }
             if !name.is_empty() && !path.contains(&name) {
@@ -512,7 +511,7 @@ pub(crate) struct Listed {
 }
 
 /// All settings of the session around, for `pg_settings`.
-pub(crate) fn for_catalog(env: &colibri_types::env::Env) -> Vec<Listed> {
+pub(crate) fn for_catalog(env: &colibri_types::Env) -> Vec<Listed> {
     let names = env.names();
     let is_superuser = names.authority.as_ref().is_none_or(|authority| authority.is_superuser());
     let (server, modes) = (names.cluster.as_deref(), names.modes);

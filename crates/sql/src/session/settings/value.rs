@@ -2,8 +2,10 @@
 //!
 //! Kept are numbers in their setting's unit, words as the table has them, and whatever else as SHOW gives it.
 
-use colibri_types::datetime::{ZoneFault, zone_of_setting};
-use colibri_types::error::{Error, Result, SqlState};
+use colibri_types::{
+    Error, Result, SqlState,
+    datetime::{ZoneFault, zone_of_setting},
+};
 
 use super::known::{Kind, Known, Unit};
 

@@ -3,18 +3,16 @@
 //! They know the catalogue as the statement's transaction sees it (see [`crate::surroundings::Surroundings`]). Who asks about what is
 //! not there gets NULL, as in PostgreSQL.
 
-use colibri_catalog::catalog::{CONSTRAINT_COMMENT, ObjectId, Relation};
-use colibri_catalog::cluster::Authority;
-use colibri_catalog::store_error::InSql as _;
-use colibri_types::array::Array;
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::functions::{Eval, Function, f, int, text};
-use colibri_types::types::Type::{
-    self, Bool, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType, Text,
-    TimestampTz,
+use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation};
+use colibri_catalog::{cluster::Authority, store_error::InSql as _};
+use colibri_types::{
+    Array, Datum, Env, Error, Result, SqlState, Type,
+    Type::{
+        Bool, Int4, Int8, Name, NodeTree, Oid, RegClass, RegNamespace, RegProc, RegProcedure, RegRole, RegType, Text,
+        TimestampTz,
+    },
+    functions::{Eval, Function, f, int, text},
 };
-use colibri_types::value::Datum;
 
 use crate::surroundings::Names as _;
 use crate::surroundings::Surroundings;

@@ -7,14 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use colibri_types::array::Array;
-use colibri_types::env::Env;
-use colibri_types::error::SqlState;
-use colibri_types::functions::Function;
-use colibri_types::numeric::Numeric;
-use colibri_types::pulse::{self, Pulse};
-use colibri_types::types::Type;
-use colibri_types::value::{Datum, random::random_datum};
+use colibri_types::{
+    Array, Datum, Env, Numeric, SqlState, Type, functions::Function, pulse, pulse::Pulse, value::random::random_datum,
+};
 
 use crate::registry::FUNCTIONS;
 

@@ -4,14 +4,13 @@
 //! catalogue, and what they meant may be gone by now. The names of schemas, databases, languages, roles and columns are
 //! taken as they are; those of relations, functions and types are read as SQL reads them.
 
-use colibri_catalog::catalog::{ObjectId, Relation};
 use colibri_catalog::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use colibri_types::array::Array;
-use colibri_types::env::Env;
-use colibri_types::error::{Error, Result, SqlState};
-use colibri_types::functions::{Eval, Function, f, int, text};
-use colibri_types::types::Type::{self, AclItem, Bool, Int2, InternalChar, Oid, RegProcedure, RegType, Text};
-use colibri_types::value::Datum;
+use colibri_catalog::{ObjectId, Relation};
+use colibri_types::{
+    Array, Datum, Env, Error, Result, SqlState, Type,
+    Type::{AclItem, Bool, Int2, InternalChar, Oid, RegProcedure, RegType, Text},
+    functions::{Eval, Function, f, int, text},
+};
 use compact_str::CompactString;
 
 use crate::surroundings::Names as _;
