@@ -17,20 +17,15 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::BOOTSTRAP_ROLE;
-use crate::objects::{Relation, Schema, Sequence, Table, View};
+use crate::objects::{ObjectId, PUBLIC_SCHEMA, Relation, Schema, Sequence, Table, View};
 use crate::store_error::{InSql as _, in_sql};
 
 /// Where the catalogue is.
 pub const CATALOG_SPACE: SpaceId = SpaceId(0);
 
-/// The number of an object.
-pub type ObjectId = u32;
-
 /// The first number of a user's object, as in PostgreSQL.
 pub const FIRST_USER_OBJECT: ObjectId = 16384;
 
-/// The schema that names are looked up in when none is given.
-pub const PUBLIC: &str = "public";
 /// Columns of a table, dropped ones included.
 pub const COLUMNS_MAX: usize = 1600;
 
@@ -54,9 +49,6 @@ pub struct Catalog {
 /// In place of a column's number: a comment is on the constraint, not on the index that has the same number.
 // ON DISK: never renumber.
 pub const CONSTRAINT_COMMENT: i32 = -1;
-
-/// The number of the schema `public`.
-pub const PUBLIC_SCHEMA: ObjectId = 2200;
 
 /// The key of an object in the catalogue's space.
 fn object_key(kind: u8, id: ObjectId) -> Key {

@@ -18,11 +18,11 @@ pub mod store_error;
 pub mod system_tables;
 
 pub use catalog::{
-    CATALOG_SPACE, COLUMNS_MAX, CONSTRAINT_COMMENT, Catalog, Change, FIRST_USER_OBJECT, NAME_TEXT_BYTES_MAX, ObjectId,
-    PUBLIC, PUBLIC_SCHEMA, catalog_space, parse_name, sequence_state_key, table_key, view_key,
+    CATALOG_SPACE, COLUMNS_MAX, CONSTRAINT_COMMENT, Catalog, Change, FIRST_USER_OBJECT, NAME_TEXT_BYTES_MAX,
+    catalog_space, parse_name, sequence_state_key, table_key, view_key,
 };
 pub use colibri_types::types::NAME_BYTES_MAX;
 pub use objects::{
-    Check, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Relation, Schema, Sequence,
-    Table, TableLayout, View,
+    Check, Column, ForeignKey, Identity, Index, IndexColumn, ObjectId, PUBLIC, PUBLIC_SCHEMA, PrimaryKey,
+    ReferenceAction, Relation, Schema, Sequence, Table, TableLayout, View,
 };

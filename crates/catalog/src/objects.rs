@@ -9,9 +9,17 @@ use colibri_types::{ColumnType, Datum, Env, Type, text_io};
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{ObjectId, PUBLIC, PUBLIC_SCHEMA};
 use crate::cluster::{Acl, BOOTSTRAP_ROLE, DATABASE_OWNER_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
 use crate::row::RowFormat;
+
+/// The number of an object.
+pub type ObjectId = u32;
+
+/// The schema that names are looked up in when none is given.
+pub const PUBLIC: &str = "public";
+
+/// The number of the schema `public`.
+pub const PUBLIC_SCHEMA: ObjectId = 2200;
 
 /// A column of a table. Its number for clients is its place, from 1.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -145,4 +145,100 @@ fn files_below(dir: &Path, extension: &str) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+/// Circles of modules that may stay, by crate, each with what ties it together.
+const CIRCLES: [(&str, &[&[&str]]); 3] = [
+    (
+        "types",
+        &[
+            // An array is a value made of values: what is read, written, cast or compared may hold the like of itself.
+            &["array", "binary_io", "cast", "operators", "pieces", "text_io", "value"],
+            // Times are read in a session's zone, and intervals are added to them.
+            &["datetime", "env", "interval", "types"],
+        ],
+    ),
+    ("catalog", &[]),
+    (
+        "sql",
+        &[
+            // Sessions run statements that change the catalogue, and what the catalogue tells of sessions is read by statements;
+            // binding and planning are not apart yet.
+            &["admin", "bind", "ddl", "planner", "registry", "session", "surroundings", "system"],
+            // A plan keeps what its execution has prepared.
+            &["exec", "explain", "expr", "plan"],
+        ],
+    ),
+];
+
+/// The modules at the top of a crate, and which others of them each one names; tests do not count.
+fn module_graph(krate: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let src = root().join("crates").join(krate).join("src");
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for path in files_below(&src, "rs") {
+        let inside = path.strip_prefix(&src).unwrap();
+        let top = inside.components().next().unwrap().as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if top == "lib" || name == "tests" || name.ends_with("_tests") || name == "test_bed" {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+        let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap()).collect();
+        let named = graph.entry(top.clone()).or_default();
+        for found in code.join("\n").split("crate::").skip(1) {
+            // `crate::{a::X, b}` names several, `crate::a::X` one.
+            let list = match found.strip_prefix('{') {
+                Some(list) => list.split(';').next().unwrap(),
+                None => found,
+            };
+            let mut depth = 0;
+            let outermost: String = list
+                .chars()
+                .filter(|&sign| {
+                    depth += i32::from(sign == '{') - i32::from(sign == '}');
+                    depth == 0
+                })
+                .collect();
+            let count = if found.starts_with('{') { usize::MAX } else { 1 };
+            for part in outermost.split(',').take(count) {
+                let module: String =
+                    part.trim().chars().take_while(|sign| sign.is_alphanumeric() || *sign == '_').collect();
+                if module != top {
+                    named.insert(module);
+                }
+            }
+        }
+    }
+    let known: BTreeSet<String> = graph.keys().cloned().collect();
+    graph.values_mut().for_each(|named| named.retain(|module| known.contains(module)));
+    graph
+}
+
+/// All that can be reached from a module.
+fn reached(graph: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
+    let (mut found, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
+    while let Some(module) = next.pop() {
+        next.extend(graph[&module].iter().filter(|other| found.insert((*other).clone())).cloned());
+    }
+    found
+}
+
+#[test]
+fn modules_stand_in_no_circles_but_those_that_are_named() {
+    for (krate, allowed) in CIRCLES {
+        let graph = module_graph(krate);
+        assert!(graph.values().map(BTreeSet::len).sum::<usize>() > 0, "{krate}: no module names another one");
+        let mut circles = BTreeSet::new();
+        for module in graph.keys() {
+            let back = |other: &String| reached(&graph, other).contains(module);
+            let circle: Vec<String> = reached(&graph, module).into_iter().filter(back).collect();
+            if !circle.is_empty() {
+                circles.insert(circle);
+            }
+        }
+        let allowed: BTreeSet<Vec<String>> =
+            allowed.iter().map(|circle| circle.iter().map(|&module| module.to_owned()).collect()).collect();
+        assert_eq!(circles, allowed, "{krate}: modules that know each other in a circle");
+    }
 }
