@@ -48,14 +48,14 @@ pub(crate) enum Rest {
 pub(crate) struct Idle {
     sleeping: AtomicUsize,
     called: AtomicBool,
-    beds: Mutex<Beds>,
+    sleepers: Mutex<Sleepers>,
     is_called: Condvar,
-    /// As in `beds`, to be read without the lock.
+    /// As in `sleepers`, to be read without the lock.
     listening: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct Beds {
+struct Sleepers {
     listening: usize,
     /// Those who are parked and have not been called.
     parked: usize,
@@ -70,7 +70,7 @@ impl Idle {
         Self {
             sleeping: AtomicUsize::new(0),
             called: AtomicBool::new(false),
-            beds: Mutex::default(),
+            sleepers: Mutex::default(),
             is_called: Condvar::new(),
             listening: AtomicUsize::new(0),
         }
@@ -88,18 +88,18 @@ impl Idle {
 
     /// Sleeps until called, if somebody else listens and it `may_park`; otherwise says that it is to listen.
     pub(crate) fn rest(&self, may_park: bool) -> Rest {
-        let mut beds = self.beds.lock();
-        if beds.listening == 0 || !may_park || beds.is_over || self.called.load(Relaxed) {
-            beds.listening += 1;
-            self.listening.store(beds.listening, Relaxed);
+        let mut sleepers = self.sleepers.lock();
+        if sleepers.listening == 0 || !may_park || sleepers.is_over || self.called.load(Relaxed) {
+            sleepers.listening += 1;
+            self.listening.store(sleepers.listening, Relaxed);
             return Rest::Listen;
         }
-        beds.parked += 1;
-        while beds.calls == 0 {
-            self.is_called.wait(&mut beds);
+        sleepers.parked += 1;
+        while sleepers.calls == 0 {
+            self.is_called.wait(&mut sleepers);
         }
-        beds.calls -= 1;
-        drop(beds);
+        sleepers.calls -= 1;
+        drop(sleepers);
         self.leave();
         self.heard();
         Rest::Called
@@ -107,10 +107,10 @@ impl Idle {
 
     /// It has listened, and leaves.
     pub(crate) fn has_listened(&self) {
-        let mut beds = self.beds.lock();
-        beds.listening -= 1;
-        self.listening.store(beds.listening, Relaxed);
-        drop(beds);
+        let mut sleepers = self.sleepers.lock();
+        sleepers.listening -= 1;
+        self.listening.store(sleepers.listening, Relaxed);
+        drop(sleepers);
         self.leave();
     }
 
@@ -137,14 +137,14 @@ impl Idle {
         if self.sleeping.load(Relaxed) == 0 || self.called.swap(true, AcqRel) {
             return false;
         }
-        let mut beds = self.beds.lock();
-        if beds.parked == 0 {
-            drop(beds);
+        let mut sleepers = self.sleepers.lock();
+        if sleepers.parked == 0 {
+            drop(sleepers);
             ring();
         } else {
-            beds.parked -= 1;
-            beds.calls += 1;
-            drop(beds);
+            sleepers.parked -= 1;
+            sleepers.calls += 1;
+            drop(sleepers);
             self.is_called.notify_one();
         }
         true
@@ -158,10 +158,10 @@ impl Idle {
 
     /// Wakes all who are parked, and lets nobody park from now on.
     pub(crate) fn end(&self) {
-        let mut beds = self.beds.lock();
-        beds.is_over = true;
-        beds.calls += std::mem::take(&mut beds.parked);
-        drop(beds);
+        let mut sleepers = self.sleepers.lock();
+        sleepers.is_over = true;
+        sleepers.calls += std::mem::take(&mut sleepers.parked);
+        drop(sleepers);
         self.is_called.notify_all();
     }
 }

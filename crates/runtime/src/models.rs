@@ -16,10 +16,10 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use crate::idle::{Idle, Rest};
-use crate::keeper::Keeper;
 use crate::mailbox::{SendError, WhenFull, mailbox};
 use crate::reactor::{Direction, READ, Source, Ticket};
 use crate::signal::Signal;
+use crate::timer_driver::TimerDriver;
 
 /// Preemptions in an interleaving: more than any known race needs.
 const PREEMPTIONS_MAX: usize = 3;
@@ -216,7 +216,7 @@ const NEVER: u64 = u64::MAX;
 fn a_timer_armed_while_the_alarm_rings_fires_all_the_same() {
     check(|| {
         struct Clockwork {
-            keeper: Keeper,
+            timer_driver: TimerDriver,
             /// When it rings. Any time may have gone by.
             alarm: Mutex<u64>,
             is_set: Condvar,
@@ -227,13 +227,14 @@ fn a_timer_armed_while_the_alarm_rings_fires_all_the_same() {
                 self.is_set.notify_one();
             }
         }
-        let clockwork = Arc::new(Clockwork { keeper: Keeper::new(), alarm: Mutex::new(NEVER), is_set: Condvar::new() });
+        let clockwork =
+            Arc::new(Clockwork { timer_driver: TimerDriver::new(), alarm: Mutex::new(NEVER), is_set: Condvar::new() });
         let woken = StdArc::new(Woken { count: AtomicUsize::new(0) });
         let arm = |at: u64| {
             let (clockwork, waker) = (Arc::clone(&clockwork), Waker::from(StdArc::clone(&woken)));
             move || {
-                clockwork.keeper.arm(at, 0, waker);
-                clockwork.keeper.settle(|at| clockwork.set(at));
+                clockwork.timer_driver.arm(at, 0, waker);
+                clockwork.timer_driver.settle(|at| clockwork.set(at));
             }
         };
         let (late, early) = (thread::spawn(arm(10)), thread::spawn(arm(5)));
@@ -245,7 +246,7 @@ fn a_timer_armed_while_the_alarm_rings_fires_all_the_same() {
             }
             let now = std::mem::replace(&mut *alarm, NEVER);
             drop(alarm);
-            clockwork.keeper.fire(now, |at| clockwork.set(at));
+            clockwork.timer_driver.fire(now, |at| clockwork.set(at));
         }
         late.join().unwrap();
         early.join().unwrap();
@@ -353,20 +354,20 @@ fn a_signal_set_while_somebody_begins_to_wait_is_seen() {
 #[test]
 fn a_timer_armed_while_the_threads_leave_is_heard_of_by_who_waits() {
     check(|| {
-        let keeper = Arc::new(Keeper::new());
+        let timer_driver = Arc::new(TimerDriver::new());
         let is_leaving = Arc::new(AtomicBool::new(false));
         let leaving = {
-            let (keeper, is_leaving) = (Arc::clone(&keeper), Arc::clone(&is_leaving));
+            let (timer_driver, is_leaving) = (Arc::clone(&timer_driver), Arc::clone(&is_leaving));
             thread::spawn(move || {
                 is_leaving.store(true, Release);
-                keeper.end();
+                timer_driver.end();
             })
         };
         let mut timer = None;
         block_on(poll_fn(|cx| {
             match timer {
-                None => timer = Some(keeper.arm(5, 0, cx.waker().clone())),
-                Some(timer) => assert!(!keeper.poll(timer, cx.waker())),
+                None => timer = Some(timer_driver.arm(5, 0, cx.waker().clone())),
+                Some(timer) => assert!(!timer_driver.poll(timer, cx.waker())),
             }
             // Who sees it looks after the timer himself.
             if is_leaving.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }

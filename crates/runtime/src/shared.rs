@@ -16,7 +16,6 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use crate::blocking::BlockingThreads;
 use crate::counters::{Counters, SharedCounts, ThreadCounts};
 use crate::idle::Idle;
-use crate::keeper::{self, Keeper};
 use crate::lanes::{Lanes, OwnLanes};
 use crate::placement::Placement;
 use crate::pool::{Pool, PoolSet};
@@ -25,6 +24,7 @@ use crate::runtime::{Builder, PanicReport};
 use crate::signal::Signal;
 use crate::stand_in::StandIns;
 use crate::task::{Registry, Task, panic_message};
+use crate::timer_driver::{self, TimerDriver};
 
 /// Told of each panic.
 pub(crate) type OnPanic = Box<dyn Fn(&PanicReport<'_>) + Send + Sync>;
@@ -103,7 +103,7 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
     pub(crate) idle: Idle,
     pub(crate) reactor: Arc<Reactor>,
-    pub(crate) keeper: Keeper,
+    pub(crate) timer_driver: TimerDriver,
     pub(crate) registry: Registry,
     pub(crate) batch: BatchPermits,
     pub(crate) blocking: Arc<BlockingThreads>,
@@ -142,7 +142,7 @@ impl Shared {
             lanes,
             idle: Idle::new(),
             reactor: Arc::new(Reactor::new()?),
-            keeper: Keeper::new(),
+            timer_driver: TimerDriver::new(),
             registry: Registry::new(threads),
             batch: BatchPermits { taken: AtomicUsize::new(0), max: (threads - 1).max(1) },
             blocking: Arc::new(blocking),
@@ -174,21 +174,21 @@ impl Shared {
 
     /// Sets the alarm of timers, if one is due before it rings.
     pub(crate) fn settle_timers(&self) {
-        self.keeper.settle(|at_ns| self.set_alarm(at_ns));
+        self.timer_driver.settle(|at_ns| self.set_alarm(at_ns));
     }
 
     pub(crate) fn fire_timers(&self) {
-        self.keeper.fire(self.clock.now_ns(), |at_ns| self.set_alarm(at_ns));
+        self.timer_driver.fire(self.clock.now_ns(), |at_ns| self.set_alarm(at_ns));
     }
 
     /// Before a thread sleeps: the alarm is not to wake it for timers that are no more.
     pub(crate) fn put_off_alarm(&self, now_ns: u64) {
-        self.keeper.put_off(now_ns, |at_ns| self.set_alarm(at_ns));
+        self.timer_driver.put_off(now_ns, |at_ns| self.set_alarm(at_ns));
     }
 
     fn set_alarm(&self, at_ns: u64) {
         self.counts.alarms_set.add_shared(1);
-        self.reactor.set_alarm((at_ns != keeper::NEVER).then(|| self.clock.to_timespec(at_ns)));
+        self.reactor.set_alarm((at_ns != timer_driver::NEVER).then(|| self.clock.to_timespec(at_ns)));
     }
 
     pub(crate) fn cancelled(&self) -> PoolSet {
@@ -206,7 +206,7 @@ impl Shared {
         self.idle.end();
         self.reactor.ring();
         // Who has armed a timer before this is woken, and who does so afterwards sees, by the lock of timers, that threads leave.
-        self.keeper.end();
+        self.timer_driver.end();
         self.reactor.end();
         self.stand_ins.close();
     }
@@ -216,7 +216,7 @@ impl Shared {
         if !self.is_leaving() {
             return None;
         }
-        let next_ns = self.keeper.next()?;
+        let next_ns = self.timer_driver.next()?;
         Some(Duration::from_nanos(next_ns.saturating_sub(self.clock.now_ns())))
     }
 
@@ -285,7 +285,7 @@ impl Shared {
             of_pool.live = self.registry.live(pool);
             of_pool.queued = self.lanes.len(pool);
         }
-        (counters.timers, counters.timers_armed, counters.timers_fired) = self.keeper.counts();
+        (counters.timers, counters.timers_armed, counters.timers_fired) = self.timer_driver.counts();
         counters.sockets = self.reactor.sources();
         (counters.blocking_threads, counters.blocking_calls) = self.blocking.counts();
         counters

@@ -1,6 +1,6 @@
 //! Waiting for a time: sleeping, and giving up on something.
 //!
-//! Not here: where timers are kept (`timers`) and who wakes up for them (`keeper`).
+//! Not here: where timers are kept (`timers`) and who wakes up for them (`timer_driver`).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -67,7 +67,7 @@ impl Future for Sleep {
         // None if it is armed nowhere, or where nobody hears of it any more.
         let has_fired = match &self.timer {
             Some((shared, timer)) if !shared.is_leaving() || is_here(shared) => {
-                Some(shared.keeper.poll(*timer, cx.waker()))
+                Some(shared.timer_driver.poll(*timer, cx.waker()))
             }
             _ => None,
         };
@@ -77,7 +77,7 @@ impl Future for Sleep {
                 self.disarm();
                 let shared = Handle::current().shared;
                 let slack_ns = u64::try_from(self.slack.as_nanos()).unwrap_or(u64::MAX);
-                let timer = shared.keeper.arm(shared.clock.ns_of(self.at), slack_ns, cx.waker().clone());
+                let timer = shared.timer_driver.arm(shared.clock.ns_of(self.at), slack_ns, cx.waker().clone());
                 worker::timer_armed(&shared);
                 self.timer = Some((shared, timer));
                 return Poll::Pending;
@@ -97,7 +97,7 @@ fn is_here(shared: &Arc<Shared>) -> bool {
 impl Sleep {
     fn disarm(&mut self) {
         if let Some((shared, timer)) = self.timer.take() {
-            shared.keeper.remove(timer);
+            shared.timer_driver.remove(timer);
         }
     }
 }

@@ -15,13 +15,13 @@ use parking_lot::Mutex;
 
 use crate::disk::FileDisk;
 use crate::flusher::{Flusher, LogFlusher, Pace};
+use crate::lock_file::{Attached, Identity, ReaderInfo, Root, Shared};
 use crate::log::{FileLog, Log, LogFile};
 use crate::meta::Meta;
 use crate::options::{Durability, FreeSpace, Options};
 use crate::page::{PageId, TxnId};
 use crate::pager::Pager;
 use crate::recovery::Recovery;
-use crate::shared::{Attached, Identity, ReaderInfo, Root, Shared};
 use crate::slow::{Begin, LOOK_AGAIN, SlowReaders};
 use crate::snapshot::Snapshot;
 use crate::space::Space;
@@ -636,7 +636,7 @@ impl Core {
     pub(crate) fn reclaim(&self, work: &mut Workspace) -> bool {
         let mut snapshots = std::mem::take(&mut work.snapshots);
         snapshots.clear();
-        // In this order: see the head of `shared`, and `Shared::pin_steady`.
+        // In this order: see the head of `lock_file`, and `Shared::pin_steady`.
         let visible = self.shared.visible();
         work.space.settle(self.shared.steady());
         self.shared.pinned(&mut snapshots);

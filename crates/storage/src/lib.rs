@@ -13,7 +13,7 @@
 //! | `tree`, `node` | the B+tree and its pages |
 //! | `space`, `page_set`, `slow` | free pages, in memory and on disk, and who holds them back |
 //! | `page`, `meta` | the formats of pages and of the two meta pages |
-//! | `pager`, `disk`, `shared` | the map, the data file, the lock file: here lives `unsafe` |
+//! | `pager`, `disk`, `lock_file` | the map, the data file, the lock file: here lives `unsafe` |
 //! | `simulation` | a disk in memory that crashes and fails, for tests (feature `simulation`) |
 //! | `walk`, `check`, `stat`, `copy`, `backup`, `dump`, `trace` | tools |
 
@@ -31,6 +31,7 @@ mod disk;
 pub mod dump;
 mod error;
 mod flusher;
+mod lock_file;
 mod log;
 mod meta;
 mod node;
@@ -39,7 +40,6 @@ mod page;
 mod page_set;
 mod pager;
 mod recovery;
-mod shared;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;
 mod slow;
@@ -64,11 +64,11 @@ pub use cursor::Cursor;
 pub use db::Database;
 pub use diff::{Both, DiffVisit};
 pub use error::{Error, Result};
+pub use lock_file::ReaderInfo;
 pub use meta::FORMAT_VERSION;
 pub use options::{Checksums, Durability, FreeSpace, Options, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 pub use page::{PageId, TxnId};
 pub use recovery::Recovery;
-pub use shared::ReaderInfo;
 pub use slow::{AskSlowReader, ReaderLimits, SlowReaderAnswer, SlowReaders};
 pub use snapshot::{OpenTable, ParkedSnapshot, Snapshot};
 pub use stat::DatabaseStat;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use crate::db::{Core, Database};
+use crate::lock_file::{Pin, Root};
 use crate::log::Position;
 use crate::log::record::Operations;
 use crate::meta::{Meta, MetaFault};
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
-use crate::shared::{Pin, Root};
 use crate::space::{Freed, Space};
 use crate::txn::WriteTxn;
 use crate::workspace::Workspace;

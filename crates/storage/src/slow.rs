@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::db::Core;
+use crate::lock_file::ReaderInfo;
 use crate::page::TxnId;
-use crate::shared::ReaderInfo;
 use crate::workspace::Workspace;
 use crate::{Error, Result};
 

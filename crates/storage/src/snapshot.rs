@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::catalog::{Description, Table, TableKind};
 use crate::db::{Core, Database, Handle};
+use crate::lock_file::{ReaderId, ReaderInfo, Root, Shared};
 use crate::meta::Meta;
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
-use crate::shared::{ReaderId, ReaderInfo, Root, Shared};
 use crate::tree::Tree;
 use crate::view::{self, View};
 use crate::{Error, Result};

@@ -562,7 +562,7 @@ impl Space {
     }
 
     /// Gives back a run that was taken by the transaction under way and that no committed state has seen.
-    pub(crate) fn untake(&mut self, page: PageId, pages: u32) {
+    pub(crate) fn take_back(&mut self, page: PageId, pages: u32) {
         self.unbear(page, pages);
         self.give(page, pages);
     }

@@ -14,10 +14,10 @@
 use std::ops::Range;
 
 use crate::db::Core;
+use crate::lock_file::Root;
 use crate::log::Position;
 use crate::meta::{MANIFEST_MAX, Meta};
 use crate::page::PageId;
-use crate::shared::Root;
 use crate::space::{SPARE_BYTES, SteadyPlan};
 use crate::sync::{Condvar, Mutex};
 use crate::trace::WriteKind;
@@ -120,7 +120,7 @@ impl Core {
     pub(crate) fn give_back_space(&self) {
         let Ok(mut guard) = self.lock_writer(false) else { return };
         if self.shared.root().txn == self.shared.steady() {
-            // What only the dead hold back is nobody's: it may be what stands at the file's end.
+            // Readers of dead processes hold pages back that may stand at the file's end.
             if self.shared.is_pinned_before(self.shared.steady()) {
                 self.shared.release_dead_readers();
             }

@@ -218,7 +218,7 @@ impl Workspace {
         }
         self.level().owned.extend(inner.owned);
         for run in unseen {
-            self.space.untake(run.page, run.pages);
+            self.space.take_back(run.page, run.pages);
         }
     }
 
@@ -230,7 +230,7 @@ impl Workspace {
             // A run that the level gave back itself may be in `taken` twice; it counts once.
             if self.space.is_born(page) {
                 let (_, pages) = pager.birth_and_pages(page);
-                self.space.untake(page, pages);
+                self.space.take_back(page, pages);
             }
         }
     }
@@ -341,7 +341,7 @@ impl Workspace {
         self.finger.clear();
         if self.owns(id, birth) {
             self.level().owned.remove(&id);
-            self.space.untake(id, pages);
+            self.space.take_back(id, pages);
         } else {
             self.level().freed.push(Freed { page: id, pages, birth });
         }

@@ -6,7 +6,7 @@
 
 use colibri_types::Datum;
 
-use super::idle::{KEPT_CELLS_MAX, KEPT_TEXT_BYTES_MAX};
+use super::operator_cache::{KEPT_CELLS_MAX, KEPT_TEXT_BYTES_MAX};
 
 /// The most rows that operators put into a batch.
 pub(crate) const BATCH_ROWS_MAX: usize = 1024;

@@ -22,7 +22,7 @@ use super::key_set::KeySet;
 use super::row_patch::Addition;
 use super::update::{ChangePlan, assign, change_row};
 use super::writing::{Changes, Course, Outcome};
-use super::{Batch, Exec, Step, idle};
+use super::{Batch, Exec, Step, operator_cache};
 use crate::plan::{Arbiter, ConflictAction, Insert, Node, OnConflict, TableRules};
 
 /// Writes new rows into a table: for INSERT and COPY.
@@ -165,8 +165,8 @@ impl InsertRun {
     pub(super) fn again(&mut self, insert: &Insert) -> bool {
         let Insertions { writer, conflict, row } = &mut self.insertions;
         writer.effects.again();
-        idle::empty(&mut writer.buffer);
-        idle::empty(row);
+        operator_cache::empty(&mut writer.buffer);
+        operator_cache::empty(row);
         if let Some(conflict) = conflict {
             conflict.again();
         }
@@ -261,10 +261,10 @@ impl Conflict {
         if let Some(written) = &mut self.written {
             *written = KeySet::default();
         }
-        idle::empty(&mut self.pair);
-        idle::empty(&mut self.old);
-        idle::empty(&mut self.new);
-        idle::empty(&mut self.additions);
+        operator_cache::empty(&mut self.pair);
+        operator_cache::empty(&mut self.old);
+        operator_cache::empty(&mut self.new);
+        operator_cache::empty(&mut self.additions);
     }
 
     fn resolve(

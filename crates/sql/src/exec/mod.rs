@@ -32,14 +32,14 @@ mod delete;
 mod eval;
 mod group;
 mod hash_join;
-mod idle;
 mod insert;
 mod join;
 mod key_set;
-mod limit;
 mod lock_rows;
 pub(crate) mod merge_sort;
 mod needs;
+mod operator_cache;
+mod pass_through;
 mod point;
 mod ranges;
 mod recursive;
@@ -51,7 +51,6 @@ mod row_table;
 mod scan;
 mod series;
 mod set_op;
-mod shared;
 mod sort;
 mod subquery;
 #[cfg(test)]
@@ -59,6 +58,7 @@ mod test_bed;
 #[cfg(test)]
 mod tests;
 mod update;
+mod with_queries;
 mod writing;
 
 pub(crate) use batch::{Batch, LEFTOVER_CELLS_MAX, trim_leftover};
@@ -122,7 +122,7 @@ pub(crate) struct Exec<'e, 'c> {
 #[derive(Default)]
 pub(crate) struct Statement {
     /// What WITH queries gave, by number.
-    shared: Vec<Option<Box<shared::Kept>>>,
+    shared: Vec<Option<Box<with_queries::Kept>>>,
     /// Rows of the last round of queries that refer to themselves, by number, while such a query makes the next ones.
     working: Vec<Option<row_store::RowStore<Datum>>>,
     /// What queries inside expressions gave, by number.
@@ -228,17 +228,17 @@ pub(crate) enum Run {
     RowNumber(Box<series::RowNumberRun>),
     Scan(Box<scan::ScanRun>),
     CountRange(scan::CountRun),
-    Filter(Box<limit::FilterRun>),
-    Project(Box<limit::ProjectRun>),
+    Filter(Box<pass_through::FilterRun>),
+    Project(Box<pass_through::ProjectRun>),
     NestedLoop(Box<join::NestedLoopRun>),
     HashJoin(Box<hash_join::HashJoinRun>),
     Aggregate(Box<aggregate::AggregateRun>),
     Distinct(Box<set_op::DistinctRun>),
     Sort(Box<sort::SortRun>),
-    Limit(Box<limit::LimitRun>),
-    Append(Box<limit::AppendRun>),
+    Limit(Box<pass_through::LimitRun>),
+    Append(Box<pass_through::AppendRun>),
     SetOp(Box<set_op::SetOpRun>),
-    Shared(shared::SharedRun),
+    Shared(with_queries::SharedRun),
     Recursive(Box<recursive::RecursiveRun>),
     Working(recursive::WorkingRun),
     LockRows(Box<lock_rows::LockRowsRun>),
@@ -258,17 +258,17 @@ impl Run {
             Node::RowNumber { input, .. } => Self::RowNumber(Box::new(series::RowNumberRun::new(input))),
             Node::Scan(_) => Self::Scan(Box::new(scan::ScanRun::new())),
             Node::CountRange { .. } => Self::CountRange(scan::CountRun::default()),
-            Node::Filter { input, condition } => Self::Filter(Box::new(limit::FilterRun::new(input, condition))),
-            Node::Project { input, exprs } => Self::Project(Box::new(limit::ProjectRun::new(input, exprs))),
+            Node::Filter { input, condition } => Self::Filter(Box::new(pass_through::FilterRun::new(input, condition))),
+            Node::Project { input, exprs } => Self::Project(Box::new(pass_through::ProjectRun::new(input, exprs))),
             Node::NestedLoop { outer, inner, .. } => Self::NestedLoop(Box::new(join::NestedLoopRun::new(outer, inner))),
             Node::HashJoin { left, right, .. } => Self::HashJoin(Box::new(hash_join::HashJoinRun::new(left, right))),
             Node::Aggregate { input, .. } => Self::Aggregate(Box::new(aggregate::AggregateRun::new(input))),
             Node::Distinct { input, .. } => Self::Distinct(Box::new(set_op::DistinctRun::new(input))),
             Node::Sort { input, .. } => Self::Sort(Box::new(sort::SortRun::new(input))),
-            Node::Limit { input, .. } => Self::Limit(Box::new(limit::LimitRun::new(input))),
-            Node::Append { inputs } => Self::Append(Box::new(limit::AppendRun::new(inputs))),
+            Node::Limit { input, .. } => Self::Limit(Box::new(pass_through::LimitRun::new(input))),
+            Node::Append { inputs } => Self::Append(Box::new(pass_through::AppendRun::new(inputs))),
             Node::SetOp { left, right, .. } => Self::SetOp(Box::new(set_op::SetOpRun::new(left, right))),
-            Node::Shared { .. } => Self::Shared(shared::SharedRun::default()),
+            Node::Shared { .. } => Self::Shared(with_queries::SharedRun::default()),
             Node::Recursive { first, .. } => Self::Recursive(Box::new(recursive::RecursiveRun::new(first))),
             Node::Working { .. } => Self::Working(recursive::WorkingRun::default()),
             Node::LockRows { input, .. } => Self::LockRows(Box::new(lock_rows::LockRowsRun::new(input))),
@@ -448,7 +448,7 @@ impl Execution {
         match fragment.point() {
             Some(_) => Self::Point { done: false },
             None => {
-                let idle = idle::take(fragment.id);
+                let idle = operator_cache::take(fragment.id);
                 Self::Tree(idle.unwrap_or_else(|| Tree::new(fragment, Statement::default())))
             }
         }
@@ -465,7 +465,7 @@ impl Execution {
         if let Self::Tree(mut tree) = self
             && tree.again(fragment)
         {
-            idle::put(fragment.id, tree);
+            operator_cache::put(fragment.id, tree);
         }
     }
 

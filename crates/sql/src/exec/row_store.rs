@@ -8,7 +8,7 @@
 
 use colibri_types::pulse;
 
-use super::idle;
+use super::operator_cache;
 
 /// Of a block; a power of two.
 const BLOCK_ROWS: usize = 1024;
@@ -75,7 +75,7 @@ impl<T> RowStore<T> {
         while self.blocks.len() > 1 {
             self.drop_block();
         }
-        self.blocks.iter_mut().for_each(idle::empty);
+        self.blocks.iter_mut().for_each(operator_cache::empty);
         self.len = 0;
     }
 

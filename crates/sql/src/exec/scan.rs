@@ -23,7 +23,7 @@ use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::batch::BATCH_ROWS_MAX;
 use super::ranges::{Ranges, key_ranges};
-use super::{Batch, Exec, Scope, Step, idle};
+use super::{Batch, Exec, Scope, Step, operator_cache};
 use crate::expr::Expr;
 use crate::plan::{Access, KeyRanges, Scan};
 
@@ -119,8 +119,8 @@ impl ScanRun {
 
     pub(super) fn again(&mut self) -> bool {
         self.rewind();
-        idle::empty(&mut self.entries.bytes);
-        idle::empty(&mut self.entries.ends);
+        operator_cache::empty(&mut self.entries.bytes);
+        operator_cache::empty(&mut self.entries.ends);
         true
     }
 

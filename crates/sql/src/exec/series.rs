@@ -10,7 +10,7 @@ use colibri_types::{
     operators, pulse,
 };
 
-use super::limit::{put_aside, take_up};
+use super::pass_through::{put_aside, take_up};
 use super::{Batch, Exec, Run, Scope, Step};
 use crate::expr::Expr;
 use crate::plan::{Node, Series};

@@ -21,7 +21,7 @@ use super::constraints::{check_condition, is_plain_scan, looks_at, null_violatio
 use super::key_set::KeySet;
 use super::row_patch::{Addition, RowPatch};
 use super::writing::{Changes, Course, Outcome};
-use super::{Batch, Exec, Step, idle};
+use super::{Batch, Exec, Step, operator_cache};
 use crate::plan::{AssignedValue, Assignment, TableRules, Update};
 
 /// What changing given columns of a table's rows involves: worked out once a plan.
@@ -364,9 +364,9 @@ impl UpdateRun {
             *seen = KeySet::default();
         }
         effects.again();
-        idle::empty(new);
-        idle::empty(additions);
-        idle::empty(returning);
+        operator_cache::empty(new);
+        operator_cache::empty(additions);
+        operator_cache::empty(returning);
         self.course.again(&update.source)
     }
 

@@ -11,7 +11,7 @@ use colibri_types::{Datum, Result};
 use smallvec::SmallVec;
 
 use super::row_store::RowStore;
-use super::{Batch, Exec, Run, Step, idle, row_bytes};
+use super::{Batch, Exec, Run, Step, operator_cache, row_bytes};
 use crate::expr::Expr;
 use crate::plan::Node;
 
@@ -71,7 +71,7 @@ impl Course {
 
     pub(super) fn again(&mut self, source: &Node) -> bool {
         self.input = std::mem::take(&mut self.input).kept();
-        idle::empty(&mut self.batches);
+        operator_cache::empty(&mut self.batches);
         (self.done, self.bytes) = (0, 0);
         self.phase = Phase::Reading;
         self.outcome.affected = 0;

@@ -18,8 +18,8 @@ use colibri_txn::Transaction;
 use colibri_types::{Error, Result, SqlState};
 use parking_lot::Mutex;
 
-use super::calls::Own;
 use super::engine::{SequencePlace, after, check_value};
+use super::own::Own;
 
 /// A transaction's own sequences. Savepoints share them.
 pub(super) type OwnSequences = HashMap<ObjectId, Arc<OwnSequence>>;

@@ -89,7 +89,7 @@ fn append_takes_no_freed_page() {
     place.free(2, &[5, 6, 7, 8]);
     place.expect(&[22, 23]);
     assert_eq!(place.take(3), 24);
-    place.space.untake(PageId(24), 3);
+    place.space.take_back(PageId(24), 3);
     assert_eq!(place.take(1), 27);
     place.space.give_back(&place.pager);
     place.space.reserve(&place.pager, 5).unwrap();
@@ -205,7 +205,7 @@ fn free_pages_at_the_end_are_kept_while_they_are_taken_now_and_then() {
         assert!(place.space.trim_is_due());
         assert!(!place.space.trim(&place.pager, TxnId(txn), false), "{txn}");
         assert!(taken.contains(&1001));
-        taken.iter().for_each(|&page| place.space.untake(PageId(page), 1));
+        taken.iter().for_each(|&page| place.space.take_back(PageId(page), 1));
     }
     assert!(!place.space.trim_is_due());
     // When what is taken lies elsewhere for long enough, they go.
@@ -326,7 +326,7 @@ fn the_cost_of_keeping_books_does_not_depend_on_how_much_is_free() {
 /// Whoever reads the meta pages touches what they refer to, before anybody knows which states those are.
 #[test]
 fn nothing_is_cut_off_while_somebody_looks_for_the_last_steady_point() {
-    use crate::shared::{Identity, Root, Shared};
+    use crate::lock_file::{Identity, Root, Shared};
     let identity = Identity { boot_id: [0; 2], inode: 0, device: 0 };
     let shared = Shared::private(std::path::Path::new("lock"), identity, 4).unwrap();
     let mut space = Space::empty();

@@ -29,7 +29,7 @@ use smallvec::SmallVec;
 
 use super::actions::{Event, Round};
 use super::{claim_index_values, claim_key, find_entry, key_text};
-use crate::exec::{Exec, idle, row_bytes};
+use crate::exec::{Exec, operator_cache, row_bytes};
 use crate::plan::{Arbiter, ForeignKeyRule, TableRules};
 
 /// Values of a foreign key's columns.
@@ -79,7 +79,7 @@ impl Effects {
     /// As new, for the next run of the plan.
     pub(in crate::exec) fn again(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        idle::empty(&mut buffer);
+        operator_cache::empty(&mut buffer);
         *self = Self { buffer, ..Self::default() };
     }
 

@@ -364,7 +364,7 @@ fn has_constraint(catalog: &Catalog, schemas: &[CompactString], name: &str) -> b
     catalog.tables().any(|table| of_table(&table))
 }
 
-impl super::calls::Own {
+impl super::own::Own {
     /// Sets a setting of the session: a checked value, or the default.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ const PUT_OFF_EVERY_NS: u64 = 10_000_000;
 
 /// All timers, and what the alarm is set to.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct TimerDriver {
     timers: Mutex<Timers>,
     next_ns: AtomicU64,
     alarm_ns: AtomicU64,
@@ -44,7 +44,7 @@ pub(crate) struct Keeper {
     put_off_from_ns: AtomicU64,
 }
 
-impl Keeper {
+impl TimerDriver {
     pub(crate) fn new() -> Self {
         Self {
             timers: Mutex::default(),
@@ -176,15 +176,15 @@ mod tests {
     #[test]
     fn a_waker_that_is_replaced_may_cancel_another_timer() {
         within_seconds(|| {
-            let keeper = Arc::new(Keeper::new());
-            let other = keeper.arm(2_000, 0, Waker::noop().clone());
-            let removing = Arc::clone(&keeper);
+            let timer_driver = Arc::new(TimerDriver::new());
+            let other = timer_driver.arm(2_000, 0, Waker::noop().clone());
+            let removing = Arc::clone(&timer_driver);
             let waker = Waker::from(Arc::new(OnDrop::new(move || removing.remove(other))));
-            let key = keeper.arm(1_000, 0, waker);
-            assert!(!keeper.poll(key, Waker::noop()));
-            assert_eq!(keeper.counts().0, 1);
-            keeper.fire(1_000, |_| {});
-            assert!(keeper.poll(key, Waker::noop()));
+            let key = timer_driver.arm(1_000, 0, waker);
+            assert!(!timer_driver.poll(key, Waker::noop()));
+            assert_eq!(timer_driver.counts().0, 1);
+            timer_driver.fire(1_000, |_| {});
+            assert!(timer_driver.poll(key, Waker::noop()));
         });
     }
 }
