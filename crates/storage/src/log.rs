@@ -55,7 +55,7 @@ const AHEAD_PART: u64 = 8;
 const GATHER_PART: u32 = 2;
 /// How often the thread that flushes for tasks lets others run first.
 const YIELDS_MAX: u32 = 3;
-/// Who comes back from yielding so soon was the only one who wanted the CPU.
+/// A thread that gets its CPU back this soon after yielding it was the only one that wanted it.
 const YIELD_IDLE: Duration = Duration::from_micros(10);
 /// So many times in a row it may bring nobody; after that it is tried again after a number of flushes that doubles, up to
 /// two to this power.

@@ -563,12 +563,12 @@ impl Space {
 
     /// Gives back a run that was taken by the transaction under way and that no committed state has seen.
     pub(crate) fn take_back(&mut self, page: PageId, pages: u32) {
-        self.unbear(page, pages);
+        self.remove_born(page, pages);
         self.give(page, pages);
     }
 
     /// Takes a run out of those that are newer than the last steady point; `false` if it is none of them.
-    fn unbear(&mut self, page: PageId, pages: u32) -> bool {
+    fn remove_born(&mut self, page: PageId, pages: u32) -> bool {
         let born = self.born.remove(page.0);
         if born {
             self.born_pages = self.born_pages.saturating_sub(u64::from(pages));
@@ -580,7 +580,7 @@ impl Space {
     pub(crate) fn commit(&mut self, txn: TxnId, runs: &[Freed]) {
         for run in runs {
             self.pending_pages += u64::from(run.pages);
-            if !self.unbear(run.page, run.pages) {
+            if !self.remove_born(run.page, run.pages) {
                 self.freed_steady.push((run.page, run.pages));
             }
         }
@@ -836,7 +836,7 @@ impl Space {
             None => self.take(pager, pages)?,
         };
         pager.mark_neither(page, pages);
-        self.unbear(page, pages);
+        self.remove_born(page, pages);
         self.record(page, pages, false);
         Ok(page)
     }
