@@ -7,8 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::system_tables::SystemTable;
-use colibri_catalog::{Index, ReferenceAction, Table};
+use colibri_catalog::{Index, ReferenceAction, Table, system_tables::SystemTable};
 use colibri_txn::{ColumnSet, Direction};
 use colibri_types::{ColumnType, Error, aggregates::Aggregate};
 use compact_str::CompactString;

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Catalog, Change, Relation, Schema, Sequence, Table, View};
 use colibri_catalog::{
+    Catalog, Change, Relation, Schema, Sequence, Table, View,
     cluster::{Acl, Authority, BOOTSTRAP_ROLE, Dependents, Grant, ObjectKind, PUBLIC_ROLE, Parties},
     cluster::{Privileges, RoleId},
 };

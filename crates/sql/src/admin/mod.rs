@@ -16,10 +16,11 @@ mod upkeep;
 
 use std::sync::Arc;
 
-use colibri_catalog::{Catalog, Relation, catalog_space, table_key};
 use colibri_catalog::{
+    Catalog, Relation, catalog_space,
     cluster::{Authority, Cluster, Dependents, ObjectKind, Privileges, RoleId},
     store_error::InSql as _,
+    table_key,
 };
 use colibri_txn::{IfLocked, LockMode, Transaction};
 use colibri_types::{Error, Result, SqlState};

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use colibri_catalog::{Relation as Object, Table, View};
-use colibri_catalog::{cluster::Privileges, system_tables::SystemTable};
+use colibri_catalog::{Relation as Object, Table, View, cluster::Privileges, system_tables::SystemTable};
 use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast::{self, Spanned};

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use colibri_catalog::system_tables::SystemTable;
-use colibri_catalog::{Table, View};
+use colibri_catalog::{Table, View, system_tables::SystemTable};
 use colibri_types::{ColumnType, aggregates::Aggregate};
 use compact_str::CompactString;
 

@@ -28,8 +28,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use colibri_catalog::{Catalog, NAME_BYTES_MAX, Relation, Table};
 use colibri_catalog::{
+    Catalog, NAME_BYTES_MAX, Relation, Table,
     builtin::Builtin,
     cluster::{Acl, Authority, ObjectKind, Privileges, RoleId},
 };

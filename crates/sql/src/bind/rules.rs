@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::ReferenceAction;
-use colibri_catalog::{ForeignKey, ObjectId, Table};
+use colibri_catalog::{ForeignKey, ObjectId, ReferenceAction, Table};
 use colibri_types::{Error, Result, Type};
 
 use super::{Binder, unique_on};

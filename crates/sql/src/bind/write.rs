@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::cluster::Privileges;
-use colibri_catalog::{Identity, Index, Table};
+use colibri_catalog::{Identity, Index, Table, cluster::Privileges};
 use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};
 use sqlparser::ast;
 use sqlparser::ast::Spanned;

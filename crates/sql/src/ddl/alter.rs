@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use colibri_catalog::store_error::InSql as _;
-use colibri_catalog::{Change, Relation, Sequence, Table};
+use colibri_catalog::{Change, Relation, Sequence, Table, store_error::InSql as _};
 use colibri_txn::{SpaceId, Transaction};
 use colibri_types::{Error, Result, SqlState, cast::CastContext};
 use sqlparser::ast::{self, AlterColumnOperation, AlterTableOperation};

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Check, ForeignKey, Index, IndexColumn, PrimaryKey, Table};
 use colibri_catalog::{
-    ReferenceAction,
+    Check, ForeignKey, Index, IndexColumn, PrimaryKey, ReferenceAction, Table,
     cluster::{ObjectKind, Privileges},
 };
 use colibri_types::{Error, Result, SqlState, Type, cast::CastContext};

@@ -1,7 +1,7 @@
 //! CREATE.
 
-use colibri_catalog::{COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table};
 use colibri_catalog::{
+    COLUMNS_MAX, Change, Column, Identity, Schema, Sequence, Table,
     cluster::{ObjectKind, Privileges},
     store_error::InSql as _,
 };

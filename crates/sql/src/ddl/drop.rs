@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use colibri_catalog::{Change, Relation, Sequence, Table, View};
 use colibri_catalog::{
+    Change, Relation, Sequence, Table, View,
     cluster::{ObjectKind, Privileges},
     store_error::InSql as _,
 };

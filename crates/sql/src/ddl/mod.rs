@@ -23,8 +23,7 @@ pub(crate) use sequence::{SequenceNumber, SequenceOption, SequenceOptions};
 
 use std::sync::Arc;
 
-use colibri_catalog::{Catalog, Change, Relation, Table, catalog_space, table_key};
-use colibri_catalog::{record, store_error::InSql as _};
+use colibri_catalog::{Catalog, Change, Relation, Table, catalog_space, record, store_error::InSql as _, table_key};
 use colibri_txn::{IfLocked, LockMode, Transaction};
 use colibri_types::{ColumnType, Error, Result, SqlState};
 use compact_str::CompactString;

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::cluster::RoleId;
-use colibri_catalog::{Catalog, Change, Column, ObjectId, Sequence};
+use colibri_catalog::{Catalog, Change, Column, ObjectId, Sequence, cluster::RoleId};
 use colibri_types::{Error, Result, SqlState, Type};
 use compact_str::CompactString;
 use sqlparser::ast;

@@ -15,8 +15,7 @@ pub(crate) mod validate;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
-use colibri_catalog::{Index, Table};
-use colibri_catalog::{record, store_error::InSql as _};
+use colibri_catalog::{Index, Table, record, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, IfLocked, Key, LockMode, Space, Transaction};
 use colibri_types::{Datum, Env, Error, Result, SqlState, Type, cast, text_io};
 

@@ -11,8 +11,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Index, Table};
-use colibri_catalog::{record, record::RowReader, store_error::InSql as _};
+use colibri_catalog::{Index, Table, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 

@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Table, TableLayout};
-use colibri_catalog::{record::RowReader, row::RowFormat};
+use colibri_catalog::{Table, TableLayout, record::RowReader, row::RowFormat};
 use colibri_txn::{Patch, PatchError};
 use colibri_types::{Datum, Env, Error, Result, SqlState, cast, cast::CastContext, functions::Function};
 use smallvec::SmallVec;

@@ -12,9 +12,8 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_catalog::{Index, Table};
 use colibri_catalog::{
-    record,
+    Index, Table, record,
     record::{IndexReader, RowReader},
     store_error::InSql as _,
 };

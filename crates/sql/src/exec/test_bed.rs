@@ -5,8 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::record;
-use colibri_catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
+use colibri_catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table, record};
 use colibri_txn::{
     Begin, ColumnSet, CommitTicket, Direction, Error as TxnError, IfLocked, KeyRange, LockMode, Patch, Savepoint,
     Space, SpaceId, Transaction, Visit,

@@ -8,11 +8,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use colibri_catalog::{self, Relation, Table, catalog_space, table_key};
 use colibri_catalog::{
+    self, Relation, Table, catalog_space,
     cluster::Privileges,
     store_error,
     store_error::{InSql as _, Pause},
+    table_key,
 };
 use colibri_txn::{Begin, ColumnSet, CommitTicket, IfLocked, LockMode, LockWait, Transaction};
 use colibri_types::{Error, Result, SqlState, env, functions::quote_identifier, pulse, text_io};

@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use colibri_catalog::{Catalog, ObjectId, Sequence, Table, catalog_space, sequence_state_key};
-use colibri_catalog::{record, store_error::InSql as _};
+use colibri_catalog::{
+    Catalog, ObjectId, Sequence, Table, catalog_space, record, sequence_state_key, store_error::InSql as _,
+};
 use colibri_storage::Database;
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, Store, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState};

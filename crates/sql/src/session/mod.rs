@@ -50,8 +50,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use colibri_catalog::{self, Catalog};
-use colibri_catalog::{cluster, cluster::Authority};
+use colibri_catalog::{self, Catalog, cluster, cluster::Authority};
 use colibri_storage::TxnId;
 use colibri_txn::{LocalTransaction, QueuedCommit, Remains, Transaction};
 use colibri_types::{Env, Error, Result, pulse, pulse::Pulse};

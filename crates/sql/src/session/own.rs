@@ -4,8 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use colibri_catalog::cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId};
-use colibri_catalog::{Catalog, ObjectId, Relation, Sequence, Table, parse_name};
+use colibri_catalog::{
+    Catalog, ObjectId, Relation, Sequence, Table,
+    cluster::{Authority, Cluster, ObjectKind, Privileges, RoleId},
+    parse_name,
+};
 use colibri_txn::Transaction;
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 use compact_str::CompactString;

@@ -9,8 +9,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use colibri_catalog::{Index, Table};
-use colibri_catalog::{cluster::Authority, record};
+use colibri_catalog::{Index, Table, cluster::Authority, record};
 use colibri_txn::{Key, LocalTransaction, Space, SpaceId, Transaction};
 use colibri_types::{ColumnType, Datum, Error, Modifier, Result, SqlState, Type};
 use compact_str::CompactString;

@@ -12,8 +12,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use colibri_catalog::store_error::InSql as _;
-use colibri_catalog::{ObjectId, Sequence, catalog_space, sequence_state_key};
+use colibri_catalog::{ObjectId, Sequence, catalog_space, sequence_state_key, store_error::InSql as _};
 use colibri_txn::Transaction;
 use colibri_types::{Error, Result, SqlState};
 use parking_lot::Mutex;

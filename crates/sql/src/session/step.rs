@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use colibri_catalog::{Catalog, catalog_space, table_key};
 use colibri_catalog::{
-    store_error,
+    Catalog, catalog_space, store_error,
     store_error::{InSql as _, Pause},
+    table_key,
 };
 use colibri_txn::{
     Begin, ColumnSet, CommitTicket, CommitTurn, IfLocked, Isolation, LocalTransaction, LockMode, LockWait, Savepoint,

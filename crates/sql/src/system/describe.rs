@@ -3,8 +3,7 @@
 //! Expressions are shown as the catalogue keeps them: as they were written. PostgreSQL shows casts and parentheses that it
 //! has added; what is shown here means the same.
 
-use colibri_catalog::ReferenceAction;
-use colibri_catalog::{ForeignKey, Index, Table, View};
+use colibri_catalog::{ForeignKey, Index, ReferenceAction, Table, View};
 use colibri_types::{Category, ColumnType, Env, Type, pulse};
 use compact_str::CompactString;
 use sqlparser::ast;

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use colibri_catalog::{
-    CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, Schema, Sequence, Table, View,
-};
-use colibri_catalog::{
-    ReferenceAction,
+    CONSTRAINT_COMMENT, Column, ForeignKey, Identity, Index, IndexColumn, PrimaryKey, ReferenceAction, Schema,
+    Sequence, Table, View,
     cluster::{Acl, BOOTSTRAP_ROLE, Grant, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
     store_error::InSql as _,
 };

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use colibri_catalog::{Column, Identity, Table, View};
 use colibri_catalog::{
-    ReferenceAction,
+    Column, Identity, ReferenceAction, Table, View,
     cluster::{Acl, Authority, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
 };
 use colibri_types::{Category, ColumnType, Datum, Env, Result, Type, pulse};

@@ -17,8 +17,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
-use colibri_catalog::{ObjectId, Table};
-use colibri_catalog::{ReferenceAction, record, record::RowReader, store_error::InSql as _};
+use colibri_catalog::{ObjectId, ReferenceAction, Table, record, record::RowReader, store_error::InSql as _};
 use colibri_txn::{ColumnSet, IfLocked, Key, LockMode, Space};
 use colibri_types::{Datum, Error, Result, cast, cast::CastContext};
 

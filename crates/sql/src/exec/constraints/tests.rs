@@ -3,8 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use colibri_catalog::{Column, Index, IndexColumn, PrimaryKey, Sequence, Table};
-use colibri_catalog::{ReferenceAction, record};
+use colibri_catalog::{Column, Index, IndexColumn, PrimaryKey, ReferenceAction, Sequence, Table, record};
 use colibri_txn::{Begin, ColumnSet, Direction, LocalStore, LocalTransaction, Store, Transaction};
 use colibri_types::{ColumnType, Datum, Env, Error, Result, Type, functions};
 use compact_str::{CompactString, format_compact};

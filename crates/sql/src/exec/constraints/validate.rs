@@ -12,8 +12,7 @@ use std::cell::RefCell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use colibri_catalog::{Index, Table};
-use colibri_catalog::{record, record::RowReader, row::RowFormat, store_error::InSql as _};
+use colibri_catalog::{Index, Table, record, record::RowReader, row::RowFormat, store_error::InSql as _};
 use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 

@@ -3,8 +3,7 @@
 //! They know the catalogue as the statement's transaction sees it (see [`crate::surroundings::Surroundings`]). Who asks about what is
 //! not there gets NULL, as in PostgreSQL.
 
-use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation};
-use colibri_catalog::{cluster::Authority, store_error::InSql as _};
+use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation, cluster::Authority, store_error::InSql as _};
 use colibri_types::{
     Array, Datum, Env, Error, Result, SqlState, Type,
     Type::{

@@ -4,8 +4,10 @@
 //! catalogue, and what they meant may be gone by now. The names of schemas, databases, languages, roles and columns are
 //! taken as they are; those of relations, functions and types are read as SQL reads them.
 
-use colibri_catalog::cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId};
-use colibri_catalog::{ObjectId, Relation};
+use colibri_catalog::{
+    ObjectId, Relation,
+    cluster::{Acl, Authority, BOOTSTRAP_ROLE, ObjectKind, PUBLIC_ROLE, Privileges, RoleId},
+};
 use colibri_types::{
     Array, Datum, Env, Error, Result, SqlState, Type,
     Type::{AclItem, Bool, Int2, InternalChar, Oid, RegProcedure, RegType, Text},
