@@ -164,22 +164,52 @@ fn parse_int(ty: Type, text: &str) -> Result<Datum> {
 /// Reads a float as C's `strtod` does.
 pub fn parse_float(ty: Type, text: &str) -> Result<f64> {
     let trimmed = trim(text);
+    let out_of_range = || Error::new(SqlState::OUT_OF_RANGE, format!("\"{trimmed}\" is out of range for type {ty}"));
     if let Some(value) = hexadecimal(trimmed) {
         let value = if ty == Type::Float4 { f64::from(value as f32) } else { value };
-        return match value.is_infinite() {
-            true => Err(Error::new(SqlState::OUT_OF_RANGE, format!("\"{trimmed}\" is out of range for type {ty}"))),
-            false => Ok(value),
-        };
+        return if value.is_infinite() { Err(out_of_range()) } else { Ok(value) };
     }
-    let wide: f64 = trimmed.parse().map_err(|_| bad_syntax(ty, text))?;
+    // A number that is out of range is told before what stands behind it.
+    let Ok(wide) = trimmed.parse::<f64>() else {
+        let number = number_in_front(trimmed);
+        if number.is_empty() || number.len() == trimmed.len() {
+            return Err(bad_syntax(ty, text));
+        }
+        let is_out_of_range = |error: &Error| error.state() == SqlState::OUT_OF_RANGE;
+        return Err(parse_float(ty, number).err().filter(is_out_of_range).unwrap_or_else(|| bad_syntax(ty, text)));
+    };
     let value = if ty == Type::Float4 { trimmed.parse::<f32>().map_or(wide, f64::from) } else { wide };
     let names_infinity = trimmed.bytes().any(|byte| byte.eq_ignore_ascii_case(&b'n'));
     let digits = trimmed.split(['e', 'E']).next().unwrap_or_default();
     let vanished = value == 0.0 && digits.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
     if (value.is_infinite() && !names_infinity) || vanished {
-        return Err(Error::new(SqlState::OUT_OF_RANGE, format!("\"{trimmed}\" is out of range for type {ty}")));
+        return Err(out_of_range());
     }
     Ok(value)
+}
+
+/// The decimal number at the beginning of a text; empty if there is none.
+fn number_in_front(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| from + bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let sign = |from: usize| from + usize::from(matches!(bytes.get(from), Some(b'+' | b'-')));
+    let begin = sign(0);
+    let mut end = digits(begin);
+    let mut count = end - begin;
+    if bytes.get(end) == Some(&b'.') {
+        let behind = digits(end + 1);
+        count += behind - end - 1;
+        end = behind;
+    }
+    if count == 0 {
+        return "";
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let from = sign(end + 1);
+        let behind = digits(from);
+        end = if behind > from { behind } else { end };
+    }
+    &text[..end]
 }
 
 /// A float of hexadecimal digits, as in C: `0x1.8p3` is 12. Digits behind the 24th that counts do

@@ -252,17 +252,27 @@ impl SessionCalls for Own {
                 Datum::Int(std::fs::metadata(data).map_or(0, |data| data.len() as i64))
             }
             "pg_get_serial_sequence" => {
-                let found = self.relation(text(0))?;
-                let Some(Relation::Table(table)) = found else {
-                    return Err(Error::new(
-                        SqlState::NO_SUCH_TABLE,
-                        format!("relation \"{}\" does not exist", text(0)),
-                    ));
-                };
-                let column = table.column(text(1)).ok_or_else(|| {
-                    let message = format!("column \"{}\" of relation \"{}\" does not exist", text(1), table.name);
+                let no_column = |relation: &str| {
+                    let message = format!("column \"{}\" of relation \"{relation}\" does not exist", text(1));
                     Error::new(SqlState::NO_SUCH_COLUMN, message)
-                })?;
+                };
+                let no_sequence =
+                    |is_column, relation| if is_column { Ok(Datum::Null) } else { Err(no_column(relation)) };
+                let table = match self.relation(text(0))? {
+                    Some(Relation::Table(table)) => table,
+                    Some(Relation::View(view)) => {
+                        return no_sequence(view.columns.iter().any(|column| column == text(1)), &view.name);
+                    }
+                    Some(Relation::Sequence(sequence)) => {
+                        let is_column = ["last_value", "log_cnt", "is_called"].contains(&text(1));
+                        return no_sequence(is_column, &sequence.name);
+                    }
+                    _ => {
+                        let message = format!("relation \"{}\" does not exist", text(0));
+                        return Err(Error::new(SqlState::NO_SUCH_TABLE, message));
+                    }
+                };
+                let column = table.column(text(1)).ok_or_else(|| no_column(&table.name))?;
                 let owned = self
                     .catalog
                     .sequences()

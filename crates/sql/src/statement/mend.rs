@@ -331,7 +331,7 @@ impl Mender<'_> {
             }
             Keyword::IDENTITY if *self.token(nth + 1) == Token::LParen && self.is(nth - 1, "AS") => {
                 let close = self.close_of(nth + 1);
-                if *self.token(close) != Token::RParen {
+                if *self.token(close) != Token::RParen || close == nth + 2 {
                     return Err(self.refuse(close));
                 }
                 self.identity(nth + 1, close + 1, vec![Token::LParen], vec![Token::RParen]);
