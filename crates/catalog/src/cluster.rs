@@ -1,7 +1,7 @@
 //! The server around a session: its databases, roles and other sessions.
 //!
 //! A database by itself has none of it: there the user is a superuser, alone, and the only database is the engine's. A
-//! server implements [`Cluster`] and gives it to its sessions ([`crate::Session::in_cluster`]).
+//! server implements [`Cluster`] and gives it to its sessions (`Session::in_cluster`).
 //!
 //! Roles, and grants on databases, belong to the cluster; grants on what is in a database (schemas, tables, sequences,
 //! views) live in its catalogue and are transactional like the rest of it. Both refer to roles by number, and a number is

@@ -5,13 +5,13 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`types`], [`value`], [`array`], [`numeric`], [`interval`], [`datetime`] | types and values |
+//! | [`types`], [`value`], [`mod@array`], [`numeric`], [`interval`], [`datetime`] | types and values |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
 //! | [`letters`] | blanks and letters as PostgreSQL reads them |
 //! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`resolve`] | what can be computed, and how it is chosen |
 //! | [`key`] | values as bytes that sort as they do |
 //! | [`pulse`], [`pieces`] | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
-//! | [`env`], [`error`] | what a function may know of its session; SQL's errors by their codes |
+//! | [`mod@env`], [`error`] | what a function may know of its session; SQL's errors by their codes |
 
 pub mod aggregates;
 pub mod array;

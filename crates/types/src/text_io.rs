@@ -328,7 +328,7 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 /// A value's text, by itself.
 ///
 /// # Errors
-/// The statement was cancelled, which ends [`write`] early.
+/// The statement was cancelled, which ends [`write()`] early.
 pub fn written(ty: Type, value: &Datum, env: &Env) -> Result<CompactString> {
     let mut text = String::new();
     write(ty, value, env, &mut text);
