@@ -614,7 +614,7 @@ impl Writer<'_> {
         let table = &scan.table.name;
         let backward = if scan.direction == Direction::Backward { " Backward" } else { "" };
         let (Access::Key { ranges } | Access::Index { ranges, .. }) = &scan.access;
-        let bounded = !ranges.prefix.is_empty() || ranges.low.is_some() || ranges.high.is_some();
+        let bounded = !ranges.is_everything();
         match &scan.access {
             Access::Key { .. } => match &scan.table.primary_key {
                 Some(key) if bounded || !backward.is_empty() => {
@@ -650,26 +650,38 @@ impl Writer<'_> {
             column.map_or("row number", |column| column.name.as_str())
         };
         let names = Names { columns: &[], slots };
-        let mut conditions = Vec::new();
-        for (place, part) in ranges.prefix.iter().enumerate() {
-            conditions.push(match part {
-                KeyPart::Eq(value) => format!("({} = {})", name(place), expr_text(value, names)),
-                KeyPart::In(values) => format!("({} = ANY ({}))", name(place), list_text(values, names)),
-                KeyPart::AnyOf(array) => format!("({} = ANY ({}))", name(place), expr_text(array, names)),
-                KeyPart::Null => format!("({} IS NULL)", name(place)),
-            });
-        }
-        let bounded = name(ranges.prefix.len());
-        for (bound, strict, inclusive) in [(&ranges.low, ">", ">="), (&ranges.high, "<", "<=")] {
-            if let Some((value, including)) = bound {
-                let op = if including.0 { inclusive } else { strict };
-                conditions.push(format!("({bounded} {op} {})", expr_text(value, names)));
+        let text = match &ranges.alternatives[..] {
+            [] => range_text(ranges, &name, names),
+            alternatives => {
+                let all: Vec<_> = alternatives.iter().filter_map(|ranges| range_text(ranges, &name, names)).collect();
+                Some(format!("({})", all.join(" OR ")))
             }
-        }
-        if !conditions.is_empty() {
-            self.property(place, "Index Cond", all_of(&conditions));
+        };
+        if let Some(text) = text {
+            self.property(place, "Index Cond", text);
         }
     }
+}
+
+/// The conditions that ranges stand for, if any.
+fn range_text<'n>(ranges: &KeyRanges, name: &dyn Fn(usize) -> &'n str, names: Names<'_>) -> Option<String> {
+    let mut conditions = Vec::new();
+    for (place, part) in ranges.prefix.iter().enumerate() {
+        conditions.push(match part {
+            KeyPart::Eq(value) => format!("({} = {})", name(place), expr_text(value, names)),
+            KeyPart::In(values) => format!("({} = ANY ({}))", name(place), list_text(values, names)),
+            KeyPart::AnyOf(array) => format!("({} = ANY ({}))", name(place), expr_text(array, names)),
+            KeyPart::Null => format!("({} IS NULL)", name(place)),
+        });
+    }
+    let bounded = name(ranges.prefix.len());
+    for (bound, strict, inclusive) in [(&ranges.low, ">", ">="), (&ranges.high, "<", "<=")] {
+        if let Some((value, including)) = bound {
+            let op = if including.0 { inclusive } else { strict };
+            conditions.push(format!("({bounded} {op} {})", expr_text(value, names)));
+        }
+    }
+    (!conditions.is_empty()).then(|| all_of(&conditions))
 }
 
 fn all_of(conditions: &[String]) -> String {

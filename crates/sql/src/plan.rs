@@ -197,7 +197,8 @@ pub(crate) enum Access {
     Index { index: Arc<Index>, ranges: KeyRanges, covering: bool },
 }
 
-/// Ranges of keys: those that have given values in the first columns and lie between bounds in the next one.
+/// Ranges of keys: those that have given values in the first columns and lie between bounds in the next one. Or, with
+/// alternatives, those that lie in the ranges of one of these; nothing else is said then.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyRanges {
     /// Values of the first columns, cast to the columns' types. A NULL value finds nothing, except for [`KeyPart::Null`].
@@ -205,6 +206,15 @@ pub(crate) struct KeyRanges {
     /// In the sense of the column's values, whichever way the index orders them. NULL finds nothing.
     pub(crate) low: Option<(Expr, Inclusive)>,
     pub(crate) high: Option<(Expr, Inclusive)>,
+    /// For `(a = 1 AND b = 2) OR (a = 3 AND b > 4)`. They may overlap, and have no alternatives of their own.
+    pub(crate) alternatives: Vec<KeyRanges>,
+}
+
+impl KeyRanges {
+    /// Whether all keys are meant.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.prefix.is_empty() && self.low.is_none() && self.high.is_none() && self.alternatives.is_empty()
+    }
 }
 
 /// Whether a bound itself belongs to the range.

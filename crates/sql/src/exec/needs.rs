@@ -6,7 +6,7 @@
 use colibri_types::functions::Volatility;
 
 use crate::expr::{Expr, SessionFunction, SubqueryKind};
-use crate::plan::{Access, AssignedValue, Assignment, ConflictAction, KeyPart, Node};
+use crate::plan::{Access, AssignedValue, Assignment, ConflictAction, KeyPart, KeyRanges, Node};
 
 /// What a part of a plan needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -128,6 +128,10 @@ impl Search {
 
     fn access(&mut self, access: &Access, filled: Option<&Filled<'_>>) {
         let (Access::Key { ranges } | Access::Index { ranges, .. }) = access;
+        self.ranges(ranges, filled);
+    }
+
+    fn ranges(&mut self, ranges: &KeyRanges, filled: Option<&Filled<'_>>) {
         for part in &ranges.prefix {
             match part {
                 KeyPart::Eq(expr) | KeyPart::AnyOf(expr) => self.expr(expr, filled),
@@ -136,6 +140,7 @@ impl Search {
             }
         }
         self.exprs(ranges.low.iter().chain(&ranges.high).map(|(expr, _)| expr), filled);
+        ranges.alternatives.iter().for_each(|ranges| self.ranges(ranges, filled));
     }
 
     fn node(&mut self, node: &Node, filled: Option<&Filled<'_>>) {

@@ -95,6 +95,100 @@ fn key_width(table: &Table) -> usize {
 /// Of evaluating the values that keys are compared with.
 pub(crate) fn key_ranges(table: &Table, access: &Access, scope: &mut Scope<'_>) -> Result<Ranges> {
     let (Access::Key { ranges } | Access::Index { ranges, .. }) = access;
+    if ranges.alternatives.is_empty() {
+        ranges_of(table, access, ranges, scope)
+    } else {
+        union(table, access, ranges, scope)
+    }
+}
+
+/// What one of several ranges holds.
+#[cold]
+fn union(table: &Table, access: &Access, ranges: &KeyRanges, scope: &mut Scope<'_>) -> Result<Ranges> {
+    let (mut points, mut spans) = (Vec::new(), Vec::new());
+    for alternative in &ranges.alternatives {
+        match ranges_of(table, access, alternative, scope)? {
+            Ranges::Points(keys) => points.extend(keys),
+            Ranges::Spans(found) => spans.extend(found),
+        }
+    }
+    if spans.is_empty() {
+        merge_sort::sort(&mut points, merge_sort::PIECE, Ord::cmp)?;
+        points.dedup();
+        return Ok(Ranges::Points(points.into()));
+    }
+    spans.extend(points.into_iter().map(|key| {
+        let (low, high) = (Bound::Included(key.clone()), Bound::Included(key));
+        KeyRange { low, high }
+    }));
+    let mut spans: Vec<Span> = spans.into_iter().map(Span::from).collect();
+    merge_sort::sort(&mut spans, merge_sort::PIECE, |a, b| a.low.cmp(&b.low))?;
+    let mut apart: Vec<Span> = Vec::with_capacity(spans.len());
+    for span in spans {
+        pulse::work(UNITS_PER_RANGE)?;
+        match apart.last_mut() {
+            Some(last) if last.reaches(&span) => last.end = last.end.take().max(span.end),
+            _ => apart.push(span),
+        }
+    }
+    Ok(Ranges::Spans(apart.into_iter().map(KeyRange::from).collect()))
+}
+
+/// A range of keys in a form that sorts: from a key on, `None` from the first one.
+#[derive(Default)]
+struct Span {
+    low: Option<Key>,
+    end: Option<End>,
+}
+
+/// Where a range ends.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// At a key, which belongs to it or not.
+    At(Key, bool),
+    /// Behind the last key.
+    Never,
+}
+
+impl Span {
+    /// Whether one that begins no earlier begins before this one's end, or right there.
+    fn reaches(&self, later: &Self) -> bool {
+        match (&self.end, &later.low) {
+            (Some(End::At(end, _)), Some(low)) => low <= end,
+            _ => true,
+        }
+    }
+}
+
+impl From<KeyRange> for Span {
+    fn from(range: KeyRange) -> Self {
+        let low = match range.low {
+            Bound::Unbounded => None,
+            // No range begins behind a key that it leaves out; if one did, a row too many would be looked at.
+            Bound::Included(key) | Bound::Excluded(key) => Some(key),
+        };
+        let end = match range.high {
+            Bound::Unbounded => End::Never,
+            Bound::Included(key) => End::At(key, true),
+            Bound::Excluded(key) => End::At(key, false),
+        };
+        Self { low, end: Some(end) }
+    }
+}
+
+impl From<Span> for KeyRange {
+    fn from(span: Span) -> Self {
+        let high = match span.end {
+            None | Some(End::Never) => Bound::Unbounded,
+            Some(End::At(key, true)) => Bound::Included(key),
+            Some(End::At(key, false)) => Bound::Excluded(key),
+        };
+        Self { low: span.low.map_or(Bound::Unbounded, Bound::Included), high }
+    }
+}
+
+/// What one list of conditions on a key's columns holds.
+fn ranges_of(table: &Table, access: &Access, ranges: &KeyRanges, scope: &mut Scope<'_>) -> Result<Ranges> {
     let mut prefix = Key::new();
     // The way of most: every column of the prefix is equal to one value.
     for (place, wanted) in ranges.prefix.iter().enumerate() {

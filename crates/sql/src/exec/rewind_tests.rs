@@ -165,7 +165,7 @@ fn over_two(left: fn() -> Node, right: fn() -> Node) -> Vec<Node> {
 }
 
 fn leaves(birds: &Arc<colibri_catalog::Table>) -> Vec<Node> {
-    let one = || KeyRanges { prefix: vec![KeyPart::Eq(Expr::Arg(0))], low: None, high: None };
+    let one = || KeyRanges { prefix: vec![KeyPart::Eq(Expr::Arg(0))], low: None, high: None, alternatives: Vec::new() };
     let series = |numbered| Node::Series { series: Series::Ints, args: vec![int(0), Expr::Arg(0)], numbered };
     let mut nodes: Vec<Node> = inputs().into_iter().map(|input| input()).collect();
     nodes.extend([

@@ -274,7 +274,12 @@ fn a_row_by_its_key_is_read_on_the_straight_line() {
     let mut txn = MemoryTxn::default();
     let row = |n: i64| vec![Datum::Int(n / 10), Datum::Int(n % 10), Datum::Int(n)];
     fill(&mut txn, &birds, &(0..100).map(row).collect::<Vec<_>>());
-    let ranges = KeyRanges { prefix: vec![KeyPart::Eq(Expr::Param(0)), KeyPart::Eq(int(7))], low: None, high: None };
+    let ranges = KeyRanges {
+        prefix: vec![KeyPart::Eq(Expr::Param(0)), KeyPart::Eq(int(7))],
+        low: None,
+        high: None,
+        alternatives: Vec::new(),
+    };
     let node = scan(&birds, ranges, Some(compare(CompareOp::Lt, Expr::Column(2), int(50))));
     let exprs = vec![add(Expr::Column(2), int(1)), Expr::Column(1)];
     let plan = fragment(Node::Project { input: Box::new(node), exprs }, 2, 0);
@@ -375,7 +380,7 @@ fn ranges_of_keys_find_what_their_conditions_say() {
         let columns = if covering { vec![0, 1, 2] } else { vec![0, 1, 2, 3] };
         let width = columns.len();
         expected.iter_mut().for_each(|row| row.truncate(width));
-        let ranges = KeyRanges { prefix, low, high };
+        let ranges = KeyRanges { prefix, low, high, alternatives: Vec::new() };
         let scan = Scan {
             table: Arc::clone(&table),
             columns,
@@ -630,7 +635,11 @@ impl Maker {
                 }
                 1 if !filled.is_empty() => {
                     let slot = Expr::Arg(*self.random.choice(filled).unwrap());
-                    scan(&table, KeyRanges { prefix: vec![KeyPart::Eq(slot)], low: None, high: None }, None)
+                    scan(
+                        &table,
+                        KeyRanges { prefix: vec![KeyPart::Eq(slot)], low: None, high: None, alternatives: Vec::new() },
+                        None,
+                    )
                 }
                 _ => {
                     let filter = self.maybe_condition(2, filled);

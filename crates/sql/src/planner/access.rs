@@ -141,7 +141,6 @@ impl Wanted<'_> {
                         add(column, Sarg::AnyOf((**array).clone()));
                     }
                 }
-                // (a, b) IN ((1, 2), …) has become ORs of ANDs: only a common column's values are used.
                 Expr::IsNull { input, negated: false } => {
                     if let Some((column, _)) = self.rows_of(input) {
                         add(column, Sarg::Null);
@@ -156,12 +155,7 @@ impl Wanted<'_> {
     /// The path by a key's columns, or `None` if the conditions say nothing about the first one.
     fn path(&self, index: Option<&Arc<Index>>, sargable: &[Sargable], sizes: &dyn Sizes) -> Path {
         let rows = sizes.rows(self.table).max(1.0);
-        let key: Vec<(usize, bool, bool)> = match index {
-            Some(index) => {
-                index.columns.iter().map(|column| (column.column, column.descending, column.nulls_first)).collect()
-            }
-            None => self.table.key_columns().iter().map(|&column| (column, false, false)).collect(),
-        };
+        let key = self.key(index);
         let mut ranges = KeyRanges::default();
         let mut taken = Vec::new();
         let mut equal = 0;
@@ -225,19 +219,7 @@ impl Wanted<'_> {
         };
         let is_list = |part: &KeyPart| matches!(part, KeyPart::In(_) | KeyPart::AnyOf(_));
         let has_in = ranges.prefix.iter().any(is_list);
-        let order = if has_in && !whole {
-            Vec::new()
-        } else {
-            key[equal..]
-                .iter()
-                .map(|&(column, descending, nulls_first)| Ordered {
-                    column,
-                    descending,
-                    nulls_first,
-                    not_null: index.is_none() || self.table.columns[column].not_null,
-                })
-                .collect()
-        };
+        let order = if has_in && !whole { Vec::new() } else { self.key_order(index).split_off(equal) };
         let covering = index.is_some_and(|index| self.is_covered_by(index));
         let lookups = if index.is_none() || covering { 0.0 } else { LOOKUP_COST };
         let cost = SEEK_COST * fan_out + found * (1.0 + lookups);
@@ -281,8 +263,100 @@ impl Wanted<'_> {
     /// All ways, with what each costs.
     pub(super) fn paths(&self, sizes: &dyn Sizes) -> Vec<Path> {
         let sargable = self.sargable();
-        let indexes = self.table.indexes.iter().map(Some);
-        std::iter::once(None).chain(indexes).map(|index| self.path(index, &sargable, sizes)).collect()
+        let keys = || std::iter::once(None).chain(self.table.indexes.iter().map(Some));
+        let mut paths: Vec<Path> = keys().map(|index| self.path(index, &sargable, sizes)).collect();
+        for condition in self.conditions {
+            let Some(alternatives) = alternatives_of(condition) else { continue };
+            paths.extend(keys().filter_map(|index| self.path_of_any(index, &alternatives, &sargable, sizes)));
+        }
+        paths
+    }
+
+    /// The path by the ranges of several alternatives, of which each says something about the key; the condition itself is
+    /// still looked at for each row.
+    fn path_of_any(
+        &self,
+        index: Option<&Arc<Index>>,
+        alternatives: &[Vec<Expr>],
+        sargable: &[Sargable],
+        sizes: &dyn Sizes,
+    ) -> Option<Path> {
+        let mut whole: Option<Path> = None;
+        for conditions in alternatives {
+            // What holds for all of them comes first: where both give values, these are the same for all.
+            let of_this = Wanted { conditions, ..*self }.sargable();
+            let together: Vec<Sargable> = sargable.iter().cloned().chain(of_this).collect();
+            let path = self.path(index, &together, sizes);
+            if path.ranges.is_everything() {
+                return None;
+            }
+            match &mut whole {
+                None => whole = Some(Path { ranges: KeyRanges::default(), taken: Vec::new(), unique: false, ..path }),
+                Some(whole) => {
+                    whole.rows += path.rows;
+                    whole.cost += path.cost;
+                    whole.fixed.retain(|column| path.fixed.contains(column));
+                }
+            }
+            whole.as_mut()?.ranges.alternatives.push(path.ranges);
+        }
+        let mut whole = whole?;
+        let is_fixed = |column: &usize| {
+            sargable.iter().any(|of_all| of_all.column == *column && matches!(of_all.sarg, Sarg::Eq(_)))
+        };
+        whole.fixed.retain(is_fixed);
+        // The ranges are visited in the order of their keys.
+        whole.order = self.key_order(index);
+        Some(whole)
+    }
+
+    /// What a key's entries are ordered by.
+    fn key_order(&self, index: Option<&Arc<Index>>) -> Vec<Ordered> {
+        let ordered = |(column, descending, nulls_first): (usize, bool, bool)| Ordered {
+            column,
+            descending,
+            nulls_first,
+            not_null: index.is_none() || self.table.columns[column].not_null,
+        };
+        self.key(index).into_iter().map(ordered).collect()
+    }
+
+    /// A key's columns: each with whether it is descending, and has NULLs first.
+    fn key(&self, index: Option<&Arc<Index>>) -> Vec<(usize, bool, bool)> {
+        match index {
+            Some(index) => {
+                index.columns.iter().map(|column| (column.column, column.descending, column.nulls_first)).collect()
+            }
+            None => self.table.key_columns().iter().map(|&column| (column, false, false)).collect(),
+        }
+    }
+}
+
+/// Alternatives of one condition at most: more are not looked at one by one.
+const ALTERNATIVES_MAX: usize = 4_096;
+
+/// What a condition is an OR of, each as conditions that all hold: `(a, b) IN ((1, 2), …)`, which has become one, and rows that are
+/// compared, `(a, b) > (1, 2)`, as well.
+fn alternatives_of(condition: &Expr) -> Option<Vec<Vec<Expr>>> {
+    match condition {
+        Expr::Or(all) if all.len() <= ALTERNATIVES_MAX => Some(all.iter().cloned().map(rewrite::conjuncts).collect()),
+        Expr::CompareRows { op, left, right } if left.len() == right.len() => {
+            let strict = match op {
+                CompareOp::Lt | CompareOp::Le => CompareOp::Lt,
+                CompareOp::Gt | CompareOp::Ge => CompareOp::Gt,
+                CompareOp::Eq | CompareOp::Ne => return None,
+            };
+            let compare = |op, at: usize| {
+                let (left, right) = (Box::new(left[at].clone()), Box::new(right[at].clone()));
+                Expr::Compare { op, left, right }
+            };
+            let alternative = |at: usize| {
+                let op = if at + 1 == left.len() { *op } else { strict };
+                (0..at).map(|before| compare(CompareOp::Eq, before)).chain([compare(op, at)]).collect()
+            };
+            Some((0..left.len()).map(alternative).collect())
+        }
+        _ => None,
     }
 }
 
@@ -325,7 +399,7 @@ impl Planner<'_> {
         let mut best: Option<(f64, Path, Direction)> = None;
         for path in paths {
             // Reading all of an index is of use only for its order or if it holds all.
-            let whole = path.ranges.prefix.is_empty() && path.ranges.low.is_none() && path.ranges.high.is_none();
+            let whole = path.ranges.is_everything();
             let order: Vec<Ordered> =
                 order.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
             let direction = satisfies(&path.order, &order).or(path.unique.then_some(Direction::Forward));
@@ -449,4 +523,5 @@ pub(super) fn bind_ranges(ranges: &mut KeyRanges, bind: &dyn Fn(Expr) -> Expr) {
     for (value, _) in ranges.low.iter_mut().chain(&mut ranges.high) {
         replace(value);
     }
+    ranges.alternatives.iter_mut().for_each(|ranges| bind_ranges(ranges, bind));
 }

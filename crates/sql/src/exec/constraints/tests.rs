@@ -529,7 +529,7 @@ fn family(target: usize, on_delete: ReferenceAction, on_update: ReferenceAction)
     let child_rules = rules_of(Vec::new(), vec![foreign_key], Vec::new());
     let source_rules = OnceLock::new();
     source_rules.set(Arc::downgrade(&child_rules)).unwrap();
-    let ranges = KeyRanges { prefix: vec![KeyPart::Eq(Expr::Arg(0))], low: None, high: None };
+    let ranges = KeyRanges { prefix: vec![KeyPart::Eq(Expr::Arg(0))], low: None, high: None, alternatives: Vec::new() };
     let reference = ReferenceRule {
         name: "c_p_fkey".into(),
         columns: vec![target],
