@@ -92,6 +92,7 @@ impl Scanned<'_> {
     /// The statements of the text, each with its place.
     pub(crate) fn parse(self) -> Result<Vec<ast::Statement>> {
         let tokens = mend::mend(self.text, self.tokens)?;
+        let has_prefixes = operators::may_have_prefixes(&tokens);
         let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
         // Where the parser tries another reading, it forgets that the first one was too deep.
         let may_be_deep = self.depth > DEPTH_MAX / 2;
@@ -99,6 +100,9 @@ impl Scanned<'_> {
             error if may_be_deep && error.state() == SqlState::SYNTAX_ERROR => too_deep(),
             error => error,
         })?;
+        if has_prefixes {
+            statements.iter_mut().try_for_each(operators::take_whole_operands)?;
+        }
         // Parts of others may be kept as text.
         let is_kept = |statement: &ast::Statement| {
             !matches!(statement, ast::Statement::Query(_) | ast::Statement::Insert(_) | ast::Statement::Update { .. })
@@ -216,8 +220,12 @@ pub(crate) fn parse_expr(text: &str) -> Result<ast::Expr> {
         return Err(too_deep());
     }
     let tokens = mend::mend(text, scanned.tokens)?;
+    let has_prefixes = operators::may_have_prefixes(&tokens);
     let mut parser = Parser::new(&DIALECT).with_recursion_limit(NESTING_MAX).with_tokens_with_locations(tokens);
-    let expr = parser.parse_expr().map_err(|error| syntax_error(text, &error))?;
+    let mut expr = parser.parse_expr().map_err(|error| syntax_error(text, &error))?;
+    if has_prefixes {
+        operators::take_whole_operands(&mut expr)?;
+    }
     match parser.peek_token().token {
         Token::EOF => Ok(expr),
         other => Err(Error::new(SqlState::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),

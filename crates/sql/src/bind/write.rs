@@ -254,13 +254,14 @@ impl Binder<'_> {
         let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |alias| fold(&alias.alias));
         let mut targets: Vec<usize> = Vec::new();
         for column in &insert.columns {
-            // `t.a` is field `a` of column `t`, which there is not.
-            let ident = *name_parts(column)?.first().expect("a name has parts");
+            let parts = name_parts(column)?;
+            let ident = *parts.first().expect("a name has parts");
             let place = self.target_column(&table, ident)?;
             if targets.contains(&place) {
                 let message = format!("column \"{}\" specified more than once", table.columns[place].name);
                 return Err(self.place(ident.span, Error::new(SqlState::DUPLICATE_COLUMN, message)));
             }
+            self.expect_whole(&table, place, &parts)?;
             targets.push(place);
         }
         let explicit = !targets.is_empty();
@@ -584,6 +585,21 @@ impl Binder<'_> {
         Ok(parts)
     }
 
+    /// Refuses to write a part of a column: `a.b` is field `b` of column `a`, and no type has fields.
+    ///
+    /// Bug: what stood behind the first name was dropped. Consequence: `UPDATE t SET a.b = 1` wrote to all of `a`. Fix: 42804.
+    fn expect_whole(&self, table: &Table, column: usize, name: &[&ast::Ident]) -> Result<()> {
+        let [ident, field, ..] = name else { return Ok(()) };
+        let of = &table.columns[column];
+        let message = format!(
+            "cannot assign to field \"{}\" of column \"{}\" because its type {} is not a composite type",
+            fold(field),
+            of.name,
+            of.ty
+        );
+        Err(self.place(ident.span, Error::new(SqlState::TYPE_MISMATCH, message)))
+    }
+
     fn assigned(
         &mut self,
         table: &Arc<Table>,
@@ -591,8 +607,10 @@ impl Binder<'_> {
         value: &ast::Expr,
         before: &[(usize, BoundValue)],
     ) -> Result<(usize, BoundValue)> {
-        let ident = *name_parts(name)?.first().expect("a name has parts");
+        let parts = name_parts(name)?;
+        let ident = *parts.first().expect("a name has parts");
         let column = self.target_column(table, ident)?;
+        self.expect_whole(table, column, &parts)?;
         if before.iter().any(|(other, _)| *other == column) {
             let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
             return Err(self.place(ident.span, Error::new(SqlState::SYNTAX_ERROR, message)));

@@ -118,6 +118,95 @@ pub(super) fn divide(text: &str, tokens: Vec<TokenWithSpan>) -> Result<Vec<Token
     Ok(divided)
 }
 
+/// Operators in front of each other's operands at most, each in the last operand of the one before.
+const PREFIXES_MAX: usize = 100;
+
+/// Whether a text may have operators in front of their operand, other than signs and NOT.
+pub(super) fn may_have_prefixes(tokens: &[TokenWithSpan]) -> bool {
+    tokens.iter().any(|token| {
+        matches!(
+            token.token,
+            Token::Tilde
+                | Token::AtSign
+                | Token::PGSquareRoot
+                | Token::PGCubeRoot
+                | Token::DoubleExclamationMark
+                | Token::ExclamationMark
+                | Token::AtAt
+                | Token::AtDashAt
+                | Token::Sharp
+        )
+    })
+}
+
+fn is_prefix(op: &ast::UnaryOperator) -> bool {
+    use ast::UnaryOperator::{Minus, Not, Plus};
+    !matches!(op, Plus | Minus | Not)
+}
+
+/// Gives operators in front of their operand (`@`, `~`, `|/`) what PostgreSQL gives them: sums and products as a whole. The
+/// parser ends their operand at the first sum.
+///
+/// Bug: `@ 1 - 3` was `(@ 1) - 3`. Consequence: wrong values, in CHECKs and DEFAULTs, too. Fix: what was put behind the operator is
+/// moved into its operand.
+pub(super) fn take_whole_operands(tree: &mut impl ast::VisitMut) -> Result<()> {
+    let flow = ast::visit_expressions_mut(tree, |expr| {
+        use ast::BinaryOperator::{Divide, Minus, Modulo, Multiply, PGExp, Plus};
+        let ast::Expr::BinaryOp { left, op: Plus | Minus | Multiply | Divide | Modulo | PGExp, .. } = expr else {
+            return ControlFlow::Continue(());
+        };
+        let Some(depth) = last_prefix(left) else { return ControlFlow::Continue(()) };
+        if depth > PREFIXES_MAX {
+            return ControlFlow::Break(());
+        }
+        let null = || ast::Expr::Value(ast::Value::Null.into());
+        let ast::Expr::BinaryOp { left, op, right } = std::mem::replace(expr, null()) else {
+            return ControlFlow::Continue(());
+        };
+        *expr = *left;
+        let operand = last_operand(expr);
+        let inner = std::mem::replace(operand, null());
+        *operand = ast::Expr::BinaryOp { left: Box::new(inner), op, right };
+        ControlFlow::Continue(())
+    });
+    match flow {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(super::too_deep()),
+    }
+}
+
+/// How many steps lead to the last operator of the kind that stands in front of the end of an expression.
+fn last_prefix(expr: &ast::Expr) -> Option<usize> {
+    let (mut at, mut steps, mut found) = (expr, 0, None);
+    loop {
+        steps += 1;
+        at = match at {
+            ast::Expr::UnaryOp { op, expr } => {
+                if is_prefix(op) {
+                    found = Some(steps);
+                }
+                expr
+            }
+            ast::Expr::BinaryOp { right, .. } => right,
+            _ => return found,
+        };
+    }
+}
+
+/// The operand of that operator.
+fn last_operand(expr: &mut ast::Expr) -> &mut ast::Expr {
+    let steps = last_prefix(expr).unwrap_or(0);
+    let mut at = expr;
+    for _ in 0..steps {
+        at = match at {
+            ast::Expr::UnaryOp { expr, .. } => expr,
+            ast::Expr::BinaryOp { right, .. } => right,
+            other => return other,
+        };
+    }
+    at
+}
+
 /// Puts parentheses around the operand of an operator in front if it begins with one itself:
 /// written one behind the other, both would be another operator, or a comment.
 pub(super) fn keep_apart(statement: &mut ast::Statement) {
