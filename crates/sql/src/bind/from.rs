@@ -219,17 +219,23 @@ impl Binder<'_> {
         Ok((columns, source))
     }
 
-    /// The system's table of a name: those of `pg_catalog` are found first, wherever names are looked up.
+    /// The system's table of a name: those of `pg_catalog` are found first, unless the search path has it behind other schemas.
     pub(crate) fn system_table(&self, name: &ast::ObjectName) -> Result<Option<&'static SystemTable>> {
         let (schema, relation) = in_database(&self.env.database, name)?;
         Ok(match schema {
             Some(schema) => self.builtin.tables.table(&schema, &relation),
+            None if self.is_found_before_system(&relation) => None,
             None => self
                 .builtin
                 .tables
                 .table("pg_catalog", &relation)
                 .or_else(|| self.search_path.iter().find_map(|schema| self.builtin.tables.table(schema, &relation))),
         })
+    }
+
+    fn is_found_before_system(&self, relation: &str) -> bool {
+        let before = self.search_path.iter().position(|schema| schema == "pg_catalog").unwrap_or(0);
+        self.search_path[..before].iter().any(|schema| self.catalog.relation(schema, relation).is_some())
     }
 
     pub(super) fn system(

@@ -120,11 +120,8 @@ fn flat(array: &Array) -> Result<(Vec<Datum>, i32)> {
 
 fn append(args: &[&Datum], _: &Env) -> Result<Datum> {
     let Datum::Array(whole) = args[0] else {
-        return Ok(if args[1].is_null() {
-            Datum::Null
-        } else {
-            made(Array::new(Type::Unknown, vec![args[1].clone()]))
-        });
+        // NULL is an array without values here.
+        return Ok(made(Array::new(Type::Unknown, vec![args[1].clone()])));
     };
     let (mut values, lower) = flat(whole)?;
     values.push(args[1].clone());
@@ -133,11 +130,7 @@ fn append(args: &[&Datum], _: &Env) -> Result<Datum> {
 
 fn prepend(args: &[&Datum], _: &Env) -> Result<Datum> {
     let Datum::Array(whole) = args[1] else {
-        return Ok(if args[0].is_null() {
-            Datum::Null
-        } else {
-            made(Array::new(Type::Unknown, vec![args[0].clone()]))
-        });
+        return Ok(made(Array::new(Type::Unknown, vec![args[0].clone()])));
     };
     let (mut values, lower) = flat(whole)?;
     values.insert(0, args[0].clone());
