@@ -232,6 +232,7 @@ impl Expr {
                 Ok(compare_values(*op, left, right))
             }
             Self::And(conditions) => {
+                count_parts(conditions.len())?;
                 let mut unknown = false;
                 for condition in conditions {
                     match condition.truth(scope, row)? {
@@ -243,6 +244,7 @@ impl Expr {
                 Ok(if unknown { None } else { Some(true) })
             }
             Self::Or(conditions) => {
+                count_parts(conditions.len())?;
                 let mut unknown = false;
                 for condition in conditions {
                     match condition.truth(scope, row)? {
@@ -340,6 +342,7 @@ impl Expr {
                 Ok(if equal == Some(true) { Datum::Null } else { value })
             }
             Self::Extreme { greatest, args } => {
+                count_parts(args.len())?;
                 let wanted = if *greatest { Ordering::Greater } else { Ordering::Less };
                 let mut best = Datum::Null;
                 for arg in args {
@@ -356,8 +359,18 @@ impl Expr {
     }
 }
 
+/// Parts of an expression from which they are counted as work; fewer are little beside what looks at the row.
+const PARTS_COUNTED: usize = 64;
+
+/// Counts the parts of a long expression, many of which count nothing by themselves: arithmetic of integers, comparisons.
+#[inline]
+fn count_parts(parts: usize) -> Result<()> {
+    if parts < PARTS_COUNTED { Ok(()) } else { pulse::work(parts * UNITS_PER_CALL) }
+}
+
 #[inline(never)]
 fn make_array(element: Type, values: &[Expr], scope: &mut Scope<'_>, row: &[Datum]) -> Result<Datum> {
+    count_parts(values.len())?;
     let values = values.iter().map(|value| value.eval_owned(scope, row)).collect::<Result<Vec<_>>>()?;
     Ok(Datum::Array(std::sync::Arc::new(Array::of_values(element, values)?)))
 }
