@@ -19,12 +19,9 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use depth::depth;
 
 mod depth;
-mod keywords;
 mod mend;
 mod operators;
 pub(crate) mod reader;
-
-pub(crate) use keywords::{RESERVED, is_reserved};
 
 /// Bytes of a text of statements at most.
 const TEXT_BYTES_MAX: usize = 64 << 20;

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | [`types`], [`value`], [`mod@array`], [`numeric`], [`interval`], [`datetime`] | types and values |
 //! | [`text_io`], [`binary_io`], [`wire`], [`cast`] | values from and to text, bytes, clients, other types |
-//! | [`letters`] | blanks and letters as PostgreSQL reads them |
+//! | [`letters`], [`keywords`] | blanks, letters and reserved words as PostgreSQL reads them |
 //! | [`operators`], [`functions`], [`aggregates`], `like`, `regular`, [`resolve`] | what can be computed, and how it is chosen |
 //! | [`key`] | values as bytes that sort as they do |
 //! | [`pulse`], [`pieces`] | a chance for others in the middle of what cannot be put aside; long values a piece at a time |
@@ -23,6 +23,7 @@ pub mod error;
 pub mod functions;
 pub mod interval;
 pub mod key;
+pub mod keywords;
 pub mod letters;
 mod like;
 pub mod numeric;

@@ -40,7 +40,7 @@ use sqlparser::tokenizer::Span;
 
 use crate::expr::Expr;
 use crate::planner::Sizes;
-use crate::statement::is_reserved;
+use colibri_types::keywords::is_reserved;
 
 pub(crate) use current_of::{CurrentOf, CursorRows};
 pub(crate) use expr::Bound;

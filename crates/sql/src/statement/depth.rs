@@ -6,7 +6,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::keywords::is_reserved;
+use colibri_types::keywords::is_reserved;
 
 /// For an operator in a row.
 const LINK: usize = 1;

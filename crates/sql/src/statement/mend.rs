@@ -20,8 +20,8 @@ use colibri_types::{Error, Result, SqlState};
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Word};
 
-use super::keywords::is_reserved;
 use super::{Walker, position};
+use colibri_types::keywords::is_reserved;
 
 enum Edit {
     Remove,

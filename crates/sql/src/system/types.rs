@@ -324,7 +324,7 @@ fn languages(_: &Env, rows: &mut Rows) -> Result<()> {
 
 /// Words that are names only in quotes.
 fn keywords(_: &Env, rows: &mut Rows) -> Result<()> {
-    for word in crate::statement::RESERVED {
+    for word in colibri_types::keywords::RESERVED {
         rows.push([text(word), text("R"), flag(false), text("reserved"), text("requires AS")])?;
     }
     Ok(())

@@ -12,7 +12,7 @@
 //!
 //! A value is a string, a number or a word. A string is one value, whatever is in it.
 
-use colibri_types::{Error, Interval, Result, SqlState};
+use colibri_types::{Error, Interval, Result, SqlState, keywords};
 use compact_str::CompactString;
 use sqlparser::tokenizer::{Token, Word};
 
@@ -112,88 +112,16 @@ pub(crate) fn parse(text: &str) -> Result<Option<SetStatement>> {
     Ok(Some(statement))
 }
 
-/// Words that are no names and no values.
-const RESERVED: &[&str] = &[
-    "all",
-    "analyse",
-    "analyze",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "asymmetric",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "collate",
-    "column",
-    "constraint",
-    "create",
-    "current_catalog",
-    "current_date",
-    "current_role",
-    "current_time",
-    "current_timestamp",
-    "current_user",
-    "default",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "fetch",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "initially",
-    "intersect",
-    "into",
-    "lateral",
-    "leading",
-    "limit",
-    "localtime",
-    "localtimestamp",
-    "not",
-    "null",
-    "offset",
-    "only",
-    "or",
-    "order",
-    "placing",
-    "primary",
-    "references",
-    "returning",
-    "select",
-    "session_user",
-    "some",
-    "symmetric",
-    "table",
-    "then",
-    "trailing",
-    "union",
-    "unique",
-    "user",
-    "using",
-    "variadic",
-    "when",
-    "where",
-    "window",
-    "with",
-];
 /// Reserved as names, and yet values of settings.
 const TRUTH: &[&str] = &["true", "false", "on"];
 
+/// Reserved words that SET takes for a value.
+const VALUES: [&str; 4] = ["false", "on", "to", "true"];
+
+/// Whether a word is no name and no value.
 fn is_reserved(word: &Word) -> bool {
-    let is = |words: &[&str]| words.iter().any(|reserved| reserved.eq_ignore_ascii_case(&word.value));
-    word.quote_style.is_none() && is(RESERVED)
+    let is_value = VALUES.iter().any(|value| value.eq_ignore_ascii_case(&word.value));
+    word.quote_style.is_none() && !is_value && keywords::is_reserved(&word.value)
 }
 
 impl Reader {
