@@ -1,5 +1,5 @@
-//! What a database has before anybody makes anything in it: handed to those who look up names, who know none of it by
-//! themselves.
+//! What a database has before anybody makes anything in it: handed to those who look up names, who
+//! know none of it by themselves.
 
 use colibri_types::functions::Registry;
 

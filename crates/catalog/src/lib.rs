@@ -1,4 +1,5 @@
-//! What there is in a database and around it, and how rows are laid out. It is kept in transactions like everything else.
+//! What there is in a database and around it, and how rows are laid out. It is kept in transactions
+//! like everything else.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -1,8 +1,9 @@
 //! What transactions answer in place of a result, as SQL's errors.
 //!
-//! Values and their errors know nothing of transactions. So where SQL calls a store it says with [`InSql::in_sql`] that the
-//! store's failure is SQL's. Two answers are not failures for the user: a lock that has to be waited for, and a snapshot that
-//! is too old. They travel as errors that carry a [`Pause`] until a step of a statement is an outcome of its own.
+//! Values and their errors know nothing of transactions. So where SQL calls a store it says with
+//! [`InSql::in_sql`] that the store's failure is SQL's. Two answers are not failures for the user:
+//! a lock that has to be waited for, and a snapshot that is too old. They travel as errors that
+//! carry a [`Pause`] until a step of a statement is an outcome of its own.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Tables whose rows are made from the catalogue when they are read: what they are. Which there are is said elsewhere.
+//! Tables whose rows are made from the catalogue when they are read: what they are. Which there are
+//! is said elsewhere.
 
 use std::collections::HashMap;
 
@@ -50,8 +51,9 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Adds a row: a value for each column, in order. Where that is allowed, the last ones may be missing: they are NULL. Polls, as
-    /// there may be very many objects; see [`colibri_types::pulse`].
+    /// Adds a row: a value for each column, in order. Where that is allowed, the last ones may be
+    /// missing: they are NULL. Polls, as there may be very many objects; see
+    /// [`colibri_types::pulse`].
     pub fn push<const N: usize>(&mut self, row: [Datum; N]) -> Result<()> {
         debug_assert!(self.width == N || (self.is_padded && N < self.width), "a value for each column");
         self.cells.extend(row);

@@ -152,7 +152,8 @@ const CIRCLES: [(&str, &[&[&str]]); 3] = [
     (
         "types",
         &[
-            // An array is a value made of values: what is read, written, cast or compared may hold the like of itself.
+            // An array is a value made of values: what is read, written, cast or compared may hold
+            // the like of itself.
             &["array", "binary_io", "cast", "operators", "pieces", "text_io", "value"],
             // Times are read in a session's zone, and intervals are added to them.
             &["datetime", "env", "interval", "types"],
@@ -162,8 +163,8 @@ const CIRCLES: [(&str, &[&[&str]]); 3] = [
     (
         "sql",
         &[
-            // Sessions run statements that change the catalogue, and what the catalogue tells of sessions is read by statements;
-            // binding and planning are not apart yet.
+            // Sessions run statements that change the catalogue, and what the catalogue tells of
+            // sessions is read by statements; binding and planning are not apart yet.
             &["admin", "bind", "ddl", "planner", "registry", "session", "surroundings", "system"],
             // A plan keeps what its execution has prepared.
             &["exec", "explain", "expr", "plan"],

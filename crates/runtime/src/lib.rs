@@ -24,10 +24,12 @@
 //! # The life of a task
 //!
 //! [`spawn`] makes it (`task`) and puts it into a lane of its [`Pool`] (`lanes`). A thread at a task boundary takes it when its
-//! turn has come (`worker`, `shares`), and runs it until it waits: for a socket or a timer (`reactor`, `timer_driver`), or for
-//! another task, whose wake-up puts it into a lane again. A thread that finds no task watches for events for up to 80 µs if
-//! the last ones came as soon. Then it sleeps: one thread waits on the descriptor that tells of all events, and the others are
-//! parked on a condition variable until one is called; while tasks are long, all of them wait on the descriptor (`idle`).
+//! turn has come (`worker`, `shares`), and runs it until it waits: for a socket or a timer
+//! (`reactor`, `timer_driver`), or for another task, whose wake-up puts it into a lane again. A
+//! thread that finds no task watches for events for up to 80 µs if the last ones came as soon. Then
+//! it sleeps: one thread waits on the descriptor that tells of all events, and the others are
+//! parked on a condition variable until one is called; while tasks are long, all of them wait on
+//! the descriptor (`idle`).
 //!
 //! # What it does not do
 //!

@@ -63,8 +63,8 @@ pub(crate) trait Watched {
     fn actual(&self, node: &Node) -> Option<Actual>;
 }
 
-/// The lines that show a plan; with an execution that was watched (see [`Watched`]) what its operators did
-/// as well.
+/// The lines that show a plan; with an execution that was watched (see [`Watched`]) what its
+/// operators did as well.
 pub(crate) fn explain(fragment: &Fragment, watched: Option<&dyn Watched>, options: ExplainOptions) -> Vec<String> {
     shown(fragment, watched, options).iter().map(|part| part.line(options)).collect()
 }

@@ -35,8 +35,9 @@ pub(crate) enum Expr {
     Arg(usize),
     /// A pure function.
     Call { function: &'static Function, args: Vec<Expr> },
-    /// Functions of two arguments in a row, as in `a + b + c + …`: each takes what the one before gave. Long rows are this,
-    /// so that what walks through expressions does not go as deep as the row is long.
+    /// Functions of two arguments in a row, as in `a + b + c + …`: each takes what the one before
+    /// gave. Long rows are this, so that what walks through expressions does not go as deep as the
+    /// row is long.
     Chain { first: Box<Expr>, links: Vec<(&'static Function, Expr)> },
     /// `=`, `<`, …: NULL if a side is.
     Compare { op: CompareOp, left: Box<Expr>, right: Box<Expr> },

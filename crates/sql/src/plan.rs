@@ -125,8 +125,9 @@ pub(crate) enum Node {
     /// Rows of a WITH query or another input that is read more than once: the first reader runs it, all read what it
     /// gave. `id` numbers these in a statement.
     Shared { id: usize, input: Arc<Node> },
-    /// A WITH query that refers to itself: the rows of `first`, then those that `again` makes of them, then those that it
-    /// makes of these, until there are no more. Without `all` no row is given twice, nor looked at again.
+    /// A WITH query that refers to itself: the rows of `first`, then those that `again` makes of
+    /// them, then those that it makes of these, until there are no more. Without `all` no row is
+    /// given twice, nor looked at again.
     Recursive { id: usize, name: CompactString, all: bool, columns: usize, first: Box<Node>, again: Box<Node> },
     /// The rows that the query of this number gave in its last round.
     Working { id: usize, name: CompactString, columns: Arc<[CompactString]> },
@@ -197,8 +198,9 @@ pub(crate) enum Access {
     Index { index: Arc<Index>, ranges: KeyRanges, covering: bool },
 }
 
-/// Ranges of keys: those that have given values in the first columns and lie between bounds in the next one. Or, with
-/// alternatives, those that lie in the ranges of one of these; nothing else is said then.
+/// Ranges of keys: those that have given values in the first columns and lie between bounds in the
+/// next one. Or, with alternatives, those that lie in the ranges of one of these; nothing else is
+/// said then.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KeyRanges {
     /// Values of the first columns, cast to the columns' types. A NULL value finds nothing, except for [`KeyPart::Null`].
@@ -206,7 +208,8 @@ pub(crate) struct KeyRanges {
     /// In the sense of the column's values, whichever way the index orders them. NULL finds nothing.
     pub(crate) low: Option<(Expr, Inclusive)>,
     pub(crate) high: Option<(Expr, Inclusive)>,
-    /// For `(a = 1 AND b = 2) OR (a = 3 AND b > 4)`. They may overlap, and have no alternatives of their own.
+    /// For `(a = 1 AND b = 2) OR (a = 3 AND b > 4)`. They may overlap, and have no alternatives of
+    /// their own.
     pub(crate) alternatives: Vec<KeyRanges>,
 }
 

@@ -1,4 +1,5 @@
-//! All functions, operators and system tables there are: those on values, and those of the catalogue.
+//! All functions, operators and system tables there are: those on values, and those of the
+//! catalogue.
 
 use std::sync::LazyLock;
 
@@ -162,7 +163,8 @@ mod tests {
         }
     }
 
-    /// The file has what PostgreSQL 15 answered (collation C, UTC) to thousands of expressions of all types.
+    /// The file has what PostgreSQL 15 answered (collation C, UTC) to thousands of expressions of
+    /// all types.
     #[test]
     fn results_are_those_of_postgresql() {
         let env = Env::default();

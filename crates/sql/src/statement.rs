@@ -25,8 +25,8 @@ pub(crate) mod reader;
 
 /// Bytes of a text of statements at most.
 const TEXT_BYTES_MAX: usize = 64 << 20;
-/// Calls inside each other that the parser makes, up to three for a level of nesting. How many levels there may be, the tokens
-/// tell.
+/// Calls inside each other that the parser makes, up to three for a level of nesting. How many
+/// levels there may be, the tokens tell.
 const NESTING_MAX: usize = DEPTH_MAX / depth::NESTED * 3;
 /// Units that fit the stack of any thread, of 2 MiB.
 const DEPTH_SHALLOW: usize = 800;

@@ -1,4 +1,5 @@
-//! The catalogue and the server around a session, as of a statement's beginning: what functions of the catalogue see.
+//! The catalogue and the server around a session, as of a statement's beginning: what functions of
+//! the catalogue see.
 
 use std::any::Any;
 use std::sync::{Arc, LazyLock};

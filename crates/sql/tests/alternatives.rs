@@ -1,5 +1,5 @@
-//! Conditions that are alternatives (`OR`, rows in a list, rows compared) find the same rows by keys and indexes as without any,
-//! in the order that was asked for.
+//! Conditions that are alternatives (`OR`, rows in a list, rows compared) find the same rows by
+//! keys and indexes as without any, in the order that was asked for.
 //!
 //! Random tables and conditions; a seed that fails is told, and `COLIBRI_SEED` runs it again.
 

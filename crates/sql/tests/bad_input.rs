@@ -238,8 +238,9 @@ fn left_nested(depth: usize, first: &str, operator: &str, operand: &dyn Fn(usize
     format!("{}{first}{links}", "(".repeat(depth - 1))
 }
 
-/// Bug: parentheses nested 95 deep at most. Consequence: conditions that programs write were refused. Fix: the parser follows
-/// as many as its stack holds, and long rows of operators lie side by side in the plan.
+/// Bug: parentheses nested 95 deep at most. Consequence: conditions that programs write were
+/// refused. Fix: the parser follows as many as its stack holds, and long rows of operators lie side
+/// by side in the plan.
 #[test]
 fn a_thousand_operators_inside_each_other_and_ten_thousand_in_a_row_give_what_they_should() {
     with_small_stack(|| {
@@ -278,8 +279,8 @@ fn a_thousand_operators_inside_each_other_and_ten_thousand_in_a_row_give_what_th
     });
 }
 
-/// Bug: what BETWEEN looks at was there twice, with all that is inside. Consequence: thirty of them inside each other took all
-/// memory, and nothing ended them. Fix: 54001.
+/// Bug: what BETWEEN looks at was there twice, with all that is inside. Consequence: thirty of them
+/// inside each other took all memory, and nothing ended them. Fix: 54001.
 #[test]
 fn operands_that_are_looked_at_twice_do_not_double_without_end() {
     let db = TestDatabase::new("CREATE TABLE t (a int PRIMARY KEY)");

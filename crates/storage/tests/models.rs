@@ -2,7 +2,8 @@
 //! `cargo test -p colibri-storage --features shuttle models`.
 //!
 //! The table itself lies in memory that processes share, where a scheduler's atomics cannot; so this says again, step by
-//! step, what `lock_file` and `space` do: `Shared::pin`, `Shared::pinned`, `Space::reclaim`; and what comes on top of that:
+//! step, what `lock_file` and `space` do: `Shared::pin`, `Shared::pinned`, `Space::reclaim`; and
+//! what comes on top of that:
 //! `Core::take_over`, `Shared::park`, `unpark` and `evict`, and `Shared::pin_beside`.
 
 #![cfg(feature = "shuttle")]

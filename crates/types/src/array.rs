@@ -436,8 +436,8 @@ enum Last {
     Quoted,
 }
 
-/// Whether the braces of a text nest too deep before anything else is wrong with them. Elements are counted level by level:
-/// arrays side by side that differ in length are wrong as well.
+/// Whether the braces of a text nest too deep before anything else is wrong with them. Elements are
+/// counted level by level: arrays side by side that differ in length are wrong as well.
 fn is_too_deep(text: &str) -> bool {
     use Last::{Closed, CommaBehindLevel, CommaBehindValue, Nothing, Opened, Quote, Quoted, Value};
     let mut last = Nothing;

@@ -49,7 +49,8 @@ const MONTHS: [&str; 12] = [
 /// Full names of the days of the week, from Sunday; the first three letters are the short ones.
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The abbreviations of zones, in lower case: seconds east of Greenwich at a moment, and whether it is a summer time.
+/// The abbreviations of zones, in lower case: seconds east of Greenwich at a moment, and whether it
+/// is a summer time.
 pub fn abbreviations_at(moment: i64) -> Vec<(&'static str, i32, bool)> {
     let meaning = |(name, stands_for)| match stands_for {
         words::Abbreviation::Offset(seconds, is_summer) => Some((name, seconds, is_summer)),

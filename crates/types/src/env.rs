@@ -1,10 +1,11 @@
 //! What a pure function may know of the session that calls it.
 //!
-//! Functions see values and an [`Env`], nothing else: no transaction. What changes something (sequences, settings) is the
-//! session's business.
+//! Functions see values and an [`Env`], nothing else: no transaction. What changes something
+//! (sequences, settings) is the session's business.
 //!
-//! Values know nothing of a catalogue. The types whose values are numbers of objects (`regclass` and its kin) ask the
-//! [`Surround`] of the session for names; functions of the catalogue, which are made above, know what stands behind it.
+//! Values know nothing of a catalogue. The types whose values are numbers of objects (`regclass`
+//! and its kin) ask the [`Surround`] of the session for names; functions of the catalogue, which
+//! are made above, know what stands behind it.
 
 use std::any::Any;
 use std::fmt;
@@ -21,7 +22,8 @@ use crate::types::Type;
 pub struct Env {
     /// When the transaction began, in microseconds since 2000-01-01 00:00 UTC: `now()`.
     pub transaction_us: i64,
-    /// When the statement came in, in microseconds since 2000-01-01 00:00 UTC: `statement_timestamp()`.
+    /// When the statement came in, in microseconds since 2000-01-01 00:00 UTC:
+    /// `statement_timestamp()`.
     pub statement_us: i64,
     /// The session's time zone.
     pub zone: Zone,

@@ -126,7 +126,8 @@ pub struct Report {
     pub column: Option<String>,
     /// The constraint.
     pub constraint: Option<String>,
-    /// For whoever runs the statement, if it is not an error for the user. Values know nothing of what it is.
+    /// For whoever runs the statement, if it is not an error for the user. Values know nothing of
+    /// what it is.
     pub carried: Option<Arc<dyn Any + Send + Sync>>,
 }
 

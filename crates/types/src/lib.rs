@@ -1,7 +1,8 @@
-//! Values of SQL: their types, their forms as text and bytes, casts, keys, operators, pure functions, and errors.
+//! Values of SQL: their types, their forms as text and bytes, casts, keys, operators, pure
+//! functions, and errors.
 //!
-//! Nothing here knows a table, a session or a transaction. What a function may know of the session that calls it is in
-//! [`Env`].
+//! Nothing here knows a table, a session or a transaction. What a function may know of the session
+//! that calls it is in [`Env`].
 //!
 //! | module | holds |
 //! | --- | --- |

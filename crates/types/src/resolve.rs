@@ -172,8 +172,8 @@ impl Registry {
         }
     }
 
-    /// The operator that an expression means; `left` is `None` for a prefix operator. Comparisons are not among them: see
-    /// [`comparison_type`].
+    /// The operator that an expression means; `left` is `None` for a prefix operator. Comparisons
+    /// are not among them: see [`comparison_type`].
     ///
     /// # Errors
     /// 42883 if there is none, 42725 if several are as good.

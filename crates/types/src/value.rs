@@ -1,7 +1,7 @@
 //! Values: one enum for all types, 32 bytes each.
 //!
-//! A value does not know its exact type (an `Int` may be a smallint or a bigint): expressions are typed before they
-//! run, so the type is always at hand where it matters.
+//! A value does not know its exact type (an `Int` may be a smallint or a bigint): expressions are
+//! typed before they run, so the type is always at hand where it matters.
 
 use std::sync::Arc;
 
@@ -16,8 +16,9 @@ pub mod random;
 
 /// A value of any type, or NULL.
 ///
-/// Its tag takes a whole word, so that a value is moved as four: with a tag of a byte, what stands behind that is moved in
-/// pieces, each of which has to wait until those that were just written are in the cache.
+/// Its tag takes a whole word, so that a value is moved as four: with a tag of a byte, what stands
+/// behind that is moved in pieces, each of which has to wait until those that were just written are
+/// in the cache.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[repr(u64)]
 pub enum Datum {
@@ -40,7 +41,8 @@ pub enum Datum {
     Date(i32),
     /// `time`: microseconds since midnight, 86,400,000,000 for 24:00
     Time(i64),
-    /// `timestamp`, `timestamptz`: microseconds since 2000-01-01 00:00 (UTC); `i64::MIN` and `MAX` are the infinities
+    /// `timestamp`, `timestamptz`: microseconds since 2000-01-01 00:00 (UTC); `i64::MIN` and `MAX`
+    /// are the infinities
     Timestamp(i64),
     /// `interval`
     Interval(Interval),

@@ -94,8 +94,8 @@ enum Stage {
 enum Refusal {
     /// Nothing does that was there when the block failed.
     Block,
-    /// As all statements do, unless it ends the block: it was a statement of a message Query, or the block had failed
-    /// before.
+    /// As all statements do, unless it ends the block: it was a statement of a message Query, or
+    /// the block had failed before.
     Statement,
 }
 

@@ -184,9 +184,9 @@ fn statements_that_take_long_sink_to_batch_and_short_ones_stay_fast() {
     assert_eq!(long.query("SET colibri.priority = 'urgent'").unwrap_err().code(), "22023");
 }
 
-/// Bug: there was no `pg_sleep`. Consequence: whoever tests time limits and cancellations with it
-/// could not. Fix: it is there, and a statement that sleeps waits as one that waits for a lock
-/// does: without a thread, for as long as it is let.
+/// Bug: there was no `pg_sleep`. Consequence: programs that test their time limits with it failed.
+/// Fix: a statement that sleeps waits as one that waits for a lock does: it holds no thread, and
+/// its cancellation or its time limit ends it.
 #[test]
 fn sessions_sleep_without_threads_beside_others_and_are_ended_at_once() {
     let (_dir, server) = server(&[("cpus", "1"), ("connections", "200")]);

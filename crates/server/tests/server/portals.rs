@@ -142,9 +142,10 @@ fn what_is_said_comes_in_front_of_the_rows_and_errors_of_what_writes_in_front_of
     assert_eq!(kinds, b"TDCZ");
 }
 
-/// Bug: what a failed statement of a message Query left behind was refused as anything else in a failed block; CLOSE ALL left
-/// the unnamed portal, if it had given all of its rows. Consequence: other codes than PostgreSQL's. Fix: it is asked whether it
-/// could have run there, and CLOSE ALL ends all but itself.
+/// Bug: what a failed statement of a message Query left behind was refused as anything else in a
+/// failed block; CLOSE ALL left the unnamed portal, if it had given all of its rows. Consequence:
+/// other codes than PostgreSQL's. Fix: it is asked whether it could have run there, and CLOSE ALL
+/// ends all but itself.
 #[test]
 fn what_a_failed_query_left_cannot_be_run_and_close_all_ends_the_unnamed_portal() {
     let (_dir, _server, mut wire) = server();
@@ -167,8 +168,8 @@ fn what_a_failed_query_left_cannot_be_run_and_close_all_ends_the_unnamed_portal(
     assert_eq!(said(&mut wire), "IZ");
 }
 
-/// Bug: EXECUTE counted as a statement that writes. Consequence: a transaction that only reads refused prepared queries. Fix:
-/// what counts is the statement that it runs.
+/// Bug: EXECUTE counted as a statement that writes. Consequence: a transaction that only reads
+/// refused prepared queries. Fix: what counts is the statement that it runs.
 #[test]
 fn prepared_queries_run_in_transactions_that_only_read() {
     let (_dir, _server, mut wire) = server();

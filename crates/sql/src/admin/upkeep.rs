@@ -1,6 +1,6 @@
-//! VACUUM, ANALYZE, CLUSTER and REINDEX: there is nothing for them to do, but what they name has to
-//! be there, and has to be owned by whoever asks. VACUUM and ANALYZE leave out what is somebody
-//! else's, with a warning; the others refuse it.
+//! VACUUM, ANALYZE, CLUSTER and REINDEX. They have nothing to do here. The tables and indexes that
+//! they name have to exist, and the user has to own them: VACUUM and ANALYZE skip other people's
+//! tables with a warning, CLUSTER and REINDEX refuse them.
 
 use colibri_catalog::{Relation, cluster::BOOTSTRAP_ROLE};
 use colibri_types::{Error, Result, SqlState};

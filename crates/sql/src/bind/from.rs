@@ -219,7 +219,8 @@ impl Binder<'_> {
         Ok((columns, source))
     }
 
-    /// The system's table of a name: those of `pg_catalog` are found first, unless the search path has it behind other schemas.
+    /// The system's table of a name: those of `pg_catalog` are found first, unless the search path
+    /// has it behind other schemas.
     pub(crate) fn system_table(&self, name: &ast::ObjectName) -> Result<Option<&'static SystemTable>> {
         let (schema, relation) = in_database(&self.env.database, name)?;
         Ok(match schema {
@@ -351,7 +352,7 @@ impl Binder<'_> {
         self.at(cte.alias.name.span, rename(&mut columns, cte))?;
         let (id, frame) = (self.new_id(), self.frames.len());
         let uses_args = super::rewrite::query_uses_args(&query);
-        // What gives something else each time gives it to whoever reads it.
+        // A query with volatile functions is computed as a whole: each column may have an effect.
         let gives_all = matches!(cte.materialized, Some(ast::CteAsMaterialized::Materialized))
             || super::rewrite::gives_volatile(&query);
         let reads = Arc::new(AtomicUsize::new(usize::from(gives_all)));

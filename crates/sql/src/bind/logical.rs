@@ -71,8 +71,9 @@ pub(crate) enum Body {
     Recursive(Box<Recursive>),
 }
 
-/// A WITH query that refers to itself: what the first term gives, then what the other one makes of that, then what it makes
-/// of what it gave itself, until it gives nothing more. Both give the same types.
+/// A WITH query that refers to itself: what the first term gives, then what the other one makes of
+/// that, then what it makes of what it gave itself, until it gives nothing more. Both give the same
+/// types.
 #[derive(Debug, Clone)]
 pub(crate) struct Recursive {
     /// Numbers its rows among those that are kept: [`Source::Working`] has the same.

@@ -81,7 +81,8 @@ pub(crate) struct Binder<'a> {
     frames: Vec<Frame>,
     /// WITH queries in sight, the innermost last.
     with: Vec<With>,
-    /// What stands around the place at hand and keeps a query from referring to itself, the innermost last.
+    /// What stands around the place at hand and keeps a query from referring to itself, the
+    /// innermost last.
     barriers: Vec<recursive::Barrier>,
     at: Levels,
     /// The deepest that has been gone so far, within the query that is measured.
@@ -434,7 +435,7 @@ impl<'a> Binder<'a> {
         self.levels_down(1, bind)
     }
 
-    /// Binds an expression, or so many levels of queries, further down.
+    /// Binds what is nested one expression deeper, or `queries` levels of queries deeper.
     fn levels_down<T>(&mut self, queries: usize, bind: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let around = self.at;
         if self.is_too_deep(around) {

@@ -1,10 +1,13 @@
-//! WITH RECURSIVE: which queries refer to which, and what PostgreSQL refuses of those that refer to themselves.
+//! WITH RECURSIVE: which queries refer to which, and what PostgreSQL refuses of those that refer to
+//! themselves.
 //!
-//! A query that refers to itself is `first term UNION [ALL] term that refers to it`. The first term tells names and types of
-//! the columns; while the other one is bound, the query's name stands for the rows that the last round gave.
+//! A query that refers to itself is `first term UNION [ALL] term that refers to it`. The first term
+//! tells names and types of the columns; while the other one is bound, the query's name stands for
+//! the rows that the last round gave.
 //!
-//! Invariants: a query is bound after those that it refers to, wherever they are written; a reference to a query that is
-//! being bound stands once, and only where rows that come later could not have changed what came before.
+//! Invariants: a query is bound after those that it refers to, wherever they are written; a
+//! reference to a query that is being bound stands once, and only where rows that come later could
+//! not have changed what came before.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -42,8 +45,8 @@ impl Barrier {
         }
     }
 
-    /// What refuses a reference behind these, from the outermost inwards: a query inside an expression stands for itself,
-    /// otherwise the outermost counts.
+    /// What refuses a reference behind these, from the outermost inwards: a query inside an
+    /// expression stands for itself, otherwise the outermost counts.
     fn that_counts(barriers: &[Self]) -> Option<Self> {
         if barriers.contains(&Self::Subquery) { Some(Self::Subquery) } else { barriers.first().copied() }
     }
@@ -78,7 +81,8 @@ impl Binder<'_> {
         Ok(())
     }
 
-    /// The order in which queries are bound: of those that refer to none that is left, the first one is next.
+    /// The order in which queries are bound: of those that refer to none that is left, the first
+    /// one is next.
     fn in_order(&self, ctes: &[ast::Cte], refers: &[Vec<usize>]) -> Result<Vec<usize>> {
         let mut order: Vec<usize> = (0..ctes.len()).collect();
         for at in 0..order.len() {
@@ -270,8 +274,8 @@ fn references(ctes: &[ast::Cte]) -> Vec<Vec<usize>> {
 /// A walk through a query for names of WITH queries.
 struct Search<'n> {
     names: &'n [CompactString],
-    /// For each query around the place at hand, the names that its own WITH has there, and those that it will have once
-    /// the query at an address has been walked through.
+    /// For each query around the place at hand, the names that its own WITH has there, and those
+    /// that it will have once the query at an address has been walked through.
     hidden: Vec<(Vec<CompactString>, Vec<Later>)>,
     found: Vec<usize>,
 }

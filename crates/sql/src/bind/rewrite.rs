@@ -1,5 +1,5 @@
-//! What binding asks of expressions: which aggregates and which calls that give rows are in them, which are the same, and how an
-//! expression over a wide row becomes one over a group's.
+//! What binding asks of expressions: which aggregates and which calls that give rows are in them,
+//! which are the same, and how an expression over a wide row becomes one over a group's.
 
 use colibri_types::{Error, Result, SqlState};
 

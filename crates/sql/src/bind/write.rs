@@ -585,9 +585,11 @@ impl Binder<'_> {
         Ok(parts)
     }
 
-    /// Refuses to write a part of a column: `a.b` is field `b` of column `a`, and no type has fields.
+    /// Refuses to write a part of a column: `a.b` is field `b` of column `a`, and no type has
+    /// fields.
     ///
-    /// Bug: what stood behind the first name was dropped. Consequence: `UPDATE t SET a.b = 1` wrote to all of `a`. Fix: 42804.
+    /// Bug: what stood behind the first name was dropped. Consequence: `UPDATE t SET a.b = 1` wrote
+    /// to all of `a`. Fix: 42804.
     fn expect_whole(&self, table: &Table, column: usize, name: &[&ast::Ident]) -> Result<()> {
         let [ident, field, ..] = name else { return Ok(()) };
         let of = &table.columns[column];

@@ -449,7 +449,8 @@ impl Session {
         self.change(changes)
     }
 
-    /// Takes away the defaults that take their numbers from a sequence, but for those that go anyway.
+    /// Takes away the defaults that take their numbers from a sequence, but for those that go
+    /// anyway.
     pub(super) fn forget_defaults(&mut self, sequence: &Sequence, goes: impl Fn(u32, usize) -> bool) -> Result<()> {
         for (table, mut columns) in self.users_of(sequence) {
             columns.retain(|&place| !goes(table.id, place));

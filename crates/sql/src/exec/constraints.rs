@@ -227,7 +227,7 @@ fn reads(node: &Node, table: &Table, seen: &mut Vec<usize>) -> bool {
     match node {
         Node::Values { rows } => rows.len() > 1 && rows.iter().flatten().any(reads_anything),
         Node::Series { args, .. } => args.iter().any(reads_anything),
-        // Whoever makes the working rows is asked as well.
+        // Working rows come from a recursive query, whose terms are looked at where it stands.
         Node::System { .. } | Node::Working { .. } => false,
         Node::Expand { input, calls } => {
             calls.iter().flat_map(|(_, args)| args).any(reads_anything) || reads(input, table, seen)

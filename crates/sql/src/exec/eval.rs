@@ -3,8 +3,8 @@
 //! A value that is there already (a column, a constant, a parameter, a slot) is handed out as a reference; what has to be
 //! computed goes to a place that the caller lends. Conditions are computed as `Option<bool>`, NULL being `None`.
 //!
-//! What may take long polls (see [`colibri_types::pulse`]): calls of functions, long lists and arrays, queries. Other nodes need not,
-//! since whoever evaluates counts rows.
+//! What may take long polls (see [`colibri_types::pulse`]): calls of functions, long lists and
+//! arrays, queries. Other nodes need not, since whoever evaluates counts rows.
 //!
 //! Invariants: operands are evaluated from left to right, and not at all where the result is known without; the pure
 //! part needs no transaction, so that filters can run while one is being read. Depth is the binder's business: it bounds
@@ -359,10 +359,12 @@ impl Expr {
     }
 }
 
-/// Parts of an expression from which they are counted as work; fewer are little beside what looks at the row.
+/// Parts of an expression from which they are counted as work; fewer are little beside what looks
+/// at the row.
 const PARTS_COUNTED: usize = 64;
 
-/// Counts the parts of a long expression, many of which count nothing by themselves: arithmetic of integers, comparisons.
+/// Counts the parts of a long expression, many of which count nothing by themselves: arithmetic of
+/// integers, comparisons.
 #[inline]
 fn count_parts(parts: usize) -> Result<()> {
     if parts < PARTS_COUNTED { Ok(()) } else { pulse::work(parts * UNITS_PER_CALL) }

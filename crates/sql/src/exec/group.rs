@@ -16,7 +16,8 @@ use colibri_types::{Datum, operators, pulse};
 
 use super::row_store::RowStore;
 
-/// Places that are made, or moved to a larger table, between two polls; see [`colibri_types::pulse`].
+/// Places that are made, or moved to a larger table, between two polls; see
+/// [`colibri_types::pulse`].
 const MOVED_AT_ONCE: usize = 4096;
 
 /// Bytes of a value that are hashed in a unit of work.

@@ -8,10 +8,11 @@
 //! operators have to remember. A run is handed its node whenever it is to go on.
 //!
 //! Invariants: a step that fails leaves nothing to go on with: the caller takes the statement back. Nothing here waits:
-//! what has to wait is an error that says so (see [`colibri_types::Error`]), and the statement runs again from the start.
-//! An operator that says [`Step::Rows`] has put at least one row into the batch, and not more than are wanted
-//! ([`Batch::rows_max`]); one that says [`Step::Yield`] has lost none. Queries inside expressions cannot be put aside; they,
-//! and expressions that take long, poll: see [`colibri_types::pulse`].
+//! what has to wait is an error that says so (see [`colibri_types::Error`]), and the statement runs
+//! again from the start. An operator that says [`Step::Rows`] has put at least one row into the
+//! batch, and not more than are wanted ([`Batch::rows_max`]); one that says [`Step::Yield`] has
+//! lost none. Queries inside expressions cannot be put aside; they, and expressions that take long,
+//! poll: see [`colibri_types::pulse`].
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -123,7 +124,8 @@ pub(crate) struct Exec<'e, 'c> {
 pub(crate) struct Statement {
     /// What WITH queries gave, by number.
     shared: Vec<Option<Box<with_queries::Kept>>>,
-    /// Rows of the last round of queries that refer to themselves, by number, while such a query makes the next ones.
+    /// Rows of the last round of queries that refer to themselves, by number, while such a query
+    /// makes the next ones.
     working: Vec<Option<row_store::RowStore<Datum>>>,
     /// What queries inside expressions gave, by number.
     subqueries: Vec<Option<Box<subquery::Memo>>>,

@@ -69,8 +69,8 @@ impl Needs {
     }
 }
 
-/// How many expressions are inside each other at the deepest place of a plan, those of queries inside expressions and of
-/// WITH queries included: evaluating takes stack for each.
+/// How many expressions are inside each other at the deepest place of a plan, those of queries
+/// inside expressions and of WITH queries included: evaluating takes stack for each.
 pub(crate) fn expressions_deep(root: &Node) -> usize {
     let mut search = Search::default();
     search.node(root, None);

@@ -164,7 +164,8 @@ impl From<KeyRange> for Span {
     fn from(range: KeyRange) -> Self {
         let low = match range.low {
             Bound::Unbounded => None,
-            // No range begins behind a key that it leaves out; if one did, a row too many would be looked at.
+            // No range begins behind a key that it leaves out; if one did, a row too many would be
+            // looked at.
             Bound::Included(key) | Bound::Excluded(key) => Some(key),
         };
         let end = match range.high {

@@ -4,11 +4,12 @@
 //! round 0: first term             -> rows, given and kept
 //! round n: again(rows kept by the round before) -> rows, given and kept
 //! ```
-//! until a round gives nothing. Rows are given on as they are made, so that a LIMIT above ends an endless one.
+//! until a round gives nothing. Rows are given on as they are made, so that a LIMIT above ends an
+//! endless one.
 //!
-//! Invariants: the rows of the last round lie with the statement only while `again` takes a step, so that queries of one
-//! number may be at work side by side; all of `again` goes back to its start with each round; what a round begins costs
-//! budget, whether it gives rows or not.
+//! Invariants: the rows of the last round lie with the statement only while `again` takes a step,
+//! so that queries of one number may be at work side by side; all of `again` goes back to its start
+//! with each round; what a round begins costs budget, whether it gives rows or not.
 
 use colibri_types::{Datum, Error, Result};
 
@@ -92,7 +93,8 @@ impl RecursiveRun {
         Ok(Step::Done)
     }
 
-    /// A step of the term that refers to the query, with the rows of the last round where it looks for them.
+    /// A step of the term that refers to the query, with the rows of the last round where it looks
+    /// for them.
     fn go_on(&mut self, id: usize, again: &Node, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         let working = &mut ex.statement.working;
         if working.len() <= id {

@@ -1,7 +1,8 @@
 //! Rows that are read more than once: WITH queries.
 //!
 //! The rows belong to the statement, not to a reader: whoever needs a row that is not there yet runs the query on, and all
-//! read what it gave. A query that is only read a little is only run a little: by as many rows at a time as its reader asks for.
+//! read what it gave. A query that is only read a little is only run a little: by as many rows at a
+//! time as its reader asks for.
 //!
 //! Invariants: a reader is at a place among the rows and holds nothing else. What a query gave that depends on an outer
 //! row is forgotten when one of its readers goes back to its start, as the outer row has changed then.
@@ -110,7 +111,8 @@ impl SharedRun {
             if kept.done {
                 return Ok(Step::Done);
             }
-            // No more than is asked for: a row that nobody reads might fail, or take a sequence's value.
+            // No more than is asked for: a row that nobody reads might fail, or take a sequence's
+            // value.
             kept.fresh.want(out.rows_max());
             match kept.run_on(input, ex)? {
                 Step::Yield => return Ok(Step::Yield),

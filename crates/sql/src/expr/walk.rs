@@ -170,7 +170,8 @@ pub(crate) fn conjunction(mut all: Vec<Expr>) -> Option<Expr> {
     }
 }
 
-/// Whether nothing but the row, parameters and slots matter: no query, nothing that the session has to do.
+/// Whether nothing but the row, parameters and slots matter: no query, nothing that the session has
+/// to do.
 pub(crate) fn is_pure(expr: &Expr) -> bool {
     !any(expr, &|expr| matches!(expr, Expr::Subquery(_) | Expr::Session { .. }))
 }
@@ -185,7 +186,8 @@ pub(crate) fn is_volatile(expr: &Expr) -> bool {
     })
 }
 
-/// Whether it is the same for all rows of a run: it looks at no column and gives the same each time.
+/// Whether it is the same for all rows of a run: it looks at no column and gives the same each
+/// time.
 pub(crate) fn depends_on_no_row(expr: &Expr) -> bool {
     !any(expr, &|part| matches!(part, Expr::Column(_))) && !is_volatile(expr)
 }

@@ -272,8 +272,8 @@ impl Wanted<'_> {
         paths
     }
 
-    /// The path by the ranges of several alternatives, of which each says something about the key; the condition itself is
-    /// still looked at for each row.
+    /// The path by the ranges of several alternatives, of which each says something about the key;
+    /// the condition itself is still looked at for each row.
     fn path_of_any(
         &self,
         index: Option<&Arc<Index>>,
@@ -283,7 +283,8 @@ impl Wanted<'_> {
     ) -> Option<Path> {
         let mut whole: Option<Path> = None;
         for conditions in alternatives {
-            // What holds for all of them comes first: where both give values, these are the same for all.
+            // What holds for all of them comes first: where both give values, these are the same
+            // for all.
             let of_this = Wanted { conditions, ..*self }.sargable();
             let together: Vec<Sargable> = sargable.iter().cloned().chain(of_this).collect();
             let path = self.path(index, &together, sizes);
@@ -335,8 +336,8 @@ impl Wanted<'_> {
 /// Alternatives of one condition at most: more are not looked at one by one.
 const ALTERNATIVES_MAX: usize = 4_096;
 
-/// What a condition is an OR of, each as conditions that all hold: `(a, b) IN ((1, 2), …)`, which has become one, and rows that are
-/// compared, `(a, b) > (1, 2)`, as well.
+/// What a condition is an OR of, each as conditions that all hold: `(a, b) IN ((1, 2), …)`, which
+/// has become one, and rows that are compared, `(a, b) > (1, 2)`, as well.
 fn alternatives_of(condition: &Expr) -> Option<Vec<Vec<Expr>>> {
     match condition {
         Expr::Or(all) if all.len() <= ALTERNATIVES_MAX => Some(all.iter().cloned().map(rewrite::conjuncts).collect()),

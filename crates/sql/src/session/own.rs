@@ -1,5 +1,5 @@
-//! What a session has besides its transaction: who it is, its settings, the catalogue as it saw it last; and the functions that
-//! only a session can compute.
+//! What a session has besides its transaction: who it is, its settings, the catalogue as it saw it
+//! last; and the functions that only a session can compute.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -606,8 +606,9 @@ impl Session {
             return Ok(self.cursor_statement(running)?.map_or(Begun::Runs, Begun::Done));
         }
         let prepared = &running.prepared;
-        // Bug: EXECUTE counted as a statement that writes, whatever it runs. Consequence: a transaction that only reads
-        // refused prepared queries. Fix: what counts is the statement that it runs.
+        // Bug: EXECUTE counted as a statement that writes, whatever it runs. Consequence: a
+        // transaction that only reads refused prepared queries. Fix: what counts is the statement
+        // that it runs.
         let executed = self.executed(prepared)?;
         let does = executed.as_ref().unwrap_or(prepared);
         let begin = if running.implicit {

@@ -4,8 +4,9 @@
 //! well, but then
 //!
 //! - a comment begins at `--` and `/*`, wherever in it they stand;
-//! - a `+` or `-` at the end is not a part of it, unless one of `~ ! @ # % ^ & | ?` or a backquote is: `1>-1` has the operators
-//!   `>` and `-`, and `2^-1` the one operator `^-`, which does not exist.
+//! - a `+` or `-` at the end is not a part of it, unless one of `~ ! @ # % ^ & | ?` or a backquote
+//!   is: `1>-1` has the operators `>` and `-`, and `2^-1` the one operator `^-`, which does not
+//!   exist.
 //!
 //! Places of tokens are those in the text.
 
@@ -144,11 +145,11 @@ fn is_prefix(op: &ast::UnaryOperator) -> bool {
     !matches!(op, Plus | Minus | Not)
 }
 
-/// Gives operators in front of their operand (`@`, `~`, `|/`) what PostgreSQL gives them: sums and products as a whole. The
-/// parser ends their operand at the first sum.
+/// Gives operators in front of their operand (`@`, `~`, `|/`) what PostgreSQL gives them: sums and
+/// products as a whole. The parser ends their operand at the first sum.
 ///
-/// Bug: `@ 1 - 3` was `(@ 1) - 3`. Consequence: wrong values, in CHECKs and DEFAULTs, too. Fix: what was put behind the operator is
-/// moved into its operand.
+/// Bug: `@ 1 - 3` was `(@ 1) - 3`. Consequence: wrong values, in CHECKs and DEFAULTs, too. Fix:
+/// what was put behind the operator is moved into its operand.
 pub(super) fn take_whole_operands(tree: &mut impl ast::VisitMut) -> Result<()> {
     let flow = ast::visit_expressions_mut(tree, |expr| {
         use ast::BinaryOperator::{Divide, Minus, Modulo, Multiply, PGExp, Plus};
@@ -175,7 +176,8 @@ pub(super) fn take_whole_operands(tree: &mut impl ast::VisitMut) -> Result<()> {
     }
 }
 
-/// How many steps lead to the last operator of the kind that stands in front of the end of an expression.
+/// How many steps lead to the last operator of the kind that stands in front of the end of an
+/// expression.
 fn last_prefix(expr: &ast::Expr) -> Option<usize> {
     let (mut at, mut steps, mut found) = (expr, 0, None);
     loop {

@@ -1,5 +1,5 @@
-//! `pg_timezone_names` and `pg_timezone_abbrevs`: the time zones that can be named, as they are now, and short names of
-//! offsets.
+//! `pg_timezone_names` and `pg_timezone_abbrevs`: the time zones that can be named, as they are
+//! now, and short names of offsets.
 
 use colibri_types::{Datum, Env, Interval, Result};
 use jiff::Timestamp;

@@ -1,7 +1,8 @@
 //! The reader table: pinning a root so that nothing it reaches is taken, letting it go, and who holds what.
 //!
 //! Invariants
-//! - Who may touch which slot, and why a pin is seen by the writer or sees the newer root, stands at the top of `lock_file`.
+//! - Who may touch which slot, and why a pin is seen by the writer or sees the newer root, stands
+//!   at the top of `lock_file`.
 //! - A slot is let go of by whoever has it, or by others once its process is dead.
 
 use std::sync::atomic::Ordering;

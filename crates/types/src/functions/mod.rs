@@ -1,10 +1,11 @@
-//! Functions and operators that compute on values. An operator is a function named by its symbol, with one argument or two;
-//! comparisons are none of these, as any two values of a type compare alike: see `operators`.
+//! Functions and operators that compute on values. An operator is a function named by its symbol,
+//! with one argument or two; comparisons are none of these, as any two values of a type compare
+//! alike: see `operators`.
 //!
-//! Each file of this module is a theme with a table. A function computes on values of exactly the types it declares:
-//! resolution chooses it and the planner converts its arguments. Whatever the values, it returns or fails, and does not
-//! panic; whatever it needs to know of the session is in [`Env`]. Functions of the catalogue are made elsewhere and join these
-//! in a [`Registry`].
+//! Each file of this module is a theme with a table. A function computes on values of exactly the
+//! types it declares: resolution chooses it and the planner converts its arguments. Whatever the
+//! values, it returns or fails, and does not panic; whatever it needs to know of the session is in
+//! [`Env`]. Functions of the catalogue are made elsewhere and join these in a [`Registry`].
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -11,7 +11,8 @@ use crate::bind::recursive::Barrier;
 use crate::bind::{Binder, fold, rewrite};
 use crate::expr::{CompareOp, Expr};
 
-/// Operators in a row, as in `a + b + c`, from which on they lie side by side, as the conditions of AND and OR do.
+/// Operators in a row, as in `a + b + c`, from which on they lie side by side, as the conditions of
+/// AND and OR do.
 const ROW_MAX: usize = 64;
 
 /// Expressions inside what a statement has at more than one place, at most.
@@ -457,8 +458,9 @@ impl Binder<'_> {
 
     /// Another one of what stands for several places.
     ///
-    /// Bug: operands that are looked at twice were copied whatever is inside. Consequence: thirty BETWEENs inside each other
-    /// took all memory there is, and nothing ended them. Fix: what is copied is counted, and 54001 comes before long.
+    /// Bug: operands that are looked at twice were copied whatever is inside. Consequence: thirty
+    /// BETWEENs inside each other took all memory there is, and nothing ended them. Fix: what is
+    /// copied is counted, and 54001 comes before long.
     pub(super) fn copy_of(&mut self, bound: &Bound) -> Result<Bound> {
         self.copied += nodes(&bound.expr);
         if self.copied > COPIED_MAX {
@@ -625,8 +627,8 @@ impl Binder<'_> {
     }
 }
 
-/// Makes a chain of a row of calls that has become long, and has the next call join it. `row` counts those inside each
-/// other.
+/// Makes a chain of a row of calls that has become long, and has the next call join it. `row`
+/// counts those inside each other.
 fn lay_side_by_side(expr: &mut Expr, row: &mut usize) {
     let Expr::Call { function, args } = expr else { return };
     if let [Expr::Chain { .. }, _] = &args[..] {

@@ -2,8 +2,8 @@
 //! written anew, and the check of a table against its indexes.
 //!
 //! Everything here goes through a table a batch at a time. It cannot be put aside, so it polls with every row, and can be
-//! cancelled there: see [`colibri_types::pulse`]. What is filled is sorted first and loaded into a space of its own, which costs a
-//! fraction of as many single writes.
+//! cancelled there: see [`colibri_types::pulse`]. What is filled is sorted first and loaded into a
+//! space of its own, which costs a fraction of as many single writes.
 //!
 //! Invariants: the transaction comes to depend on all it has looked at, so that a row written meanwhile by another makes
 //! one of the two fail.

@@ -1,7 +1,8 @@
 //! What clients ask of the catalogue and the server: `pg_get_indexdef`, `format_type`, `has_table_privilege` and their kin.
 //!
-//! They know the catalogue as the statement's transaction sees it (see [`crate::surroundings::Surroundings`]). Who asks about what is
-//! not there gets NULL, as in PostgreSQL.
+//! They know the catalogue as the statement's transaction sees it (see
+//! [`crate::surroundings::Surroundings`]). Who asks about what is not there gets NULL, as in
+//! PostgreSQL.
 
 use colibri_catalog::{CONSTRAINT_COMMENT, ObjectId, Relation, cluster::Authority, store_error::InSql as _};
 use colibri_types::{
