@@ -33,14 +33,13 @@ use colibri_catalog::{
     builtin::Builtin,
     cluster::{Acl, Authority, ObjectKind, Privileges, RoleId},
 };
-use colibri_types::{Env, Error, Result, SqlState, Type};
+use colibri_types::{Env, Error, Result, SqlState, Type, keywords::is_reserved};
 use compact_str::CompactString;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
 use crate::expr::Expr;
 use crate::planner::Sizes;
-use colibri_types::keywords::is_reserved;
 
 pub(crate) use current_of::{CurrentOf, CursorRows};
 pub(crate) use expr::Bound;

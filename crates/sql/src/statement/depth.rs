@@ -3,10 +3,9 @@
 //! The parser makes a level of each parenthesis inside another, and of each operator in a row: `a + b + c` is
 //! `(a + b) + c`. A comma ends a row. The count is what the deepest place can have at most; it may be more than it has.
 
+use colibri_types::keywords::is_reserved;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
-
-use colibri_types::keywords::is_reserved;
 
 /// For an operator in a row.
 const LINK: usize = 1;
