@@ -118,6 +118,19 @@ fn errors_say_where_and_why() {
 }
 
 /// As psql does, which goes on unless it is told not to.
+/// Bug: the shell kept notices to itself. Consequence: nobody saw what `DROP … CASCADE` took along.
+/// Fix: they come as psql prints them.
+#[test]
+fn notices_and_warnings_are_printed_with_their_place() {
+    let place = Place::with_table();
+    let script = "CREATE VIEW v AS SELECT id FROM t;\nDROP TABLE t CASCADE;\nCOMMIT;\n";
+    let outcome = place.run_with(&[], script);
+    assert_eq!((outcome.code, outcome.text.as_str()), (0, "CREATE VIEW\nDROP TABLE\nCOMMIT\n"));
+    let expected =
+        "<stdin>:2: NOTICE:  drop cascades to view v\n<stdin>:3: WARNING:  there is no transaction in progress\n";
+    assert_eq!(outcome.errors, expected);
+}
+
 #[test]
 fn scripts_go_on_after_an_error_unless_told_to_stop() {
     let place = Place::with_table();

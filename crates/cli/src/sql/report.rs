@@ -1,6 +1,7 @@
-//! Errors of statements, as psql prints them: what, where, and what to do.
+//! Errors and notices of statements, as psql prints them: what, where, and what to do.
 
 use colibri::sql::Error;
+use colibri::sql::engine::Notice;
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of a line that is shown at most.
@@ -8,8 +9,17 @@ const SHOWN_COLUMNS_MAX: usize = 72;
 
 /// The lines of an error. `place` comes before the first: a script and its line.
 pub(crate) fn lines_of(error: &Error, statement: &str, place: &str) -> String {
+    lines("ERROR", error, statement, place)
+}
+
+/// The lines of a notice or a warning.
+pub(crate) fn lines_of_notice(notice: &Notice, statement: &str, place: &str) -> String {
+    lines(notice.severity.name(), &notice.report, statement, place)
+}
+
+fn lines(severity: &str, error: &Error, statement: &str, place: &str) -> String {
     let report = error.report();
-    let mut text = format!("{place}ERROR:  {}\n", report.message);
+    let mut text = format!("{place}{severity}:  {}\n", report.message);
     if let Some(position) = report.position {
         text.push_str(&pointer(statement, position as usize));
     }

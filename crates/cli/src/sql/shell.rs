@@ -254,6 +254,13 @@ impl Shell {
         self.heed_interrupt(is_interactive)?;
         let begun = Instant::now();
         let ran = self.print_statement(statement);
+        let notices = self.connection.session().take_notices();
+        if !notices.is_empty() {
+            self.out.flush()?;
+        }
+        for notice in &notices {
+            eprint!("{}", report::lines_of_notice(notice, statement, &place.prefix()));
+        }
         self.print_time(begun)?;
         match ran {
             Ok(()) => self.out.flush().map_err(Stop::Output),
