@@ -29,6 +29,7 @@ pub mod oltp;
 mod plot;
 mod random;
 mod results;
+pub mod shapes;
 mod target;
 pub mod threads;
 mod trace;

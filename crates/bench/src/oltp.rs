@@ -49,7 +49,7 @@ pub(crate) use bench::Bench;
 use files::Files;
 #[cfg(feature = "rivals")]
 pub(crate) use open::SQLITE_FILE;
-pub(crate) use open::{NULL, SQLITE};
+pub(crate) use open::{NULL, SQLITE, open_named};
 use open::{ensure_there, open};
 
 /// Measure TPC-C: five transactions of a wholesale supplier

@@ -10,6 +10,7 @@ use colibri_bench::lifo::{self, LifoArgs};
 use colibri_bench::matrix::{self, MatrixArgs};
 use colibri_bench::merge::{self, MergeArgs};
 use colibri_bench::oltp::{self, ScriptArgs, StockArgs, TpccArgs, YcsbArgs};
+use colibri_bench::shapes::{self, ShapesArgs};
 use colibri_bench::threads::{self, ThreadsArgs};
 
 use crate::failure::{Failure, Result};
@@ -48,6 +49,10 @@ enum Bench {
                             'UPDATE accounts SET cents = cents + 1 WHERE id = :id' > payment.sql\n  \
                             colibri bench script --setup accounts.sql --file payment.sql --clients 8")]
     Script(ScriptArgs),
+    #[command(after_help = "Examples:\n  colibri bench shapes --select django\n  \
+                            colibri bench shapes --target postgres://postgres@localhost:5433/postgres \\\n    \
+                            --beside postgres://postgres@localhost:5432/postgres --max-ratio 1.2")]
+    Shapes(ShapesArgs),
     #[command(after_help = "Examples:\n  colibri bench kv --n 100000 --modes lazy,sync --json results.json\n  \
                             colibri bench kv --targets colibri,null --workloads get,crud --readers 1 --writers 1\n  \
                             colibri bench kv --targets colibri,flush --modes sync --workloads crud --load 0.5\n\n\
@@ -94,6 +99,7 @@ fn run_one(bench: Bench) -> Result<()> {
         Bench::Ycsb(args) => Ok(oltp::ycsb(&args)?),
         Bench::Script(args) => Ok(oltp::script(&args)?),
         Bench::Stock(args) => Ok(oltp::stock(&args)?),
+        Bench::Shapes(args) => Ok(shapes::run(&args)?),
         Bench::Kv(args) => Ok(kv::run(args)?),
         Bench::Freespace(args) => Ok(freespace::run(&args)?),
         Bench::Lifo(args) => Ok(lifo::run(&args)?),

@@ -24,9 +24,9 @@ pub(crate) const NULL: &str = "null";
 pub(crate) const SQLITE_FILE: &str = "data.sqlite";
 
 /// A target, and what has to go away with it.
-pub(super) struct Opened {
-    pub(super) target: Arc<dyn Target>,
-    pub(super) _workplace: Option<Workplace>,
+pub(crate) struct Opened {
+    pub(crate) target: Arc<dyn Target>,
+    pub(crate) _workplace: Option<Workplace>,
 }
 
 pub(super) fn open(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Opened> {
@@ -47,6 +47,31 @@ pub(super) fn open(args: &CommonArgs, workload: &Arc<dyn Workload>) -> Result<Op
         }
     };
     Ok(Opened { target, _workplace: None })
+}
+
+/// A target by its name, for what has no workload: Colibri in process, in a directory or in one that goes away in the end, or
+/// a server.
+///
+/// # Errors
+/// If there is no such target, or it cannot be opened.
+pub(crate) fn open_named(name: &str, dir: Option<&Path>) -> Result<Opened> {
+    if name.contains("://") {
+        return Ok(Opened { target: Arc::new(Postgres::new(name).map_err(Error::usage)?), _workplace: None });
+    }
+    if name != "colibri" {
+        return Err(Error::usage(format!(
+            "there is no target {name:?} here: colibri, or an address as postgres://localhost/bench"
+        )));
+    }
+    let (dir, workplace) = match dir {
+        Some(dir) => (dir.to_owned(), None),
+        None => {
+            let workplace = Workplace::new(Path::new(DIR_DEFAULT), false)?;
+            (workplace.make("database")?, Some(workplace))
+        }
+    };
+    let target = Colibri::open(&dir, Durability::Sync).map_err(|failure| Error::target(name, failure))?;
+    Ok(Opened { target: Arc::new(target), _workplace: workplace })
 }
 
 fn durability(args: &CommonArgs) -> Durability {

@@ -269,6 +269,11 @@ impl<'b> Answer<'b> {
         self.answered.affected
     }
 
+    /// Columns of its rows.
+    pub(crate) fn width(&self) -> usize {
+        self.answered.width as usize
+    }
+
     /// A value; NULL where there is none.
     pub(crate) fn cell(&self, row: usize, column: usize) -> Cell {
         let width = self.answered.width as usize;
