@@ -219,7 +219,9 @@ impl Wanted<'_> {
         };
         let is_list = |part: &KeyPart| matches!(part, KeyPart::In(_) | KeyPart::AnyOf(_));
         let has_in = ranges.prefix.iter().any(is_list);
-        let order = if has_in && !whole { Vec::new() } else { self.key_order(index).split_off(equal) };
+        // The ranges are visited in the order of their keys, so several values of a column come in order, too.
+        let same = ranges.prefix.iter().take_while(|part| !is_list(part)).count();
+        let order = self.key_order(index).split_off(same);
         let covering = index.is_some_and(|index| self.is_covered_by(index));
         let lookups = if index.is_none() || covering { 0.0 } else { LOOKUP_COST };
         let cost = SEEK_COST * fan_out + found * (1.0 + lookups);
@@ -311,7 +313,7 @@ impl Wanted<'_> {
         Some(whole)
     }
 
-    /// What a key's entries are ordered by.
+    /// What a key's entries are ordered by: those of an index end with the row's key.
     fn key_order(&self, index: Option<&Arc<Index>>) -> Vec<Ordered> {
         let ordered = |(column, descending, nulls_first): (usize, bool, bool)| Ordered {
             column,
@@ -319,7 +321,13 @@ impl Wanted<'_> {
             nulls_first,
             not_null: index.is_none() || self.table.columns[column].not_null,
         };
-        self.key(index).into_iter().map(ordered).collect()
+        let mut order: Vec<Ordered> = self.key(index).into_iter().map(ordered).collect();
+        for &column in self.table.key_columns() {
+            if order.iter().all(|ordered| ordered.column != column) {
+                order.push(Ordered { column, descending: false, nulls_first: false, not_null: true });
+            }
+        }
+        order
     }
 
     /// A key's columns: each with whether it is descending, and has NULLs first.

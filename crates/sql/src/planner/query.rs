@@ -6,11 +6,11 @@ use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 use super::access::{Path, Wanted, satisfies};
 use super::joins::{Tables, add_needed};
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::logical::{Body, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
+use crate::bind::logical::{Body, Call, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
 use crate::bind::rewrite;
 use crate::bind::{CursorRows, EXTRAS};
 use crate::expr::Expr;
-use crate::plan::{Access, AggregateCall, LockTarget, Node, SetOp, SortKey};
+use crate::plan::{Access, AggregateCall, JoinKind, LockTarget, Node, SetOp, SortKey};
 
 /// What planning a query takes, in units of the pulse.
 const UNITS_PER_QUERY: usize = 500;
@@ -356,9 +356,34 @@ impl Planner<'_> {
         filtered(node, group.having.iter().cloned().collect())
     }
 
-    /// `count(*)` of a range of keys, and `min` or `max` at the end of one, without visiting the rows between.
+    /// `count(*)` of ranges of keys, and `min` or `max` at their ends, without visiting the rows between: a row of each
+    /// call by itself, side by side.
     fn shortcut(&mut self, select: &Select, group: &Group) -> Option<Node> {
-        let ([relation], [call], []) = (&select.relations[..], &group.calls[..], &group.keys[..]) else { return None };
+        if !group.keys.is_empty() {
+            return None;
+        }
+        let mut all: Option<Node> = None;
+        for call in &group.calls {
+            let node = self.shortcut_of(select, call)?;
+            all = Some(match all.take() {
+                None => node,
+                Some(outer) => Node::NestedLoop {
+                    kind: JoinKind::Inner,
+                    outer: Box::new(outer),
+                    inner: Box::new(node),
+                    first_slot: self.slots,
+                    args: Vec::new(),
+                    on: None,
+                    inner_width: 1,
+                },
+            });
+        }
+        all
+    }
+
+    /// One row with what a call gives.
+    fn shortcut_of(&mut self, select: &Select, call: &Call) -> Option<Node> {
+        let [relation] = &select.relations[..] else { return None };
         let Source::Table(table) = &relation.source else { return None };
         if call.distinct || call.filter.is_some() || !call.order.is_empty() {
             return None;
@@ -369,11 +394,10 @@ impl Planner<'_> {
             [Expr::Column(column)] => Some(*column),
             _ => return None,
         };
-        let needed: Vec<usize> = column.iter().copied().collect();
-        let wanted =
-            Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
         match (call.aggregate.name, column) {
             ("count", None) => {
+                let wanted =
+                    Wanted { table, base: relation.base, columns: &[], conditions: &conditions, known: &|_| false };
                 // Each range is counted once; a range of NULLs does not exist in the primary key.
                 let exact = |path: &Path| path.taken.len() == conditions.len();
                 let path = wanted.paths(self.sizes).into_iter().find(exact)?;
@@ -383,33 +407,40 @@ impl Planner<'_> {
                 };
                 Some(Node::CountRange { table: std::sync::Arc::clone(table), access })
             }
-            ("min" | "max", Some(column)) => {
-                let descending = call.aggregate.name == "max";
-                let ends_there = |path: &Path| {
-                    path.taken.len() == conditions.len()
-                        && path.order.first().is_some_and(|first| first.column == column)
-                };
-                let path = wanted.paths(self.sizes).into_iter().find(ends_there)?;
-                let first = path.order[0];
-                let direction = if first.descending == descending { Direction::Forward } else { Direction::Backward };
-                let mut conditions = conditions.clone();
-                if !table.columns[column].not_null {
-                    conditions
-                        .push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
-                }
-                let wanted = Wanted { conditions: &conditions, ..wanted };
-                let scanned = self.scan(&wanted, path, direction, &|expr| expr);
-                let one = Node::Limit {
-                    input: Box::new(scanned.node),
-                    limit: Some(Expr::Const(Datum::Int(1))),
-                    offset: None,
-                };
-                let input = Planned { node: one, layout: scanned.layout, rows: 1.0, order: Vec::new() };
-                let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };
-                Some(self.group(&group, input))
-            }
+            ("min" | "max", Some(column)) => self.end_of_range(relation, table, conditions, call, column),
             _ => None,
         }
+    }
+
+    /// `min` or `max` of a column: what the first row gives of a way whose rows come in the column's order.
+    fn end_of_range(
+        &mut self,
+        relation: &Relation,
+        table: &std::sync::Arc<colibri_catalog::Table>,
+        mut conditions: Vec<Expr>,
+        call: &Call,
+        column: usize,
+    ) -> Option<Node> {
+        let needed = [column];
+        let wanted =
+            Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
+        let ends_there = |path: &Path| {
+            path.taken.len() == conditions.len() && path.order.first().is_some_and(|first| first.column == column)
+        };
+        let path = wanted.paths(self.sizes).into_iter().find(ends_there)?;
+        let first = path.order[0];
+        let descending = call.aggregate.name == "max";
+        let direction = if first.descending == descending { Direction::Forward } else { Direction::Backward };
+        if !table.columns[column].not_null {
+            conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
+        }
+        let wanted = Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
+        let scanned = self.scan(&wanted, path, direction, &|expr| expr);
+        let one =
+            Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
+        let input = Planned { node: one, layout: scanned.layout, rows: 1.0, order: Vec::new() };
+        let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };
+        Some(self.group(&group, input))
     }
 }
 
