@@ -613,9 +613,12 @@ impl Writer<'_> {
     fn scan(&mut self, node: &Node, scan: &Scan, slots: &[String], place: Place) {
         let table = &scan.table.name;
         let backward = if scan.direction == Direction::Backward { " Backward" } else { "" };
-        let (Access::Key { ranges } | Access::Index { ranges, .. }) = &scan.access;
-        let bounded = !ranges.is_everything();
+        let bounded = scan.access.ranges().any(|ranges| !ranges.is_everything());
         match &scan.access {
+            Access::Union { parts } => {
+                self.head(node, place, format_args!("Bitmap Heap Scan{backward} on {table}"));
+                self.union(parts, &scan.table, slots, place);
+            }
             Access::Key { .. } => match &scan.table.primary_key {
                 Some(key) if bounded || !backward.is_empty() => {
                     self.head(node, place, format_args!("Index Scan{backward} using {} on {table}", key.name));
@@ -637,28 +640,44 @@ impl Writer<'_> {
         }
     }
 
+    /// The ways whose keys come together before the rows are looked up.
+    fn union(&mut self, parts: &[Access], table: &colibri_catalog::Table, slots: &[String], place: Place) {
+        let conditions: Vec<String> =
+            parts.iter().filter_map(|part| condition_text(part, table, Names { columns: &[], slots })).collect();
+        let name = |part: &Access| match part {
+            Access::Index { index, .. } => index.name.to_string(),
+            _ => table.primary_key.as_ref().map_or_else(String::new, |key| key.name.to_string()),
+        };
+        self.property(place, "Recheck Cond", format!("({})", conditions.join(" OR ")));
+        self.list(place, "Indexes", parts.iter().map(name).collect());
+    }
+
     fn condition(&mut self, access: &Access, table: &colibri_catalog::Table, slots: &[String], place: Place) {
-        let (columns, ranges): (Vec<usize>, &KeyRanges) = match access {
-            Access::Key { ranges } => (table.key_columns().to_vec(), ranges),
-            Access::Index { index, ranges, .. } => {
-                let indexed = index.columns.iter().map(|column| column.column);
-                (indexed.chain(table.key_columns().iter().copied()).collect(), ranges)
-            }
-        };
-        let name = |place: usize| {
-            let column = columns.get(place).and_then(|&column| table.columns.get(column));
-            column.map_or("row number", |column| column.name.as_str())
-        };
-        let names = Names { columns: &[], slots };
-        let text = match &ranges.alternatives[..] {
-            [] => range_text(ranges, &name, names),
-            alternatives => {
-                let all: Vec<_> = alternatives.iter().filter_map(|ranges| range_text(ranges, &name, names)).collect();
-                Some(format!("({})", all.join(" OR ")))
-            }
-        };
-        if let Some(text) = text {
+        if let Some(text) = condition_text(access, table, Names { columns: &[], slots }) {
             self.property(place, "Index Cond", text);
+        }
+    }
+}
+
+/// The conditions that the ranges of a table or an index stand for, if any.
+fn condition_text(access: &Access, table: &colibri_catalog::Table, names: Names<'_>) -> Option<String> {
+    let (columns, ranges): (Vec<usize>, &KeyRanges) = match access {
+        Access::Union { .. } => return None,
+        Access::Key { ranges } => (table.key_columns().to_vec(), ranges),
+        Access::Index { index, ranges, .. } => {
+            let indexed = index.columns.iter().map(|column| column.column);
+            (indexed.chain(table.key_columns().iter().copied()).collect(), ranges)
+        }
+    };
+    let name = |place: usize| {
+        let column = columns.get(place).and_then(|&column| table.columns.get(column));
+        column.map_or("row number", |column| column.name.as_str())
+    };
+    match &ranges.alternatives[..] {
+        [] => range_text(ranges, &name, names),
+        alternatives => {
+            let all: Vec<_> = alternatives.iter().filter_map(|ranges| range_text(ranges, &name, names)).collect();
+            Some(format!("({})", all.join(" OR ")))
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use colibri_catalog::{Index, ReferenceAction, Table, system_tables::SystemTable};
-use colibri_txn::{ColumnSet, Direction};
+use colibri_txn::{ColumnSet, Direction, Space};
 use colibri_types::{ColumnType, Error, aggregates::Aggregate};
 use compact_str::CompactString;
 
@@ -196,6 +196,30 @@ pub(crate) enum Access {
     Key { ranges: KeyRanges },
     /// By an index. `covering`: everything asked for is in the index' key, so that the row is not looked up.
     Index { index: Arc<Index>, ranges: KeyRanges, covering: bool },
+    /// By the keys that any of several ways finds, none of which is a union itself.
+    Union { parts: Vec<Access> },
+}
+
+impl Access {
+    /// Where it looks first: a union, in the end, in the table.
+    pub(crate) fn space(&self, table: &Table) -> Space {
+        match self {
+            Self::Key { .. } | Self::Union { .. } => table.space(),
+            Self::Index { index, .. } => index.space(),
+        }
+    }
+
+    /// Its ranges; of a union those of all its parts.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = &KeyRanges> {
+        let (one, parts): (_, &[Self]) = match self {
+            Self::Key { ranges } | Self::Index { ranges, .. } => (Some(ranges), &[]),
+            Self::Union { parts } => (None, parts),
+        };
+        one.into_iter().chain(parts.iter().filter_map(|part| match part {
+            Self::Key { ranges } | Self::Index { ranges, .. } => Some(ranges),
+            Self::Union { .. } => None,
+        }))
+    }
 }
 
 /// Ranges of keys: those that have given values in the first columns and lie between bounds in the

@@ -272,7 +272,9 @@ pub(super) fn is_plain_scan(node: &Node, table: &Table, moves: &dyn Fn(usize) ->
         Node::Scan(scan) => {
             scan.table.id == table.id
                 && match &scan.access {
-                    Access::Key { .. } => !table.key_columns().iter().any(|&column| moves(column)),
+                    Access::Key { .. } | Access::Union { .. } => {
+                        !table.key_columns().iter().any(|&column| moves(column))
+                    }
                     Access::Index { index, .. } => !index.columns.iter().any(|part| moves(part.column)),
                 }
         }

@@ -31,6 +31,7 @@ mod batch;
 pub(crate) mod constraints;
 mod delete;
 mod eval;
+mod gather;
 mod group;
 mod hash_join;
 mod insert;

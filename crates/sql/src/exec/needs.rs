@@ -127,8 +127,7 @@ impl Search {
     }
 
     fn access(&mut self, access: &Access, filled: Option<&Filled<'_>>) {
-        let (Access::Key { ranges } | Access::Index { ranges, .. }) = access;
-        self.ranges(ranges, filled);
+        access.ranges().for_each(|ranges| self.ranges(ranges, filled));
     }
 
     fn ranges(&mut self, ranges: &KeyRanges, filled: Option<&Filled<'_>>) {

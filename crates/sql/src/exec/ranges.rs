@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use colibri_catalog::Table;
 use colibri_txn::{Key, KeyRange};
-use colibri_types::{Datum, Result, Type, key, pulse};
+use colibri_types::{Datum, Error, Result, Type, key, pulse};
 use smallvec::SmallVec;
 
 use super::{Scope, merge_sort};
@@ -67,6 +67,7 @@ fn part(table: &Table, access: &Access, place: usize) -> Option<Part> {
                 (place == 0).then_some(Part { ty: Type::Int8, descending: false, nulls_first: false, marked: false })
             }
         },
+        Access::Union { .. } => None,
         Access::Index { index, .. } => match index.columns.get(place) {
             Some(part) => {
                 let ty = table.columns[part.column].ty.ty;
@@ -94,7 +95,9 @@ fn key_width(table: &Table) -> usize {
 /// # Errors
 /// Of evaluating the values that keys are compared with.
 pub(crate) fn key_ranges(table: &Table, access: &Access, scope: &mut Scope<'_>) -> Result<Ranges> {
-    let (Access::Key { ranges } | Access::Index { ranges, .. }) = access;
+    let (Access::Key { ranges } | Access::Index { ranges, .. }) = access else {
+        return Err(Error::internal("the keys of a union are gathered"));
+    };
     if ranges.alternatives.is_empty() {
         ranges_of(table, access, ranges, scope)
     } else {

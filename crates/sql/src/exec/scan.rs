@@ -21,6 +21,7 @@ use colibri_txn::{ColumnSet, Direction, Key, KeyRange, Space, Transaction};
 use colibri_types::{Datum, Error, Result, SqlState, pulse};
 
 use super::batch::BATCH_ROWS_MAX;
+use super::gather::Gather;
 use super::ranges::{Ranges, key_ranges};
 use super::{Batch, Exec, Scope, Step, operator_cache};
 use crate::expr::Expr;
@@ -41,6 +42,8 @@ pub(crate) struct ScanRun {
     /// Through an index: the rows' keys, one after the other, and where each ends; with the entries' own.
     entries: Entries,
     ahead: usize,
+    /// The keys that several indexes lead to, while they are gathered.
+    gather: Option<Box<Gather>>,
 }
 
 /// Where rows are, and how they are read: the same in all runs of a plan.
@@ -90,7 +93,9 @@ impl Entries {
 impl Reader {
     fn new(table: &Table, access: &Access, columns: &[usize]) -> Self {
         match access {
-            Access::Key { .. } => Self::Table { space: table.space(), rows: RowReader::new(table, columns) },
+            Access::Key { .. } | Access::Union { .. } => {
+                Self::Table { space: table.space(), rows: RowReader::new(table, columns) }
+            }
             Access::Index { index, covering, .. } => match IndexReader::new(table, index, columns) {
                 Some(entries) if *covering => Self::Covering { space: index.space(), entries },
                 _ => Self::Index {
@@ -105,7 +110,7 @@ impl Reader {
 
 impl ScanRun {
     pub(super) fn new() -> Self {
-        Self { ranges: None, done: 0, last: None, entries: Entries::default(), ahead: AHEAD_FIRST }
+        Self { ranges: None, done: 0, last: None, entries: Entries::default(), ahead: AHEAD_FIRST, gather: None }
     }
 
     #[inline]
@@ -114,6 +119,7 @@ impl ScanRun {
         self.done = 0;
         self.last = None;
         self.ahead = AHEAD_FIRST;
+        self.gather = None;
     }
 
     pub(super) fn again(&mut self) -> bool {
@@ -137,16 +143,23 @@ impl ScanRun {
         self.run(wanted, ex, out)
     }
 
+    /// What to visit; nothing while the budget is used up.
+    #[inline]
+    fn find_ranges(&mut self, wanted: Wanted<'_>, ex: &mut Exec<'_, '_>) -> Result<Option<Ranges>> {
+        if let Access::Union { parts } = wanted.access {
+            return self.gather.get_or_insert_default().step(wanted.table, parts, ex);
+        }
+        let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, ex.slots, ex.lists);
+        key_ranges(wanted.table, wanted.access, &mut scope).map(Some)
+    }
+
     fn run(&mut self, wanted: Wanted<'_>, ex: &mut Exec<'_, '_>, out: &mut Batch) -> Result<Step> {
         out.reset(wanted.width);
-        let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, ex.slots, ex.lists);
-        let ranges = match &self.ranges {
-            Some(ranges) => ranges,
-            None => {
-                let ranges = key_ranges(wanted.table, wanted.access, &mut scope)?;
-                self.ranges.insert(ranges)
-            }
-        };
+        if self.ranges.is_none() {
+            let Some(ranges) = self.find_ranges(wanted, ex)? else { return Ok(Step::Yield) };
+            self.ranges = Some(ranges);
+        }
+        let Some(ranges) = &self.ranges else { return Ok(Step::Done) };
         let count = ranges.len();
         while self.done < count {
             if ex.cx.budget_rows <= 0 {
@@ -233,7 +246,7 @@ fn keep(filter: Option<&Expr>, scope: &mut Scope<'_>, out: &mut Batch) -> Result
 }
 
 /// What is left of a range behind the last key visited.
-fn rest(range: &KeyRange, last: Option<&Key>, direction: Direction) -> KeyRange {
+pub(super) fn rest(range: &KeyRange, last: Option<&Key>, direction: Direction) -> KeyRange {
     match (last, direction) {
         (None, _) => range.clone(),
         (Some(last), Direction::Forward) => KeyRange { low: Bound::Excluded(last.clone()), high: range.high.clone() },
@@ -349,10 +362,7 @@ impl Lookup {
     /// # Errors
     /// They are not: the statement has to run again. And of the transaction.
     pub(crate) fn expect_newest(&self, ex: &mut Exec<'_, '_>, table: &Table, access: &Access) -> Result<()> {
-        let space = match access {
-            Access::Key { .. } => table.space(),
-            Access::Index { index, .. } => index.space(),
-        };
+        let space = access.space(table);
         let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, &self.slots, ex.lists);
         let spans = match key_ranges(table, access, &mut scope)? {
             Ranges::Points(keys) => {
@@ -409,10 +419,7 @@ impl CountRun {
         if std::mem::replace(&mut self.done, true) {
             return Ok(Step::Done);
         }
-        let space = match access {
-            Access::Key { .. } => table.space(),
-            Access::Index { index, .. } => index.space(),
-        };
+        let space = access.space(table);
         let mut scope = Scope::repeated(ex.cx.env, ex.cx.params, ex.slots, ex.lists);
         let mut count = 0;
         match key_ranges(table, access, &mut scope)? {

@@ -49,6 +49,8 @@ pub(super) struct Path {
     /// `None`: the primary key, or all rows.
     pub(super) index: Option<Arc<Index>>,
     pub(super) ranges: KeyRanges,
+    /// Several ways whose rows come together; there is neither an index nor a range then.
+    pub(super) union: Vec<Access>,
     /// Conditions that the ranges take over.
     pub(super) taken: Vec<usize>,
     /// Rows that the ranges hold.
@@ -62,6 +64,23 @@ pub(super) struct Path {
     pub(super) unique: bool,
     /// Columns of the table that have one value in all rows found.
     pub(super) fixed: Vec<usize>,
+}
+
+impl Path {
+    /// The way as operators take it.
+    pub(super) fn access(self, covering: bool) -> Access {
+        let Self { index, ranges, union, .. } = self;
+        match index {
+            _ if !union.is_empty() => Access::Union { parts: union },
+            None => Access::Key { ranges },
+            Some(index) => Access::Index { index, ranges, covering },
+        }
+    }
+
+    /// What reading its keys alone costs.
+    fn gather_cost(&self) -> f64 {
+        SEEK_COST + self.rows
+    }
 }
 
 /// What is asked of a table.
@@ -232,6 +251,7 @@ impl Wanted<'_> {
         Path {
             fixed,
             index: index.cloned(),
+            union: Vec::new(),
             unique: whole && is_unique && !has_in,
             ranges,
             taken,
@@ -269,6 +289,7 @@ impl Wanted<'_> {
         let mut paths: Vec<Path> = keys().map(|index| self.path(index, &sargable, sizes)).collect();
         for condition in self.conditions {
             let Some(alternatives) = alternatives_of(condition) else { continue };
+            paths.extend(self.path_of_each(&alternatives, &sargable, sizes));
             paths.extend(keys().filter_map(|index| self.path_of_any(index, &alternatives, &sargable, sizes)));
         }
         paths
@@ -313,6 +334,36 @@ impl Wanted<'_> {
         Some(whole)
     }
 
+    /// The path by the keys that the best way of each alternative finds; the condition itself is still
+    /// looked at for each row.
+    fn path_of_each(&self, alternatives: &[Vec<Expr>], sargable: &[Sargable], sizes: &dyn Sizes) -> Option<Path> {
+        if alternatives.len() > UNION_MAX {
+            return None;
+        }
+        let mut parts: Vec<Path> = Vec::new();
+        for conditions in alternatives {
+            let of_this = Wanted { conditions, ..*self }.sargable();
+            let together: Vec<Sargable> = sargable.iter().cloned().chain(of_this).collect();
+            let keys = std::iter::once(None).chain(self.table.indexes.iter().map(Some));
+            let ways = keys.map(|index| self.path(index, &together, sizes)).filter(|way| !way.ranges.is_everything());
+            parts.push(ways.min_by(|one, other| one.gather_cost().total_cmp(&other.gather_cost()))?);
+        }
+        let rows: f64 = parts.iter().map(|part| part.rows).sum();
+        let gathering: f64 = parts.iter().map(Path::gather_cost).sum();
+        Some(Path {
+            index: None,
+            ranges: KeyRanges::default(),
+            taken: Vec::new(),
+            rows,
+            cost: gathering + rows * (1.0 + LOOKUP_COST),
+            covering: false,
+            order: self.key_order(None),
+            unique: false,
+            fixed: Vec::new(),
+            union: parts.into_iter().map(|part| part.access(true)).collect(),
+        })
+    }
+
     /// What a key's entries are ordered by: those of an index end with the row's key.
     fn key_order(&self, index: Option<&Arc<Index>>) -> Vec<Ordered> {
         let ordered = |(column, descending, nulls_first): (usize, bool, bool)| Ordered {
@@ -340,6 +391,9 @@ impl Wanted<'_> {
         }
     }
 }
+
+/// Ways that one condition is divided among at most.
+const UNION_MAX: usize = 64;
 
 /// Alternatives of one condition at most: more are not looked at one by one.
 const ALTERNATIVES_MAX: usize = 4_096;
@@ -408,7 +462,7 @@ impl Planner<'_> {
         let mut best: Option<(f64, Path, Direction)> = None;
         for path in paths {
             // Reading all of an index is of use only for its order or if it holds all.
-            let whole = path.ranges.is_everything();
+            let whole = path.ranges.is_everything() && path.union.is_empty();
             let order: Vec<Ordered> =
                 order.iter().filter(|ordered| !path.fixed.contains(&ordered.column)).copied().collect();
             let direction = satisfies(&path.order, &order).or(path.unique.then_some(Direction::Forward));
@@ -500,12 +554,9 @@ impl Planner<'_> {
                 })
                 .collect(),
         };
-        let mut ranges = path.ranges;
-        bind_ranges(&mut ranges, bind);
-        let access = match path.index {
-            None => Access::Key { ranges },
-            Some(index) => Access::Index { index, ranges, covering: path.covering },
-        };
+        let covering = path.covering;
+        let mut access = path.access(covering);
+        bind_access(&mut access, bind);
         let scan = Scan {
             table: Arc::clone(table),
             columns,
@@ -517,6 +568,14 @@ impl Planner<'_> {
             reader: OnceLock::new(),
         };
         Planned { node: filtered(Node::Scan(scan), impure), layout, rows, order }
+    }
+}
+
+/// Turns the values that an access compares keys with into what the scan is given.
+fn bind_access(access: &mut Access, bind: &dyn Fn(Expr) -> Expr) {
+    match access {
+        Access::Key { ranges } | Access::Index { ranges, .. } => bind_ranges(ranges, bind),
+        Access::Union { parts } => parts.iter_mut().for_each(|part| bind_access(part, bind)),
     }
 }
 

@@ -6,7 +6,9 @@ use colibri_types::{Datum, Result, Type, functions::ON_VALUES, pulse};
 use super::access::{Path, Wanted, satisfies};
 use super::joins::{Tables, add_needed};
 use super::{Layout, Ordered, Planned, Planner, filtered};
-use crate::bind::logical::{Body, Call, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source};
+use crate::bind::logical::{
+    Body, Call, Distinct, Extra, Group, Query, Recursive, Relation, Select, SetOperation, Source,
+};
 use crate::bind::rewrite;
 use crate::bind::{CursorRows, EXTRAS};
 use crate::expr::Expr;
@@ -434,10 +436,10 @@ impl Planner<'_> {
         if !table.columns[column].not_null {
             conditions.push(Expr::IsNull { input: Box::new(Expr::Column(relation.base + column)), negated: true });
         }
-        let wanted = Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
+        let wanted =
+            Wanted { table, base: relation.base, columns: &needed, conditions: &conditions, known: &|_| false };
         let scanned = self.scan(&wanted, path, direction, &|expr| expr);
-        let one =
-            Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
+        let one = Node::Limit { input: Box::new(scanned.node), limit: Some(Expr::Const(Datum::Int(1))), offset: None };
         let input = Planned { node: one, layout: scanned.layout, rows: 1.0, order: Vec::new() };
         let group = Group { keys: Vec::new(), calls: vec![call.clone()], having: None };
         Some(self.group(&group, input))

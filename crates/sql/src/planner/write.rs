@@ -306,9 +306,5 @@ pub(crate) fn reference_access(
     let (path, _) = planner.cheapest(&wanted, &[], None);
     let left = conditions.iter().enumerate().filter(|(index, _)| !path.taken.contains(index));
     let filter = rewrite::conjunction(left.map(|(_, condition)| condition.clone()).collect());
-    let access = match path.index {
-        None => Access::Key { ranges: path.ranges },
-        Some(index) => Access::Index { index, ranges: path.ranges, covering: false },
-    };
-    (access, filter)
+    (path.access(false), filter)
 }
