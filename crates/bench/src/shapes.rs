@@ -67,6 +67,9 @@ pub struct ShapesArgs {
     /// How much data: at 1 there are 200,000 tasks, 300,000 comments, 100,000 orders
     #[arg(long, default_value_t = 1)]
     pub scale: u32,
+    /// A hundredth of the data, to try things out in seconds; ratios then say little
+    #[arg(long, conflicts_with = "scale")]
+    pub miniature: bool,
     /// How statements are sent
     #[arg(long, value_enum, default_value = "prepared")]
     pub protocol: Protocol,
@@ -129,6 +132,7 @@ pub fn run(args: &ShapesArgs) -> Result<()> {
     }
 }
 
+/// The shapes whose title contains a text.
 fn selected(select: Option<&str>) -> Result<Vec<Shape>> {
     let all = file::shapes().map_err(Error::usage)?;
     let shapes: Vec<Shape> =
@@ -140,7 +144,7 @@ fn selected(select: Option<&str>) -> Result<Vec<Shape>> {
 }
 
 async fn run_all(args: &ShapesArgs, shapes: &[Shape], targets: &[Arc<dyn Target>]) -> Result<Vec<Row>> {
-    let scale = Scale::new(args.scale);
+    let scale = if args.miniature { Scale::miniature() } else { Scale::new(args.scale) };
     for target in targets {
         load::load(&**target, scale).await?;
     }
@@ -154,4 +158,33 @@ async fn run_all(args: &ShapesArgs, shapes: &[Shape], targets: &[Arc<dyn Target>
         rows.push(Row::new(shape, &measure::measure(shape, targets, &plan).await?));
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shape_runs_in_both_protocols() {
+        let dir = tempfile::tempdir().unwrap();
+        let results = |protocol: &str| {
+            let json = dir.path().join(protocol);
+            let (dir, path) = (dir.path().display(), json.display());
+            let flags = format!("--miniature --rounds 1 --time 0s --protocol {protocol} --dir {dir} --json {path}");
+            run(&crate::parse::<ShapesArgs>(&flags).unwrap()).unwrap();
+            let rows: Vec<serde_json::Value> = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+            assert!(rows.iter().all(|row| row["ms"].is_number()), "{rows:#?}");
+            rows.len()
+        };
+        assert_eq!(results("prepared"), results("simple"));
+    }
+
+    #[test]
+    fn other_data_and_unknown_shapes_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = |flags: &str| run(&crate::parse::<ShapesArgs>(flags).unwrap()).unwrap_err().to_string();
+        assert!(run("--select nothing-like-this").contains("--select"));
+        assert!(run("--target sqlite").contains("there is no target"));
+        assert!(run(&format!("--json {}", dir.path().display())).contains("cannot write"));
+    }
 }

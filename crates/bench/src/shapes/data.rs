@@ -31,7 +31,7 @@ pub(super) const COUNTERS: i64 = 100;
 /// Rows of a part: one COPY each.
 const PART_ROWS: i64 = 20_000;
 
-/// How much data there is.
+/// How much data there is, in hundredths of the usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scale(i64);
 
@@ -53,27 +53,32 @@ pub(super) enum Keys {
 
 impl Scale {
     pub(super) fn new(scale: u32) -> Self {
-        Self(scale.into())
+        Self(100 * i64::from(scale))
+    }
+
+    /// To try things out in seconds.
+    pub(super) fn miniature() -> Self {
+        Self(1)
     }
 
     /// How many rows such a table has.
     pub(super) fn keys(self, keys: Keys) -> i64 {
         match keys {
-            Keys::Orgs => 200 * self.0,
-            Keys::Users => 20_000 * self.0,
-            Keys::Projects => 2_000 * self.0,
-            Keys::Tasks | Keys::Events => 200_000 * self.0,
-            Keys::Comments => 300_000 * self.0,
+            Keys::Orgs => 2 * self.0,
+            Keys::Users => 200 * self.0,
+            Keys::Projects => 20 * self.0,
+            Keys::Tasks | Keys::Events => 2_000 * self.0,
+            Keys::Comments => 3_000 * self.0,
             Keys::Tags => 500,
             Keys::Categories => 1_000,
-            Keys::Products => 5_000 * self.0,
-            Keys::Orders => 100_000 * self.0,
-            Keys::Jobs => 50_000 * self.0,
+            Keys::Products => 50 * self.0,
+            Keys::Orders => 1_000 * self.0,
+            Keys::Jobs => 500 * self.0,
         }
     }
 
     pub(super) fn fingerprint(self) -> String {
-        format!("shapes 1, scale {}", self.0)
+        format!("shapes 1, scale {}", self.0 as f64 / 100.0)
     }
 }
 
