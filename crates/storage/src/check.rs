@@ -295,12 +295,12 @@ impl Check<'_> {
             Ok(space) => space,
             Err(e) => return self.report.problem(format!("the free map: {e}")),
         };
-        for (page, pages) in space.map_runs() {
+        for (page, pages) in space.free_map_runs() {
             self.reach(page, pages);
         }
-        self.report.pages_free = u64::from(space.persisted().len());
+        self.report.pages_free = u64::from(space.free_at_steady().len());
         for page in 2..space.page_count() {
-            match (self.reached.contains(&page), space.persisted().contains(page)) {
+            match (self.reached.contains(&page), space.free_at_steady().contains(page)) {
                 (true, true) => self.report.problem(format!("page {page} is in use and listed as free")),
                 (false, false) => self.report.problem(format!("page {page} is neither in use nor free")),
                 _ => {}

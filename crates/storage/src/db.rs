@@ -638,13 +638,13 @@ impl Core {
         snapshots.clear();
         // In this order: see the head of `lock_file`, and `Shared::pin_steady`.
         let visible = self.shared.visible();
-        work.space.settle(self.shared.steady());
+        work.space.note_steady(self.shared.steady());
         self.shared.pinned(&mut snapshots);
         let pinned = !snapshots.is_empty();
         let mut oldest = snapshots.iter().min().copied();
         work.space.reclaim(&mut snapshots, visible);
         // Readers alone are in the way of cutting the file off, or ever more pages wait for them: do those live?
-        let asks = pinned && (work.space.waits_to_cut(visible, oldest) | work.space.waits_for_much());
+        let asks = pinned && (work.space.is_cut_blocked_by_reader(visible, oldest) | work.space.pending_has_grown());
         if asks && self.shared.release_dead_readers() {
             snapshots.clear();
             self.shared.pinned(&mut snapshots);
@@ -652,7 +652,7 @@ impl Core {
             work.space.reclaim(&mut snapshots, visible);
         }
         work.snapshots = snapshots;
-        work.space.may_cut(visible, oldest)
+        work.space.can_cut(visible, oldest)
     }
 
     /// Tells of pages that were written, if somebody wants to know.

@@ -135,7 +135,7 @@ impl Core {
             let page_count = root.page_count.max(meta.page_count);
             let bounds = Bounds { page_count, newest: root.txn, steady: meta.txn };
             let difference = walk::difference(&self.pager, bounds, meta.txn, &meta.catalog, &root.catalog)?;
-            space.adopt(page_count, &difference.live);
+            space.take_over(page_count, &difference.live);
             freed = difference.freed;
         }
         self.hold_back(&mut space, pins);
@@ -146,7 +146,7 @@ impl Core {
         if self.shared.is_cut_pending() {
             space.cut_from(root.txn.max(meta.txn));
         }
-        space.populate_ahead(self.durability != Durability::SyncNoLog);
+        space.set_populates(self.durability != Durability::SyncNoLog);
         work.space = space;
         *self.last_meta.lock() = (meta, slot);
         self.shared.wrote();
@@ -176,7 +176,7 @@ impl Core {
     /// it wrote for as long as there was always some snapshot. Fix: pins say which root they are of, and what that reaches
     /// is what waits.
     fn hold_back(&self, space: &mut Space, pins: Vec<Pin>) {
-        let mut idle = space.idle().clone();
+        let mut idle = space.unused().clone();
         // The newest of the pins that do not say what they see, or cannot be asked.
         let mut unsure = None;
         let mut held: Vec<(TxnId, Vec<Freed>)> = Vec::new();
@@ -196,7 +196,7 @@ impl Core {
             held.iter_mut().for_each(|(pin, _)| *pin = (*pin).max(unsure));
         }
         for (pin, runs) in held.into_iter().rev() {
-            space.hold_back(pin.next(), runs);
+            space.add_pending(pin.next(), runs);
         }
     }
 }

@@ -55,7 +55,7 @@ impl Database {
             file_bytes: core.pager.disk().allocated(),
             disk_bytes: core.pager.disk().occupied()?,
             pages: u64::from(root.page_count.max(meta.page_count)),
-            free_pages: u64::from(free.persisted().len()),
+            free_pages: u64::from(free.free_at_steady().len()),
             log_flushes: core.log.flushes(),
             readers,
             tables: table_stats(self)?,

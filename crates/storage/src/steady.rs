@@ -87,7 +87,7 @@ impl Core {
             self.unlock_writer(guard);
             return Ok(());
         }
-        guard.space.settle(self.shared.steady());
+        guard.space.note_steady(self.shared.steady());
         let plan = match guard.space.begin_steady(&self.pager, root.txn) {
             Ok(plan) => plan,
             Err(e) => {
@@ -124,8 +124,8 @@ impl Core {
             if self.shared.is_pinned_before(self.shared.steady()) {
                 self.shared.release_dead_readers();
             }
-            let mut may_cut = self.reclaim(&mut guard);
-            guard.space.give_back(&self.pager);
+            let mut can_cut = self.reclaim(&mut guard);
+            guard.space.return_disk_space(&self.pager);
             // What goes wrong from here on has poisoned the database, or has changed nothing.
             // The first time it may take to move the free map out of the way.
             for _ in 0..2 {
@@ -135,12 +135,12 @@ impl Core {
                 if !trimmed || self.commit_trimmed(&mut guard).is_err() {
                     break;
                 }
-                may_cut = self.reclaim(&mut guard);
+                can_cut = self.reclaim(&mut guard);
             }
-            if may_cut && self.even_out_meta_pages(&guard).is_ok() {
+            if can_cut && self.even_out_meta_pages(&guard).is_ok() {
                 self.cut_off(&mut guard);
             }
-            guard.space.give_back_end(&self.pager);
+            guard.space.return_disk_space_of_tail(&self.pager);
         }
         self.unlock_writer(guard);
     }
@@ -152,9 +152,9 @@ impl Core {
         let mut root = Root { txn: before.txn.next(), ..before };
         work.begin(root.txn, self.shared.steady());
         // Not from the end that is to go.
-        work.space.take_lowest(true);
+        work.space.set_lowest_first(true);
         let owned = root.catalog.own_root(&self.pager, work);
-        work.space.take_lowest(false);
+        work.space.set_lowest_first(false);
         let prepared = owned.and_then(|()| {
             let freed_pages = work.freed_pages();
             work.space.prepare_steady(&self.pager, freed_pages)
@@ -189,7 +189,7 @@ impl Core {
     }
 
     /// Cuts the file off behind the last page, unless a meta page says that there are more. The caller has found that
-    /// no snapshot has a larger page count, and that no new one will ([`crate::space::Space::may_cut`]).
+    /// no snapshot has a larger page count, and that no new one will ([`crate::space::Space::can_cut`]).
     pub(crate) fn cut_off(&self, work: &mut Workspace) {
         // A steady point on its way has a meta page half written.
         let Some(_last) = self.last_meta.try_lock() else { return };
@@ -208,7 +208,7 @@ impl Core {
     /// Makes the transaction that is committing steady, before it is published. The workspace is held throughout.
     pub(crate) fn sync_commit(&self, work: &mut Workspace, root: &mut Root) -> Result<()> {
         let _maker = self.makers.begin();
-        work.space.settle(self.shared.steady());
+        work.space.note_steady(self.shared.steady());
         let plan = work.space.begin_steady(&self.pager, root.txn).inspect_err(|_| self.poison())?;
         root.page_count = work.space.page_count();
         root.log = self.position_for(root.log);
@@ -235,18 +235,18 @@ impl Core {
             log: root.log,
             ..plan.meta
         };
-        let one_flush = alone && plan.born.len() <= MANIFEST_MAX;
-        for &(page, pages) in &plan.born {
+        let one_flush = alone && plan.runs.len() <= MANIFEST_MAX;
+        for &(page, pages) in &plan.runs {
             let checksum = self.pager.seal(page, pages);
             if one_flush {
                 meta.manifest.push((page, checksum as u32));
             }
         }
-        self.trace(WriteKind::Steady, root.txn, None, || plan.born.clone());
+        self.trace(WriteKind::Steady, root.txn, None, || plan.runs.clone());
         let slot = 1 - last.1;
         if !one_flush {
             if !alone && self.durability == Durability::Sync {
-                self.write_out(plan.born)?;
+                self.write_out(plan.runs)?;
             }
             self.flush()?;
         }

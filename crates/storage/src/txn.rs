@@ -516,7 +516,7 @@ impl WriteTxn {
         let mut way = match (redone, core.durability) {
             (Some(position), _) => Way::Weak(position),
             (None, Durability::SyncNoLog) => Way::Steady,
-            (None, _) if core.is_overdue(&before, work.space.born_pages()) => Way::Steady,
+            (None, _) if core.is_overdue(&before, work.space.new_pages()) => Way::Steady,
             (None, Durability::Sync) if work.record.is_too_long() => Way::Steady,
             (None, Durability::Sync) => Way::Logged,
             (None, Durability::Lazy { .. } | Durability::NoSync) => Way::Weak(before.log),
@@ -561,7 +561,7 @@ impl WriteTxn {
         for opened in &self.opened {
             opened.table.remember(core.opening, txn, opened.tree);
         }
-        Ok(Some(Published { durable, over: core.is_over(&root, work.space.born_pages()) }))
+        Ok(Some(Published { durable, over: core.is_over(&root, work.space.new_pages()) }))
     }
 
     /// Carries out an operation of the log.

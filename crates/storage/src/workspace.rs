@@ -218,7 +218,7 @@ impl Workspace {
         }
         self.level().owned.extend(inner.owned);
         for run in unseen {
-            self.space.take_back(run.page, run.pages);
+            self.space.release(run.page, run.pages);
         }
     }
 
@@ -228,9 +228,9 @@ impl Workspace {
         let inner = self.levels.pop().expect("a level was begun");
         for page in inner.taken {
             // A run that the level gave back itself may be in `taken` twice; it counts once.
-            if self.space.is_born(page) {
+            if self.space.is_new(page) {
                 let (_, pages) = pager.birth_and_pages(page);
-                self.space.take_back(page, pages);
+                self.space.release(page, pages);
             }
         }
     }
@@ -248,7 +248,7 @@ impl Workspace {
     /// The runs that the transaction took and still has.
     pub(crate) fn taken_runs(&self, pager: &Pager) -> Vec<(PageId, u32)> {
         let taken: HashSet<PageId> = self.levels.iter().flat_map(|level| &level.taken).copied().collect();
-        let kept = taken.into_iter().filter(|&page| self.space.is_born(page));
+        let kept = taken.into_iter().filter(|&page| self.space.is_new(page));
         kept.map(|page| (page, pager.birth_and_pages(page).1)).collect()
     }
 
@@ -285,7 +285,7 @@ impl Workspace {
     }
 
     fn take(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
-        let id = self.space.take(pager, pages)?;
+        let id = self.space.allocate(pager, pages)?;
         self.finger.clear();
         let nested = self.levels.len() > 1;
         let level = self.level();
@@ -300,7 +300,7 @@ impl Workspace {
     fn owns(&self, id: PageId, birth: TxnId) -> bool {
         // A damaged header may name this transaction by chance; what it took is in `born`.
         birth == self.txn
-            && self.space.is_born(id)
+            && self.space.is_new(id)
             && (self.levels.len() == 1 || self.levels.last().is_some_and(|level| level.owned.contains(&id)))
     }
 
@@ -341,7 +341,7 @@ impl Workspace {
         self.finger.clear();
         if self.owns(id, birth) {
             self.level().owned.remove(&id);
-            self.space.take_back(id, pages);
+            self.space.release(id, pages);
         } else {
             self.level().freed.push(Freed { page: id, pages, birth });
         }

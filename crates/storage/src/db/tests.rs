@@ -347,7 +347,7 @@ fn the_free_map_of_a_steady_point_stays_for_who_reads_it_while_the_writing_chang
     }
     let free = |core: &Core, meta: &Meta| {
         let space = crate::space::Space::load(&core.pager, meta).unwrap();
-        (space.map_runs(), space.persisted().iter().collect::<Vec<_>>())
+        (space.free_map_runs(), space.free_at_steady().iter().collect::<Vec<_>>())
     };
     let core = &db.0.core;
     let (snapshot, meta, (before, after)) = Snapshot::steady(&db.0, |meta| {
