@@ -19,13 +19,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::db::Database;
 use crate::disk::{Disk, FileDisk, MadeDirs, no_room};
-use crate::lock_file::Root;
 use crate::options::{Checksums, PAGE_SIZE_MAX, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, TxnId, get_u32, get_u64, put_u32, put_u64};
 use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
+use crate::root::Root;
+use crate::root::Tree;
 use crate::snapshot::Snapshot;
-use crate::tree::Tree;
 use crate::walk::{Visit, walk};
 use crate::{Error, Result};
 

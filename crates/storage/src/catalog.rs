@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::node::Payload;
 use crate::page::{PageId, TxnId};
 use crate::pager::{Bounds, Pager};
-use crate::tree::Tree;
+use crate::root::Tree;
 use crate::{Error, Result};
 
 /// What the entries of a table are.

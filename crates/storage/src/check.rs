@@ -13,9 +13,10 @@ use crate::meta::{Meta, MetaFault};
 use crate::node::{Node, Payload};
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
+use crate::root::Tree;
 use crate::snapshot::Snapshot;
 use crate::space::Space;
-use crate::tree::{Tree, large_pages};
+use crate::tree::large_pages;
 use crate::{Error, Result, TableStat};
 
 /// After so many problems the check stops collecting.

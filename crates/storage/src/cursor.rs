@@ -12,8 +12,7 @@ use crate::composite;
 use crate::node::{LeafEntries, Node, decode_large, key_bytes_max};
 use crate::page::PageId;
 use crate::pager::{Bounds, Pager};
-use crate::tree::Tree;
-use crate::view::value_bytes;
+use crate::root::Tree;
 use crate::{Error, Result};
 
 #[derive(Clone, Copy)]
@@ -75,7 +74,7 @@ impl<'a> RawCursor<'a> {
     #[inline]
     pub(crate) fn value(&self) -> Result<&'a [u8]> {
         if self.large {
-            return value_bytes(self.pager, self.bounds, decode_large(self.value));
+            return self.pager.value(self.bounds, decode_large(self.value));
         }
         Ok(self.value)
     }

@@ -15,14 +15,16 @@ use parking_lot::Mutex;
 
 use crate::disk::FileDisk;
 use crate::flusher::{Flusher, LogFlusher, Pace};
-use crate::lock_file::{Attached, Identity, ReaderInfo, Root, Shared};
+use crate::lock_file::{Attached, Identity, ReaderInfo, Shared};
 use crate::log::{FileLog, Log, LogFile};
 use crate::meta::Meta;
 use crate::options::{Durability, FreeSpace, Options};
 use crate::page::{PageId, TxnId};
 use crate::pager::Pager;
+use crate::reclaim::{Begin, LOOK_AGAIN};
 use crate::recovery::Recovery;
-use crate::slow::{Begin, LOOK_AGAIN, SlowReaders};
+use crate::root::Root;
+use crate::slow_readers::SlowReaders;
 use crate::snapshot::Snapshot;
 use crate::space::Space;
 use crate::steady::Makers;
@@ -664,7 +666,9 @@ impl Core {
         runs: impl FnOnce() -> Vec<(PageId, u32)>,
     ) {
         if let Some(Tracer(trace)) = &self.tracer {
-            trace(&WriteTrace { log, ..WriteTrace::of(kind, txn, &self.pager, runs()) });
+            let kind_of = |page| crate::page::kind_of(self.pager.raw(page, 1));
+            let page_size = self.pager.page_size() as u32;
+            trace(&WriteTrace { log, ..WriteTrace::of(kind, txn, page_size, runs(), kind_of) });
         }
     }
 

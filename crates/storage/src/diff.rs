@@ -18,11 +18,11 @@ use std::ops::{Bound, ControlFlow};
 use smallvec::SmallVec;
 
 use crate::catalog::TableKind;
-use crate::node::{Node, Payload};
+use crate::node::{Key, Node, Payload};
 use crate::page::PageId;
 use crate::pager::{Bounds, Pager, corrupted};
-use crate::tree::Tree;
-use crate::view::{Key, View, value_bytes};
+use crate::root::Tree;
+use crate::view::View;
 use crate::{Error, Result};
 
 /// Told of a key whose entry differs, and of its value before and after; `None` where the key is not there.
@@ -206,7 +206,7 @@ impl<'v> Descent<'v> {
             return Ok(None);
         }
         let node = self.node()?;
-        let found = node.search(key).ok().map(|index| value_bytes(self.pager, self.bounds, node.payload(index)));
+        let found = node.search(key).ok().map(|index| self.pager.value(self.bounds, node.payload(index)));
         found.transpose()
     }
 
@@ -394,7 +394,7 @@ impl<'a> Walk<'a> {
 
     fn value(&self) -> Result<&'a [u8]> {
         match self.payload() {
-            Some((_, payload)) => value_bytes(self.pager, self.bounds, payload),
+            Some((_, payload)) => self.pager.value(self.bounds, payload),
             None => Ok(&[]),
         }
     }

@@ -46,17 +46,14 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
-use crate::log::Position;
-use crate::meta::Meta;
 use crate::page::{PageId, TxnId};
-use crate::tree::Tree;
+use crate::root::{Root, Tree};
 use crate::{Error, Result};
 
 const MAGIC: u64 = 0x314b_434f_4c49_4c43;
 const LAYOUT_VERSION: u32 = 3;
 /// How many processes can have a database open at once.
 pub(crate) const PROCESSES_MAX: u32 = 128;
-const ROOT_WORDS: usize = 10;
 /// How far the newest root can be ahead of the visible one.
 pub(crate) const ROOTS: u64 = 256;
 const LOGGED: u32 = 1;
@@ -110,7 +107,7 @@ struct Header {
     /// Whether the file is longer than it has to be, and is to be cut off: a hint for who writes next.
     cut_pending: AtomicU32,
     _pad3: [u32; 7],
-    roots: [[AtomicU64; ROOT_WORDS]; ROOTS as usize],
+    roots: [[AtomicU64; Root::WORDS]; ROOTS as usize],
     processes: [ProcessSlot; PROCESSES_MAX as usize],
 }
 
@@ -181,55 +178,6 @@ impl ReaderSlot {
 
 const _: () = assert!(size_of::<ReaderSlot>() == 64);
 const _: () = assert!(std::mem::offset_of!(Header, current) % 64 == 0);
-
-/// The state of the database after a committed transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Root {
-    pub(crate) txn: TxnId,
-    pub(crate) catalog: Tree,
-    pub(crate) page_count: u32,
-    /// Where the log goes on.
-    pub(crate) log: Position,
-}
-
-impl Root {
-    /// The root of a steady point.
-    pub(crate) fn of(meta: &Meta) -> Self {
-        Self { txn: meta.txn, catalog: meta.catalog, page_count: meta.page_count, log: meta.log }
-    }
-
-    fn to_words(self) -> [u64; ROOT_WORDS] {
-        let tree = self.catalog;
-        [
-            self.txn.0,
-            u64::from(tree.root.0) | u64::from(tree.depth) << 32,
-            tree.entries,
-            tree.leaf_pages,
-            tree.branch_pages,
-            tree.overflow_pages,
-            u64::from(self.page_count) | u64::from(self.log.file) << 32,
-            self.log.offset,
-            self.log.chain,
-            0,
-        ]
-    }
-
-    fn from_words(words: [u64; ROOT_WORDS]) -> Self {
-        Self {
-            txn: TxnId(words[0]),
-            catalog: Tree {
-                root: PageId(words[1] as u32),
-                depth: (words[1] >> 32) as u32,
-                entries: words[2],
-                leaf_pages: words[3],
-                branch_pages: words[4],
-                overflow_pages: words[5],
-            },
-            page_count: words[6] as u32,
-            log: Position { file: (words[6] >> 32) as u32 & 1, offset: words[7], chain: words[8] },
-        }
-    }
-}
 
 /// A live snapshot, as `Database::readers` tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

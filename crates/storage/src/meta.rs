@@ -18,7 +18,7 @@
 
 use crate::log::Position;
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, TxnId, get_u32, get_u64, put_u32, put_u64};
-use crate::tree::Tree;
+use crate::root::{Root, Tree};
 
 /// Version of the file format that this build writes, and the newest it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -85,6 +85,11 @@ pub(crate) enum MetaFault {
 }
 
 impl Meta {
+    /// The root of the steady point.
+    pub(crate) fn root(&self) -> Root {
+        Root { txn: self.txn, catalog: self.catalog, page_count: self.page_count, log: self.log }
+    }
+
     /// The bytes for one of the two meta pages. Points alternate between them, so that a torn write of one leaves
     /// the point before it, whose pages are still untouched.
     pub(crate) fn encode(&self, slot: u32) -> [u8; META_BYTES] {

@@ -23,8 +23,9 @@
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 
+use smallvec::SmallVec;
+
 use crate::page::{self, HEADER_BYTES, PageId, PageKind, get_u16, get_u32, put_u16, put_u32};
-use crate::view::Key;
 
 const AT_PREFIX_LEN: usize = 22;
 const AT_COUNT: usize = 24;
@@ -138,6 +139,9 @@ pub(crate) fn fits_inline(key_len: usize, value_len: usize, page_size: usize) ->
 pub(crate) const fn inline_bytes_max(page_size: usize) -> usize {
     page_size / 4 - 40
 }
+
+/// A key as iterators give it: up to 32 bytes without an allocation.
+pub type Key = SmallVec<[u8; 32]>;
 
 /// Where a key is put together.
 pub(crate) trait KeyBuffer {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::slow::SlowReaders;
+use crate::slow_readers::SlowReaders;
 use crate::trace::{Tracer, WriteTrace};
 use crate::{Error, Result};
 

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::disk::Disk;
-use crate::node::Node;
+use crate::node::{Node, Payload};
 use crate::options::{Checksums, PAGE_SIZE_MIN};
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::{Error, Result};
@@ -264,6 +264,16 @@ impl Pager {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (id, bounds, lines);
+    }
+
+    /// The bytes of an entry's value, wherever they are.
+    #[inline]
+    pub(crate) fn value<'a>(&'a self, bounds: Bounds, payload: Payload<'a>) -> Result<&'a [u8]> {
+        match payload {
+            Payload::Inline(value) => Ok(value),
+            Payload::Large { page, bytes } => self.large(page, bytes, bounds),
+            Payload::Child { page, .. } => Err(Error::Corrupted { page, reason: "a leaf was expected" }),
+        }
     }
 
     /// The content of a large value.

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use crate::db::{Core, Database};
-use crate::lock_file::{Pin, Root};
+use crate::lock_file::Pin;
 use crate::log::Position;
 use crate::log::record::Operations;
 use crate::meta::{Meta, MetaFault};
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
+use crate::root::Root;
 use crate::space::{Freed, Space};
 use crate::txn::WriteTxn;
 use crate::workspace::Workspace;
@@ -40,7 +41,7 @@ impl Core {
         if !self.read_only {
             self.mend_other_meta(&mut meta, slot)?;
         }
-        let mut root = Root::of(&meta);
+        let mut root = meta.root();
         if let Some(left) = left.filter(|left| left.txn > meta.txn) {
             let fits = u64::from(left.page_count) * self.pager.page_size() as u64 <= self.pager.disk().allocated();
             // Another file may have been copied over this one since: then the root's page is not there.
@@ -123,7 +124,7 @@ impl Core {
         // Before the look at who pins what: who comes later sees the newest, and who came before is seen.
         if root.txn < meta.txn {
             // The last writer died between making its commit durable and publishing it.
-            self.shared.publish(Root::of(&meta), true);
+            self.shared.publish(meta.root(), true);
         }
         self.shared.raise_visible(root.txn);
         self.shared.set_steady(meta.txn);

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::catalog::{Description, Table, TableKind};
 use crate::db::{Core, Database, Handle};
-use crate::lock_file::{ReaderId, ReaderInfo, Root, Shared};
+use crate::lock_file::{ReaderId, ReaderInfo, Shared};
 use crate::meta::Meta;
 use crate::page::{PageId, TxnId};
 use crate::pager::Bounds;
-use crate::tree::Tree;
+use crate::root::{Root, Tree};
 use crate::view::{self, View};
 use crate::{Error, Result};
 
@@ -176,7 +176,7 @@ impl<'db> Snapshot<'db> {
                 core.pager.disk().refresh()?;
                 // One that is newer is perhaps not on disk yet.
                 (meta, _) = core.newest_meta(steady)?;
-                Ok(Root::of(&meta))
+                Ok(meta.root())
             })
         })?;
         // All of it is sealed.
@@ -334,7 +334,7 @@ impl<'db> Snapshot<'db> {
         let pager = &self.core().pager;
         let (leaf, payload) = open.tree.get_from(pager, self.bounds, key)?;
         open.last.0.store(leaf.0, Relaxed);
-        payload.map(|payload| view::value_bytes(pager, self.bounds, payload)).transpose()
+        payload.map(|payload| pager.value(self.bounds, payload)).transpose()
     }
 
     /// As [`Snapshot::get_open`], for a key that was most likely asked for just now: looks first where the last one was.

@@ -14,10 +14,10 @@
 use std::ops::Range;
 
 use crate::db::Core;
-use crate::lock_file::Root;
 use crate::log::Position;
 use crate::meta::{MANIFEST_MAX, Meta};
 use crate::page::PageId;
+use crate::root::Root;
 use crate::space::{SPARE_BYTES, SteadyPlan};
 use crate::sync::{Condvar, Mutex};
 use crate::trace::WriteKind;
@@ -153,7 +153,7 @@ impl Core {
         work.begin(root.txn, self.shared.steady());
         // Not from the end that is to go.
         work.space.set_lowest_first(true);
-        let owned = root.catalog.own_root(&self.pager, work);
+        let owned = root.catalog.edit(&self.pager, work).own_root();
         work.space.set_lowest_first(false);
         let prepared = owned.and_then(|()| {
             let freed_pages = work.freed_pages();

@@ -4,8 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::page::{self, PageId, PageKind, TxnId};
-use crate::pager::Pager;
+use crate::page::{PageId, PageKind, TxnId};
 
 /// What wrote pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +40,14 @@ pub struct WriteTrace {
 }
 
 impl WriteTrace {
-    /// Looks at runs of pages that were just written.
-    pub(crate) fn of(kind: WriteKind, txn: TxnId, pager: &Pager, mut runs: Vec<(PageId, u32)>) -> Self {
-        let page_size = pager.page_size() as u32;
+    /// Counts runs of pages that were just written. `kind_of` is what the page at a run's head says.
+    pub(crate) fn of(
+        kind: WriteKind,
+        txn: TxnId,
+        page_size: u32,
+        mut runs: Vec<(PageId, u32)>,
+        kind_of: impl Fn(PageId) -> Option<PageKind>,
+    ) -> Self {
         let mut trace = Self {
             kind,
             txn,
@@ -57,7 +61,7 @@ impl WriteTrace {
         };
         runs.sort_unstable();
         for (PageId(start), pages) in runs {
-            let counter = match page::kind_of(pager.raw(PageId(start), 1)) {
+            let counter = match kind_of(PageId(start)) {
                 Some(PageKind::Leaf) => &mut trace.leaves,
                 Some(PageKind::Branch) => &mut trace.branches,
                 Some(PageKind::Overflow) => &mut trace.overflow,

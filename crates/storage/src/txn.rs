@@ -11,16 +11,17 @@ use smallvec::SmallVec;
 use crate::catalog::{Description, Table, TableKind, name_bytes_max};
 use crate::composite;
 use crate::db::{Core, Handle};
-use crate::lock_file::{ROOTS, Root};
+use crate::lock_file::ROOTS;
 use crate::log::record::{Mark, Operation};
 use crate::log::{Position, difference};
 use crate::node::key_bytes_max;
 use crate::options::Durability;
 use crate::page::{PageId, TxnId};
+use crate::root::{Root, Tree};
 use crate::snapshot::{list_tables, resolve};
 use crate::ticket::Ticket;
 use crate::trace::WriteKind;
-use crate::tree::{Appender, Put, PutMode, Tree};
+use crate::tree::{Appender, Put, PutMode, TreeMut};
 use crate::view::{self, View, tree_bounds};
 use crate::workspace::WorkspaceGuard;
 use crate::{Error, Result};
@@ -202,11 +203,10 @@ impl WriteTxn {
         }
         let table = Table::new(name, kind);
         let description = Description { kind, tree: Tree::default() };
-        let (core, work, catalog) = (&self.handle.core, self.work.as_mut(), &mut self.catalog);
-        let work = work.expect("the transaction has not ended");
-        let result = catalog
-            .put(&core.pager, work, name.as_bytes(), &description.encode(), PutMode::InsertOnly)
-            .inspect(|_| work.record.push(name, Operation::Create(kind)));
+        let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
+        let mut catalog = self.catalog.edit(&core.pager, work);
+        let result = catalog.put(name.as_bytes(), &description.encode(), PutMode::InsertOnly, None);
+        let result = result.inspect(|_| catalog.work.record.push(name, Operation::Create(kind)));
         self.note_damage(result).map(|_| table)
     }
 
@@ -217,7 +217,7 @@ impl WriteTxn {
         work.reserve(&core.pager, 2 * self.catalog.depth + 2)?;
         self.clear_table(table)?;
         let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
-        let result = self.catalog.delete(&core.pager, work, table.name().as_bytes());
+        let result = self.catalog.edit(&core.pager, work).delete(table.name().as_bytes());
         match result {
             Ok(_) => work.record.push(table.name(), Operation::Drop),
             Err(_) => work.record.give_up(),
@@ -230,24 +230,20 @@ impl WriteTxn {
 
     /// Removes everything in a table.
     pub fn clear_table(&mut self, table: &Table) -> Result<()> {
-        self.change(table, |tree, core, work| {
-            tree.clear(&core.pager, work)?;
-            work.record.push(table.name(), Operation::Clear);
+        self.change(table, |mut edit| {
+            edit.clear()?;
+            edit.work.record.push(table.name(), Operation::Clear);
             Ok(())
         })
     }
 
     /// Runs a change of a table's tree.
-    fn change<T>(
-        &mut self,
-        table: &Table,
-        run: impl FnOnce(&mut Tree, &Core, &mut WorkspaceGuard) -> Result<T>,
-    ) -> Result<T> {
+    fn change<T>(&mut self, table: &Table, run: impl FnOnce(TreeMut<'_>) -> Result<T>) -> Result<T> {
         let index = self.open(table)?;
         let opened = &mut self.opened[index];
         let work = self.work.as_mut().expect("the transaction has not ended while somebody can call it");
         let before = opened.tree;
-        let result = run(&mut opened.tree, &self.handle.core, work);
+        let result = run(opened.tree.edit(&self.handle.core.pager, work));
         opened.changed |= opened.tree != before;
         if result.is_err() {
             // Some of it may have been done.
@@ -301,25 +297,28 @@ impl WriteTxn {
     fn put_with(&mut self, table: &Table, key: &[u8], value: &[u8], mode: PutMode) -> Result<Put> {
         self.check_entry(table, key, value)?;
         if table.kind() != TableKind::Multi {
-            return self.change(table, |tree, core, work| {
-                let put = tree.put(&core.pager, work, key, value, mode)?;
-                let work = &mut **work;
+            return self.change(table, |mut edit| {
+                let mut difference = std::mem::take(&mut edit.work.difference);
+                let wanted = (!edit.work.record.is_too_long()).then_some(&mut difference);
+                let put = edit.put(key, value, mode, wanted);
+                let record = &mut edit.work.record;
                 match put {
-                    Put::Exists => {}
-                    Put::Replaced if !work.difference.is_empty() => {
-                        work.record.push(table.name(), Operation::Change(key, &work.difference));
+                    Ok(Put::Exists) | Err(_) => {}
+                    Ok(Put::Replaced) if !difference.is_empty() => {
+                        record.push(table.name(), Operation::Change(key, &difference));
                     }
-                    _ => work.record.push(table.name(), Operation::Put(key, value)),
+                    Ok(Put::Replaced | Put::Inserted) => record.push(table.name(), Operation::Put(key, value)),
                 }
-                Ok(put)
+                edit.work.difference = difference;
+                put
             });
         }
         let pair = composite::encode(key, value);
         self.check_key_len(pair.len())?;
-        self.change(table, |tree, core, work| {
-            let put = tree.put(&core.pager, work, &pair, &[], mode)?;
+        self.change(table, |mut edit| {
+            let put = edit.put(&pair, &[], mode, None)?;
             if put != Put::Exists {
-                work.record.push(table.name(), Operation::Put(key, value));
+                edit.work.record.push(table.name(), Operation::Put(key, value));
             }
             Ok(put)
         })
@@ -345,10 +344,10 @@ impl WriteTxn {
         if table.kind() == TableKind::Multi {
             return Ok(self.delete_range(table, (Bound::Included(key), Bound::Included(key)))? > 0);
         }
-        self.change(table, |tree, core, work| {
-            let deleted = tree.delete(&core.pager, work, key)?;
+        self.change(table, |mut edit| {
+            let deleted = edit.delete(key)?;
             if deleted {
-                work.record.push(table.name(), Operation::Delete(key));
+                edit.work.record.push(table.name(), Operation::Delete(key));
             }
             Ok(deleted)
         })
@@ -358,10 +357,10 @@ impl WriteTxn {
     pub fn delete_value(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
         table.expect_kind(&[TableKind::Multi], "delete_value")?;
         let pair = composite::encode(key, value);
-        self.change(table, |tree, core, work| {
-            let deleted = tree.delete(&core.pager, work, &pair)?;
+        self.change(table, |mut edit| {
+            let deleted = edit.delete(&pair)?;
             if deleted {
-                work.record.push(table.name(), Operation::DeleteValue(key, value));
+                edit.work.record.push(table.name(), Operation::DeleteValue(key, value));
             }
             Ok(deleted)
         })
@@ -371,11 +370,11 @@ impl WriteTxn {
     pub fn delete_range<'k>(&mut self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<u64> {
         let (low, high) = tree_bounds(table.kind(), &range);
         let (low, high) = (low.as_ref().map(|key| &**key), high.as_ref().map(|key| &**key));
-        self.change(table, |tree, core, work| {
-            let deleted = tree.delete_range(&core.pager, work, low, high)?;
+        self.change(table, |mut edit| {
+            let deleted = edit.delete_range(low, high)?;
             if deleted > 0 {
                 let bounds = (range.start_bound().cloned(), range.end_bound().cloned());
-                work.record.push(table.name(), Operation::DeleteRange(bounds.0, bounds.1));
+                edit.work.record.push(table.name(), Operation::DeleteRange(bounds.0, bounds.1));
             }
             Ok(deleted)
         })
@@ -399,29 +398,29 @@ impl WriteTxn {
             }
             _ => Ok(()),
         };
-        self.change(table, |tree, core, work| {
-            let before = tree.entries;
-            let mut appender = Appender::new(tree, &core.pager, work)?;
+        self.change(table, |edit| {
+            let before = edit.tree.entries;
+            let mut appender = Appender::new(edit)?;
             let mut result = Ok(());
             for (key, value) in entries {
                 let (key, value) = (key.as_ref(), value.as_ref());
                 result = kind_check(key, value).and_then(|()| {
                     if !multi {
-                        return appender.push(&core.pager, work, key, value);
+                        return appender.push(key, value);
                     }
                     let pair = composite::encode(key, value);
                     if pair.len() > key_max {
                         return Err(Error::KeyTooLong { bytes: pair.len(), bytes_max: key_max });
                     }
-                    appender.push(&core.pager, work, &pair, &[])
+                    appender.push(&pair, &[])
                 });
                 if result.is_err() {
                     break;
                 }
-                work.record.push(table.name(), Operation::Put(key, value));
+                appender.work().record.push(table.name(), Operation::Put(key, value));
             }
-            appender.finish(&core.pager, work)?;
-            result.map(|()| tree.entries - before)
+            let entries = appender.finish()?;
+            result.map(|()| entries - before)
         })
     }
 
@@ -503,7 +502,8 @@ impl WriteTxn {
         for opened in self.opened.iter_mut().filter(|opened| opened.changed) {
             let description = Description { kind: opened.table.kind(), tree: opened.tree };
             let name = opened.table.name().as_bytes();
-            self.catalog.put(&core.pager, work, name, &description.encode(), PutMode::Upsert)?;
+            let mut catalog = self.catalog.edit(&core.pager, work);
+            catalog.put(name, &description.encode(), PutMode::Upsert, None)?;
             opened.changed = false;
         }
         let txn = work.txn();
@@ -512,7 +512,7 @@ impl WriteTxn {
             work.abort_level(&core.pager);
             return Ok(None);
         }
-        self.catalog.own_root(&core.pager, work)?;
+        self.catalog.edit(&core.pager, work).own_root()?;
         let mut way = match (redone, core.durability) {
             (Some(position), _) => Way::Weak(position),
             (None, Durability::SyncNoLog) => Way::Steady,

@@ -3,19 +3,14 @@
 use std::borrow::Cow;
 use std::ops::{Bound, Deref, RangeBounds};
 
-use smallvec::SmallVec;
-
 use crate::catalog::{Table, TableKind};
 use crate::composite;
 use crate::cursor::{Cursor, RawCursor};
-use crate::node::Payload;
+use crate::node::Key;
 use crate::page::PageId;
 use crate::pager::{Bounds, Pager};
-use crate::tree::Tree;
+use crate::root::Tree;
 use crate::{Error, Result};
-
-/// A key as iterators give it: up to 32 bytes without an allocation.
-pub type Key = SmallVec<[u8; 32]>;
 
 /// A value as iterators give it: a reference into the map, or, in tables with many values a key, a copy.
 #[derive(Debug, Clone)]
@@ -208,7 +203,7 @@ pub(crate) fn get<'a>(
     table.expect_kind(&[TableKind::Plain, TableKind::Integer], "get")?;
     match tree.get(pager, bounds, key)? {
         None => Ok(None),
-        Some(payload) => value_bytes(pager, bounds, payload).map(Some),
+        Some(payload) => pager.value(bounds, payload).map(Some),
     }
 }
 
@@ -217,18 +212,8 @@ pub(crate) fn get<'a>(
 pub(crate) fn get_in<'a>(pager: &'a Pager, bounds: Bounds, leaf: PageId, key: &[u8]) -> Result<Option<&'a [u8]>> {
     let node = pager.node(leaf, bounds)?;
     match node.search(key) {
-        Ok(index) => value_bytes(pager, bounds, node.payload(index)).map(Some),
+        Ok(index) => pager.value(bounds, node.payload(index)).map(Some),
         Err(_) => Ok(None),
-    }
-}
-
-/// The bytes of a value, wherever they are.
-#[inline]
-pub(crate) fn value_bytes<'a>(pager: &'a Pager, bounds: Bounds, payload: Payload<'a>) -> Result<&'a [u8]> {
-    match payload {
-        Payload::Inline(value) => Ok(value),
-        Payload::Large { page, bytes } => pager.large(page, bytes, bounds),
-        Payload::Child { page, .. } => Err(Error::Corrupted { page, reason: "a leaf was expected" }),
     }
 }
 

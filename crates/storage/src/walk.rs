@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use crate::catalog::Description;
-use crate::lock_file::Root;
 use crate::node::{Node, Payload};
 use crate::page::{PageId, TxnId};
 use crate::page_set::PageSet;
 use crate::pager::{Bounds, Pager};
+use crate::root::Root;
+use crate::root::Tree;
 use crate::space::Freed;
-use crate::tree::{Tree, large_pages};
+use crate::tree::large_pages;
 use crate::{Error, Result};
 
 /// Whether to go below a page.

@@ -12,14 +12,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
+use smallvec::SmallVec;
 
 use crate::log::record;
 use crate::page::{self, PageId, PageKind, TxnId};
 use crate::pager::{Bounds, Pager, corrupted};
 use crate::space::{Freed, Space};
 use crate::sync::{AtomicU32, FairMutex};
-use crate::tree::Path;
 use crate::{Durability, Result};
+
+/// A page on the way to an entry, and which child or entry of it.
+pub(crate) type Step = (PageId, usize);
+/// The way from the root to a leaf.
+pub(crate) type Path = SmallVec<[Step; 8]>;
 
 /// The right to write, as far as this process is concerned.
 pub(crate) type WorkspaceGuard = ArcMutexGuard<RawMutex, Workspace>;
@@ -263,8 +268,8 @@ impl Workspace {
     }
 
     /// Takes a page and writes its header.
-    pub(crate) fn take_node(&mut self, pager: &Pager, level: u8) -> Result<PageId> {
-        let id = self.take(pager, 1)?;
+    pub(crate) fn allocate_node(&mut self, pager: &Pager, level: u8) -> Result<PageId> {
+        let id = self.allocate(pager, 1)?;
         let kind = if level == 0 { PageKind::Leaf } else { PageKind::Branch };
         page::init(pager.page_mut(id), id, self.txn, kind, level);
         pager.mark_node(id);
@@ -272,9 +277,9 @@ impl Workspace {
     }
 
     /// Takes a run for a large value and fills it.
-    pub(crate) fn take_large(&mut self, pager: &Pager, value: &[u8]) -> Result<PageId> {
+    pub(crate) fn allocate_large(&mut self, pager: &Pager, value: &[u8]) -> Result<PageId> {
         let pages = page::run_pages_for(value.len() as u64, pager.page_size()) as u32;
-        let id = self.take(pager, pages)?;
+        let id = self.allocate(pager, pages)?;
         let run = pager.bytes_mut(id, pages);
         page::init_run(run, id, self.txn, PageKind::Overflow, pages, value.len() as u32);
         let (content, tail) = run[page::HEADER_BYTES..].split_at_mut(value.len());
@@ -284,7 +289,7 @@ impl Workspace {
         Ok(id)
     }
 
-    fn take(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
+    fn allocate(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
         let id = self.space.allocate(pager, pages)?;
         self.finger.clear();
         let nested = self.levels.len() > 1;
@@ -312,7 +317,7 @@ impl Workspace {
             return Ok(id);
         }
         pager.node(id, self.bounds())?;
-        let copy = self.take(pager, 1)?;
+        let copy = self.allocate(pager, 1)?;
         if copy == id {
             // Without checksums, damage may have led to this page being freed while it is in use.
             return Err(corrupted(id, "it is in use and was free"));

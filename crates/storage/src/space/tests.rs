@@ -327,7 +327,8 @@ fn the_cost_of_keeping_books_does_not_depend_on_how_much_is_free() {
 /// Whoever reads the meta pages touches what they refer to, before anybody knows which states those are.
 #[test]
 fn nothing_is_cut_off_while_somebody_looks_for_the_last_steady_point() {
-    use crate::lock_file::{Identity, Root, Shared};
+    use crate::lock_file::{Identity, Shared};
+    use crate::root::Root;
     let identity = Identity { boot_id: [0; 2], inode: 0, device: 0 };
     let shared = Shared::private(std::path::Path::new("lock"), identity, 4).unwrap();
     let mut space = Space::empty();

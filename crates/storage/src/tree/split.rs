@@ -9,66 +9,68 @@
 
 use super::*;
 
-/// Inserts into an owned page, or splits it. A split gives the separator and the new right neighbour.
-pub(super) fn insert_or_split(
-    pager: &Pager,
-    work: &mut Workspace,
-    id: PageId,
-    index: usize,
-    key: &[u8],
-    payload: Payload<'_>,
-    last: bool,
-) -> Result<Option<(Vec<u8>, PageId)>> {
-    let mut fit = NodeMut::new(pager.page_mut(id)).insert(index, key, payload);
-    if fit == Fit::Gather {
-        NodeMut::new(pager.page_mut(id)).gather(&mut work.scratch[0]);
-        fit = NodeMut::new(pager.page_mut(id)).insert(index, key, payload);
-    }
-    if fit == Fit::Done {
-        return Ok(None);
-    }
-    let mut scratch = std::mem::take(&mut work.scratch[0]);
-    scratch.clear();
-    scratch.extend_from_slice(pager.node(id, work.bounds())?.bytes());
-    let node = Node::new(&scratch);
-    let grown = Grown { node, index, key, payload };
-    let leaf = node.is_leaf();
-    let all = 0..grown.count();
-    let mut prefix = Vec::new();
-    let mut cut = None;
-    if fit == Fit::Rebuild {
-        grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
-        if grown.bytes(prefix.len()) > pager.page_size() {
-            // Only a key at either end can shorten the prefix; alone on its side, it leaves the prefix of the rest.
-            cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
+impl TreeMut<'_> {
+    /// Inserts into an owned page, or splits it. A split gives the separator and the new right neighbour.
+    /// `last`: the page is at the tree's right edge, so that an entry behind all others leaves it full.
+    pub(super) fn insert_or_split(
+        &mut self,
+        id: PageId,
+        index: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+        last: bool,
+    ) -> Result<Option<(Vec<u8>, PageId)>> {
+        let mut fit = self.node_mut(id).insert(index, key, payload);
+        if fit == Fit::Gather {
+            self.node_mut(id).gather(&mut self.work.scratch[0]);
+            fit = self.node_mut(id).insert(index, key, payload);
         }
-    } else {
-        cut = Some(if last && index + 1 == grown.count() { index } else { grown.cut() });
-    }
-    let result = match cut {
-        None => {
-            grown.write(pager.page_mut(id), all);
-            None
+        if fit == Fit::Done {
+            return Ok(None);
         }
-        Some(cut) => {
-            let right = work.take_node(pager, node.level())?;
-            let mut separator = Vec::new();
-            grown.key_into(cut, &mut separator);
-            if leaf {
-                let mut left_last = Vec::new();
-                grown.key_into(cut - 1, &mut left_last);
-                let shared = common_prefix(&left_last, &separator);
-                separator.truncate(shared + 1);
+        let mut scratch = std::mem::take(&mut self.work.scratch[0]);
+        scratch.clear();
+        scratch.extend_from_slice(self.node(id)?.bytes());
+        let node = Node::new(&scratch);
+        let grown = Grown { node, index, key, payload };
+        let leaf = node.is_leaf();
+        let all = 0..grown.count();
+        let mut prefix = Vec::new();
+        let mut cut = None;
+        if fit == Fit::Rebuild {
+            grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
+            if grown.bytes(prefix.len()) > self.pager.page_size() {
+                // Only a key at either end can shorten the prefix; alone on its side, it leaves the prefix of the rest.
+                cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
             }
-            grown.write(pager.page_mut(right), cut..grown.count());
-            if cut < node.count() || index < cut {
-                grown.write(pager.page_mut(id), 0..cut);
-            }
-            Some((separator, right))
+        } else {
+            cut = Some(if last && index + 1 == grown.count() { index } else { grown.cut() });
         }
-    };
-    work.scratch[0] = scratch;
-    Ok(result)
+        let result = match cut {
+            None => {
+                grown.write(self.pager.page_mut(id), all);
+                None
+            }
+            Some(cut) => {
+                let right = self.work.allocate_node(self.pager, node.level())?;
+                let mut separator = Vec::new();
+                grown.key_into(cut, &mut separator);
+                if leaf {
+                    let mut left_last = Vec::new();
+                    grown.key_into(cut - 1, &mut left_last);
+                    let shared = common_prefix(&left_last, &separator);
+                    separator.truncate(shared + 1);
+                }
+                grown.write(self.pager.page_mut(right), cut..grown.count());
+                if cut < node.count() || index < cut {
+                    grown.write(self.pager.page_mut(id), 0..cut);
+                }
+                Some((separator, right))
+            }
+        };
+        self.work.scratch[0] = scratch;
+        Ok(result)
+    }
 }
 
 /// A node with one more entry than it has.
