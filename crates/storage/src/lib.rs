@@ -1,6 +1,7 @@
 //! The storage engine of Colibri: a copy-on-write B+tree on a memory map.
 //!
-//! One writer, any number of readers in any number of processes, nobody waits for a reader. `ls` is the architecture:
+//! One writer, any number of readers in any number of processes, nobody waits for a reader. `ls` is
+//! the architecture:
 //!
 //! | module | holds |
 //! | --- | --- |

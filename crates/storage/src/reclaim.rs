@@ -1,4 +1,5 @@
-//! What a writer does about snapshots that hold back much space.
+//! Reclaiming free pages before a write transaction begins, and what the writer does about
+//! snapshots that hold back much space.
 
 use std::time::Duration;
 
@@ -9,19 +10,19 @@ use crate::slow_readers::{ReaderLimits, SlowReaderAnswer, SlowReaders};
 use crate::workspace::Workspace;
 use crate::{Error, Result};
 
-/// How long a writer that waits for readers sleeps between two looks.
+/// A writer that waits for readers sleeps so long between two checks.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// When a transaction may begin.
 pub(crate) enum Begin {
     Now,
-    /// After another look at the readers.
+    /// After another check of the readers.
     Later,
 }
 
 impl Core {
-    /// Brings free space up to date before a transaction begins, and does what the policy says about those who hold
-    /// back much of it.
+    /// Brings free space up to date before a transaction begins, and follows the policy for
+    /// snapshots that hold back much of it.
     pub(crate) fn reclaim_for_writing(&self, work: &mut Workspace) -> Result<Begin> {
         if self.reclaim(work) && work.space.meta_pages_changed() {
             self.cut_off(work);
@@ -39,7 +40,8 @@ impl Core {
         let page_size = self.pager.page_size() as u64;
         let mut only_living = false;
         loop {
-            // What waits for the steady point alone is not the readers' doing, so this may look without need.
+            // Pages that wait for the steady point only are not held back by readers, so this check
+            // may turn out to be needless.
             let waiting = work.space.pending_pages();
             let much = waiting * page_size > limits.bytes_max;
             if waiting == 0 || !much && limits.are_by_bytes() {
@@ -53,7 +55,7 @@ impl Core {
             readers.retain(|reader| {
                 reader.bytes_held > Some(0) && (bytes_held > limits.bytes_max || limits.passed_by(reader))
             });
-            // A parked one can be helped, so it comes first.
+            // Parked ones come first, because they can be evicted.
             let Some(slowest) = readers.iter().max_by_key(|reader| (reader.parked, reader.lag)) else {
                 return Ok(Begin::Now);
             };
@@ -80,14 +82,15 @@ impl Core {
         }
     }
 
-    /// Live snapshots, with what they hold back, as the last writer knows it.
+    /// Live snapshots with the bytes that each holds back, as the last writer knows them.
     pub(crate) fn readers_with(&self, work: &Workspace) -> Vec<ReaderInfo> {
         let mut readers = self.shared.reader_infos();
         self.note_bytes_held(work, &mut readers);
         readers
     }
 
-    /// Notes what each of the snapshots holds back; gives what all of them do.
+    /// Notes the bytes that each snapshot holds back. Gives the bytes that all of them hold back
+    /// together.
     fn note_bytes_held(&self, work: &Workspace, readers: &mut [ReaderInfo]) -> u64 {
         let page_size = self.pager.page_size() as u64;
         readers.sort_unstable_by_key(|reader| reader.txn);

@@ -1,10 +1,11 @@
 //! Where trees and committed states start.
 //!
 //! - [`Tree`]: the root page of a B+tree, and its size. What reads and changes it is in `tree`.
-//! - [`Root`]: a committed state: the tree of its catalogue, its page count, and where the log goes on.
+//! - [`Root`]: a committed state: the tree of its catalogue, its page count, and where the log goes
+//!   on.
 //!
-//! Both are also kept as words: a tree in the meta page, in the catalogue and in table handles, a root in
-//! the lock file.
+//! Both are also kept as words: a tree in the meta page, in the catalogue and in table handles, a
+//! root in the lock file.
 
 use crate::log::Position;
 use crate::page::{PageId, TxnId, get_u64, put_u64};
@@ -50,8 +51,8 @@ impl Tree {
         }
     }
 
-    /// Whether a description that was read can be one: it is empty in every respect or in none, and not
-    /// too deep.
+    /// Whether a description that was read can be one: it is empty in every respect or in none, and
+    /// not too deep.
     pub(crate) fn is_plausible(&self) -> bool {
         let empty = self.depth == 0;
         let pages = self.leaf_pages.max(self.branch_pages).max(self.overflow_pages);

@@ -1,4 +1,4 @@
-//! What users choose to have done about snapshots that hold back much space. `reclaim` carries it out.
+//! The policy for snapshots that hold back much space: what users choose. `reclaim` carries it out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::lock_file::ReaderInfo;
 
-/// When a snapshot that holds back pages is slow: by what all of them hold back together, by how far it is behind, by
-/// its age, or by whichever of these comes first. Without any, none is. A snapshot that holds back nothing never is.
+/// When a snapshot that holds back pages is slow: by the bytes that all of them hold back together,
+/// by how many transactions it is behind, by its age, or by whichever limit is reached first.
+/// Without limits no snapshot is slow. A snapshot that holds back nothing is never slow.
 ///
 /// ```
 /// # use colibri_storage::{ReaderLimits, SlowReaders};
@@ -29,35 +30,35 @@ impl Default for ReaderLimits {
 }
 
 impl ReaderLimits {
-    /// None.
+    /// No limits.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes of pages that may be held back, by all together.
+    /// Bytes of pages that all snapshots together may hold back.
     #[must_use]
     pub fn bytes(mut self, bytes_max: u64) -> Self {
         self.bytes_max = bytes_max;
         self
     }
 
-    /// Transactions that a snapshot may be behind the newest.
+    /// How many transactions a snapshot may be behind the newest.
     #[must_use]
     pub fn lag(mut self, transactions_max: u64) -> Self {
         self.lag_max = transactions_max;
         self
     }
 
-    /// How long ago a snapshot may have been taken. Setting the system's clock makes none older, nor does the time that
-    /// the system sleeps.
+    /// How old a snapshot may be. Setting the system's clock makes none older, and the time that
+    /// the system sleeps does not count.
     #[must_use]
     pub fn age(mut self, age_max: Duration) -> Self {
         self.age_max = age_max;
         self
     }
 
-    /// Whether it takes no look at each snapshot to find that none is slow.
+    /// Whether only bytes are limited, so that no snapshot has to be looked at by itself.
     pub(crate) fn are_by_bytes(&self) -> bool {
         self.lag_max == u64::MAX && self.age_max == Duration::MAX
     }
@@ -67,27 +68,29 @@ impl ReaderLimits {
     }
 }
 
-/// What a writer does when snapshots hold back pages beyond limits. Snapshots are never taken away from who looks at
-/// them: only parked ones ([`crate::Snapshot::park`]) can be evicted.
+/// What a writer does when snapshots hold back pages beyond limits. A snapshot that is in use is
+/// never taken away: only parked ones ([`crate::Snapshot::park`]) can be evicted.
 #[derive(Clone, Default)]
 pub enum SlowReaders {
     /// Lets the file grow.
     #[default]
     Grow,
-    /// Waits, before its transaction begins, until no snapshot is slow; [`crate::Database::try_write`] is refused with
-    /// [`Error::Busy`] instead. A thread that writes while it holds a snapshot of its own may wait for itself.
+    /// Waits until no snapshot is slow, before the transaction begins;
+    /// [`crate::Database::try_write`] is refused with [`Error::Busy`] instead. A thread that writes
+    /// while it holds a snapshot may wait for itself.
     Wait {
         /// When a snapshot is slow.
         limits: ReaderLimits,
     },
-    /// Evicts the parked snapshot that is furthest behind, and the next, until none is slow; when no parked one is left,
-    /// lets the file grow.
+    /// Evicts the parked snapshot that is furthest behind, then the next, until none is slow. When
+    /// no parked one is left, lets the file grow.
     Evict {
         /// When a snapshot is slow.
         limits: ReaderLimits,
     },
-    /// Asks what to do about the slow snapshot that is furthest behind, parked ones first. Whoever is asked must not write
-    /// to the database or check it: the transaction that is about to begin has the writer's lock.
+    /// Asks what to do about the slow snapshot that is furthest behind, parked ones first. The
+    /// function must neither write to the database nor check it: the transaction that is about to
+    /// begin has the writer's lock.
     Ask {
         /// When a snapshot is slow.
         limits: ReaderLimits,

@@ -1,7 +1,7 @@
 //! Free space: which pages the writer may use, and how that is remembered on disk.
 //!
-//! A page is free once no state that can still be asked for reaches it. [`Space`] is what the writer
-//! knows of all pages; each part of it has a type of its own:
+//! A page is free once no state that can still be asked for reaches it. [`Space`] is what the
+//! writer knows of all pages; each part of it has a type of its own:
 //!
 //! | part | question |
 //! | --- | --- |
@@ -20,14 +20,15 @@
 //!                           └─────────────────────────────────────► Allocator
 //! ```
 //!
-//! Nothing is written between steady points. When the writer's lock goes to another process, that one
-//! derives its `Space` from the last steady point, from the pages that are newer, and from those of the
-//! steady point's free pages that a snapshot reaches (`Core::take_over`). `trim` gives up the free
-//! pages at the file's end.
+//! Nothing is written between steady points. When the writer's lock goes to another process, that
+//! one derives its `Space` from the last steady point, from the pages that are newer, and from
+//! those of the steady point's free pages that a snapshot reaches (`Core::take_over`). `trim` gives
+//! up the free pages at the file's end.
 //!
 //! Invariants:
-//! 1. A page below the page count is in use, or in exactly one of the allocator and pending. With the
-//!    policy `Append`, which uses no page again, a page that is neither in use nor pending is in no set.
+//! 1. A page below the page count is in use, or in exactly one of the allocator and pending. With
+//!    the policy `Append`, which uses no page again, a page that is neither in use nor pending is
+//!    in no set.
 //! 2. No set, and nothing in use, names a page at or beyond the page count.
 
 use crate::Result;
@@ -70,8 +71,8 @@ pub(crate) struct Space {
     tail: Tail,
     /// What was allocated since `trim` last looked at the file's end.
     allocated: trim::Allocated,
-    /// Even runs in use that were written up to this transaction may have no disk space behind them: they
-    /// are zeros of a copy that was made with holes.
+    /// Even runs in use that were written up to this transaction may have no disk space behind
+    /// them: they are zeros of a copy that was made with holes.
     sparse_until: TxnId,
     /// The last steady point.
     steady: TxnId,
@@ -149,8 +150,8 @@ impl Space {
         self.changes.new_pages()
     }
 
-    /// Sets the order in which free pages are used; to be called before any is, and when it is known
-    /// which may be.
+    /// Sets the order in which free pages are used; to be called before any is, and when it is
+    /// known which may be.
     pub(crate) fn set_policy(&mut self, policy: FreeSpace) {
         self.allocator.set_policy(policy);
     }
@@ -167,8 +168,8 @@ impl Space {
 
     // ---- allocating and releasing ----
 
-    /// Makes sure that `pages` single pages can be allocated without growing the file, so that a change
-    /// that has begun cannot fail for lack of room.
+    /// Makes sure that `pages` single pages can be allocated without growing the file, so that a
+    /// change that has begun cannot fail for lack of room.
     pub(crate) fn reserve(&mut self, pager: &Pager, pages: u32) -> Result<()> {
         if self.allocator.ready_pages() < pages {
             self.allocator.back(pager, pages);
@@ -199,7 +200,8 @@ impl Space {
         Ok(page)
     }
 
-    /// Takes back a run that the transaction under way allocated and that no committed state reaches.
+    /// Takes back a run that the transaction under way allocated and that no committed state
+    /// reaches.
     pub(crate) fn release(&mut self, page: PageId, pages: u32) {
         self.changes.remove(page, pages);
         self.allocator.add(page, pages);
@@ -213,16 +215,16 @@ impl Space {
         self.pending.add(txn, runs);
     }
 
-    /// Gives the disk space of free pages back to the file system if more of the file is free than in
-    /// use.
+    /// Gives the disk space of free pages back to the file system if more of the file is free than
+    /// in use.
     pub(crate) fn return_disk_space(&mut self, pager: &Pager) {
         self.allocator.return_disk_space(pager, self.tail.page_count());
     }
 
     // ---- pending pages ----
 
-    /// Makes the pages usable that nobody sees any more. `snapshots` are the states that snapshots see; they
-    /// get sorted. `visible` is the oldest state that new snapshots may see.
+    /// Makes the pages usable that nobody sees any more. `snapshots` are the states that snapshots
+    /// see; they get sorted. `visible` is the oldest state that new snapshots may see.
     pub(crate) fn reclaim(&mut self, snapshots: &mut Vec<TxnId>, visible: TxnId) {
         if self.pending.is_empty() {
             return;
@@ -245,8 +247,8 @@ impl Space {
         self.pending.pages()
     }
 
-    /// How many pending pages each of the pinned states in `pins`, which are sorted, sees, and how many
-    /// pages any of them sees.
+    /// How many pending pages each of the pinned states in `pins`, which are sorted, sees, and how
+    /// many pages any of them sees.
     pub(crate) fn pages_seen_by(&self, pins: &[TxnId]) -> (Vec<u64>, u64) {
         self.pending.pages_seen_by(pins)
     }
@@ -258,10 +260,11 @@ impl Space {
 
     // ---- steady points ----
 
-    /// Makes sure that the next steady point does not fail half way for lack of room. `freed_pages` are
-    /// those that the transaction under way gives up when it commits.
+    /// Makes sure that the next steady point does not fail half way for lack of room. `freed_pages`
+    /// are those that the transaction under way gives up when it commits.
     pub(crate) fn prepare_steady(&mut self, pager: &Pager, freed_pages: u64) -> Result<()> {
-        // The chain never gets longer than the base, so the base is the most that the free map takes.
+        // The chain never gets longer than the base, so the base is the most that the free map
+        // takes.
         let pages = base_pages_for(self.page_count(), pager);
         let page_count = u64::from(self.page_count()) + u64::from(pages);
         let Err(e) = self.tail.reserve(pager, page_count) else { return Ok(()) };
@@ -273,9 +276,9 @@ impl Space {
         if self.allocator.prepare_run(pager, pages) { Ok(()) } else { Err(e) }
     }
 
-    /// Plans the steady point of `txn`, the newest committed transaction, with no transaction under way.
-    /// The free map in the plan is that of `txn`; everything allocated from now on belongs to the next
-    /// steady point.
+    /// Plans the steady point of `txn`, the newest committed transaction, with no transaction under
+    /// way. The free map in the plan is that of `txn`; everything allocated from now on belongs to
+    /// the next steady point.
     pub(crate) fn begin_steady(&mut self, pager: &Pager, txn: TxnId) -> Result<SteadyPlan> {
         self.prepare_steady(pager, 0)?;
         let changes = self.changes.take(pager);
@@ -294,8 +297,8 @@ impl Space {
         Ok(SteadyPlan { runs, meta: self.map.finish(self.page_count()) })
     }
 
-    /// Moves the toggles from the meta page to the chain, or, when that is as long as the base, to a new
-    /// base.
+    /// Moves the toggles from the meta page to the chain, or, when that is as long as the base, to
+    /// a new base.
     fn spill_map(&mut self, pager: &Pager, txn: TxnId, runs: &mut Vec<(PageId, u32)>) -> Result<()> {
         if let Some(links) = self.map.links_needed(pager, self.page_count()) {
             for _ in 0..links {
@@ -319,8 +322,9 @@ impl Space {
         Ok(())
     }
 
-    /// Allocates pages for the free map itself: in use at the steady point being planned, and sealed by it.
-    /// They stay where they are for long, so they come from the file's start, whatever the policy.
+    /// Allocates pages for the free map itself: in use at the steady point being planned, and
+    /// sealed by it. They stay where they are for long, so they come from the file's start,
+    /// whatever the policy.
     fn allocate_for_map(&mut self, pager: &Pager, pages: u32) -> Result<PageId> {
         let found = match pages {
             1 => self.allocator.allocate_lowest(),
@@ -345,8 +349,8 @@ impl Space {
 
     // ---- taking over from another process ----
 
-    /// Takes over from another process, whose newest state has so many pages. `live` are the runs newer than
-    /// the steady point that this state or the free map uses.
+    /// Takes over from another process, whose newest state has so many pages. `live` are the runs
+    /// newer than the steady point that this state or the free map uses.
     pub(crate) fn take_over(&mut self, page_count: u32, live: &[(PageId, u32)]) {
         let before = self.page_count();
         self.tail.set_page_count(page_count);
@@ -357,13 +361,14 @@ impl Space {
         }
     }
 
-    /// The pages that neither the steady point nor the newest state uses; before any page is allocated.
+    /// The pages that neither the steady point nor the newest state uses; before any page is
+    /// allocated.
     pub(crate) fn unused(&self) -> &PageSet {
         self.allocator.unbacked()
     }
 
-    /// Has free pages wait as if `txn` had freed them: for those who pin a state before `txn` that is not
-    /// older than the page. To be called in the order of the transactions.
+    /// Has free pages wait as if `txn` had freed them: for those who pin a state before `txn` that
+    /// is not older than the page. To be called in the order of the transactions.
     pub(crate) fn add_pending(&mut self, txn: TxnId, runs: Vec<Freed>) {
         for run in &runs {
             self.allocator.remove_unbacked(run.page, run.pages);

@@ -9,8 +9,8 @@ use crate::page::{PageId, PageKind, TxnId};
 /// What wrote pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteKind {
-    /// A transaction, into memory: these pages reach the disk with the next steady point, unless they are replaced
-    /// before that.
+    /// A transaction, into memory: these pages reach the disk with the next steady point, unless
+    /// they are replaced before that.
     Commit,
     /// A steady point, to the disk. In `SyncNoLog` mode each commit is one.
     Steady,
@@ -35,12 +35,14 @@ pub struct WriteTrace {
     pub overflow: u64,
     /// Pages of the free map.
     pub free_map: u64,
-    /// Where a commit's record went: which file of the log, 0 or 1, and its bytes there. `None` without one.
+    /// Where a commit's record went: which file of the log, 0 or 1, and its bytes there. `None`
+    /// without one.
     pub log: Option<(u32, Range<u64>)>,
 }
 
 impl WriteTrace {
-    /// Counts runs of pages that were just written. `kind_of` is what the page at a run's head says.
+    /// Counts runs of pages that were just written. `kind_of` is what the page at a run's head
+    /// says.
     pub(crate) fn of(
         kind: WriteKind,
         txn: TxnId,
@@ -111,7 +113,7 @@ impl fmt::Display for WriteTrace {
     }
 }
 
-/// Who is told of writes.
+/// The function that is called with each trace.
 #[derive(Clone)]
 pub(crate) struct Tracer(pub(crate) Arc<dyn Fn(&WriteTrace) + Send + Sync>);
 

@@ -3,10 +3,12 @@
 //! [`Tree`] is where a tree starts; its methods here read. [`TreeMut`] is a tree inside the write
 //! transaction; its methods change. A change runs in three steps:
 //! 1. It looks where the change belongs, reading only, and makes sure that there is room.
-//! 2. It makes the path from the root to the leaf the transaction's own, copying pages of older states.
+//! 2. It makes the path from the root to the leaf the transaction's own, copying pages of older
+//!    states.
 //! 3. It changes the leaf and what follows from that upwards: counts, splits, merges.
 //!
-//! Everything that can fail for lack of room is in the first step, so an error leaves the tree as it was.
+//! Everything that can fail for lack of room is in the first step, so an error leaves the tree as
+//! it was.
 //!
 //! | file | holds |
 //! | --- | --- |
@@ -38,8 +40,8 @@ mod split;
 pub(crate) use append::Appender;
 pub(crate) use put::{Put, PutMode};
 
-/// New entries leave so many pages to what makes room: without free pages nothing could be deleted, or
-/// committed.
+/// New entries leave so many pages to what makes room: without free pages nothing could be deleted,
+/// or committed.
 const PAGES_SPARE: u32 = 32;
 
 impl Tree {
@@ -74,7 +76,8 @@ impl Tree {
         Ok(self.get_from(pager, bounds, key)?.1)
     }
 
-    /// The payload under a key, and the leaf where it is or would be: [`PageId::NONE`] in an empty tree.
+    /// The payload under a key, and the leaf where it is or would be: [`PageId::NONE`] in an empty
+    /// tree.
     #[inline]
     pub(crate) fn get_from<'p>(
         &self,
@@ -189,8 +192,8 @@ impl<'a> TreeMut<'a> {
         Ok(())
     }
 
-    /// Makes the root page the transaction's own, which it is unless the last change only took a page from above it:
-    /// the root page of a state carries the state's number.
+    /// Makes the root page the transaction's own, which it is unless the last change only took a
+    /// page from above it: the root page of a state carries the state's number.
     pub(crate) fn own_root(&mut self) -> Result<()> {
         if self.tree.depth > 0 {
             self.tree.root = self.work.own(self.pager, self.tree.root)?;

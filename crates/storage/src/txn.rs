@@ -1,7 +1,7 @@
 //! Write transactions, nested ones among them.
 //!
-//! Changes go to pages that no snapshot sees; committing hangs the changed tables into the catalogue and publishes its
-//! root. Dropping a transaction takes back the pages and is all there is to aborting.
+//! Changes go to pages that no snapshot sees. Committing writes the changed tables to the catalogue
+//! and publishes its root. Aborting only releases the pages.
 
 use std::ops::{Bound, Deref, DerefMut, RangeBounds};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub const VALUE_BYTES_MAX: u64 = (1 << 32) - 1 - (64 << 10);
 struct Opened {
     table: Table,
     tree: Tree,
-    /// The catalogue has another tree.
+    /// The catalogue still has the tree from before the change.
     changed: bool,
 }
 
@@ -56,11 +56,11 @@ enum Way {
     Steady,
     /// By its record in the log, which is flushed after it is published.
     Logged,
-    /// Later, or because it is there already; the log goes on at this position.
+    /// Later, or already: the transaction is replayed. The log goes on at this position.
     Weak(Position),
 }
 
-/// What there is to say of a commit.
+/// What a commit has published.
 struct Published {
     durable: bool,
     /// A steady point is due.
@@ -77,7 +77,8 @@ pub struct WriteTxn {
     catalog: Tree,
     opened: OpenedTables,
     outer: Vec<Before>,
-    /// What a change came upon, perhaps half way: then the changes must not be committed.
+    /// The first damage that a change found, perhaps half way. The transaction must not be
+    /// committed.
     damage: Option<(PageId, &'static str)>,
 }
 
@@ -101,16 +102,16 @@ impl WriteTxn {
         }
     }
 
-    /// A transaction that carries out again what the log says of those up to `txn`.
-    pub(crate) fn redoing(handle: Arc<Handle>, mut work: WorkspaceGuard, txn: TxnId) -> Self {
+    /// A transaction that replays the log's transactions up to `txn`.
+    pub(crate) fn replaying(handle: Arc<Handle>, mut work: WorkspaceGuard, txn: TxnId) -> Self {
         handle.core.reclaim(&mut work);
-        let mut redoing = Self::new(handle, work);
-        let steady = redoing.core().shared.steady();
-        let work = redoing.work.as_mut().expect("the transaction has just begun");
-        work.abort_level(&redoing.handle.core.pager);
+        let mut replaying = Self::new(handle, work);
+        let steady = replaying.core().shared.steady();
+        let work = replaying.work.as_mut().expect("the transaction has just begun");
+        work.abort_level(&replaying.handle.core.pager);
         work.begin(txn, steady);
         work.record.give_up();
-        redoing
+        replaying
     }
 
     fn core(&self) -> &Core {
@@ -155,7 +156,8 @@ impl WriteTxn {
         Ok(self.opened.len() - 1)
     }
 
-    /// Finds a table that is not opened: if the catalogue is as it was, where those look who read the state before.
+    /// Finds a table that is not opened. If the catalogue is unchanged, what the handle remembers
+    /// of the state before is right as well.
     fn find(&self, table: &Table) -> Result<Tree> {
         let (txn, catalog) = self.before;
         if self.catalog != catalog {
@@ -213,7 +215,8 @@ impl WriteTxn {
     /// Removes a table and everything in it.
     pub fn drop_table(&mut self, table: &Table) -> Result<()> {
         let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
-        // Room first: clearing takes none, so that the table goes whole or stays whole.
+        // Reserves room first. Clearing needs none, so the table is dropped as a whole or stays as
+        // a whole.
         work.reserve(&core.pager, 2 * self.catalog.depth + 2)?;
         self.clear_table(table)?;
         let (core, work) = (&self.handle.core, self.work.as_mut().expect("the transaction has not ended"));
@@ -223,7 +226,8 @@ impl WriteTxn {
             Err(_) => work.record.give_up(),
         }
         self.note_damage(result)?;
-        // Last: until the catalogue has forgotten the table, this is what knows that its pages are gone.
+        // Only now: until the catalogue has forgotten the table, this list knows that its pages are
+        // free.
         self.opened.retain(|opened| opened.table.name() != table.name());
         Ok(())
     }
@@ -246,7 +250,7 @@ impl WriteTxn {
         let result = run(opened.tree.edit(&self.handle.core.pager, work));
         opened.changed |= opened.tree != before;
         if result.is_err() {
-            // Some of it may have been done.
+            // The change may have been made in part.
             work.record.give_up();
         }
         self.note_damage(result)
@@ -329,12 +333,14 @@ impl WriteTxn {
         self.put_with(table, key, value, PutMode::Upsert).map(|_| ())
     }
 
-    /// Inserts a key, or, in a table with many values a key, a value; `false` if it was there, and nothing changes.
+    /// Inserts a key, or, in a table with many values a key, a value; `false` if it was there, and
+    /// nothing changes.
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<bool> {
         Ok(self.put_with(table, key, value, PutMode::InsertOnly)? == Put::Inserted)
     }
 
-    /// Inserts behind the last entry, leaving full pages behind; [`Error::KeyNotInOrder`] if it does not belong there.
+    /// Inserts behind the last entry, leaving full pages behind; [`Error::KeyNotInOrder`] if it
+    /// does not belong there.
     pub fn append(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         self.put_with(table, key, value, PutMode::Append).map(|_| ())
     }
@@ -366,7 +372,8 @@ impl WriteTxn {
         })
     }
 
-    /// Removes all entries whose keys lie in a range; how many those were. Costs as much as the pages it frees.
+    /// Removes all entries whose keys lie in a range; how many there were. Costs as much as the
+    /// pages that it frees.
     pub fn delete_range<'k>(&mut self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<u64> {
         let (low, high) = tree_bounds(table.kind(), &range);
         let (low, high) = (low.as_ref().map(|key| &**key), high.as_ref().map(|key| &**key));
@@ -380,8 +387,9 @@ impl WriteTxn {
         })
     }
 
-    /// Loads entries in ascending order behind the last entry of a table, filling pages; how many those were. If one
-    /// is out of order or otherwise wrong, the entries before it stay.
+    /// Loads entries in ascending order behind the last entry of a table and fills pages; how many
+    /// were loaded. If an entry is out of order or wrong in another way, the entries before it
+    /// stay.
     pub fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         table: &Table,
@@ -426,7 +434,8 @@ impl WriteTxn {
 
     // ---- ending ----
 
-    /// Starts a nested transaction: its changes become this one's when it commits, and vanish when it is dropped.
+    /// Starts a nested transaction. Its changes become part of this one when it commits, and are
+    /// undone when it is dropped.
     pub fn nested(&mut self) -> Nested<'_> {
         let work = self.work.as_mut().expect("the transaction has not ended while somebody can call it");
         work.begin_level();
@@ -436,7 +445,8 @@ impl WriteTxn {
         Nested { txn: self, depth, ended: false }
     }
 
-    /// Commits nested transactions until so many are left. One that was leaked never ended by itself.
+    /// Commits nested transactions until `depth` are left: those that were leaked did not end by
+    /// themselves.
     fn fold(&mut self, depth: usize) {
         while self.outer.len() > depth {
             self.outer.pop();
@@ -444,13 +454,15 @@ impl WriteTxn {
         }
     }
 
-    /// Makes the changes the newest state. When it returns they are as durable as the database's mode says.
+    /// Makes the changes the newest state. When it returns they are as durable as the database's
+    /// mode says.
     ///
-    /// If a change came upon damage, commits nothing and says so again: the change may have gone half way. A nested
-    /// transaction that is dropped takes such a change with it.
+    /// If a change found damage, nothing is committed and the error is returned again, because the
+    /// change may have been made in part. Dropping the nested transaction that the change was made
+    /// in undoes it.
     ///
-    /// After an error nothing has changed, with one exception: if a flush fails, nobody knows whether the changes will
-    /// be there when the database is opened again.
+    /// After an error nothing has changed, with one exception: if a flush fails, nobody knows
+    /// whether the changes will be there when the database is opened again.
     pub fn commit(mut self) -> Result<TxnId> {
         let txn = self.txn();
         if self.commit_weakly(None)?.is_some_and(|published| !published.durable) {
@@ -459,24 +471,24 @@ impl WriteTxn {
         Ok(txn)
     }
 
-    /// As [`WriteTxn::commit`], without waiting until the changes are durable: the ticket tells. One that changed nothing has no
-    /// number of its own: its ticket is for the state it saw.
+    /// As [`WriteTxn::commit`], but returns a ticket instead of waiting until the changes are
+    /// durable. A transaction that changed nothing gets a ticket for the state that it saw.
     pub fn commit_ticket(mut self) -> Result<Ticket> {
         let (txn, before) = (self.txn(), self.before.0);
         let is_published = self.commit_weakly(None)?.is_some();
         Ok(Ticket::new(Arc::clone(&self.handle), if is_published { txn } else { before }))
     }
 
-    /// Commits what the log says, up to a position in it.
-    pub(crate) fn commit_redone(mut self, position: Position) -> Result<()> {
+    /// Commits a replayed transaction, up to a position in the log.
+    pub(crate) fn commit_replayed(mut self, position: Position) -> Result<()> {
         self.commit_weakly(Some(position)).map(|_| ())
     }
 
-    /// Commits, and lets go of the writer's lock. Gives nothing if nothing had changed.
-    fn commit_weakly(&mut self, redone: Option<Position>) -> Result<Option<Published>> {
+    /// Commits and releases the writer's lock. `None` if nothing had changed.
+    fn commit_weakly(&mut self, replayed: Option<Position>) -> Result<Option<Published>> {
         self.fold(0);
         let mut work = self.work.take().expect("the transaction has not ended");
-        match self.publish(&mut work, redone) {
+        match self.publish(&mut work, replayed) {
             Ok(published) => {
                 self.handle.core.unlock_writer(work);
                 if let Some(published) = &published {
@@ -491,9 +503,9 @@ impl WriteTxn {
         }
     }
 
-    /// Writes the changed tables to the catalogue, makes the transaction as durable as the writer's lock is needed for,
-    /// and publishes. Gives nothing if nothing had changed.
-    fn publish(&mut self, work: &mut WorkspaceGuard, redone: Option<Position>) -> Result<Option<Published>> {
+    /// Writes the changed tables to the catalogue, makes the transaction as durable as it has to be
+    /// while the writer's lock is held, and publishes. `None` if nothing had changed.
+    fn publish(&mut self, work: &mut WorkspaceGuard, replayed: Option<Position>) -> Result<Option<Published>> {
         let core = &self.handle.core;
         core.ensure_usable()?;
         if let Some((page, reason)) = self.damage {
@@ -508,12 +520,12 @@ impl WriteTxn {
         }
         let txn = work.txn();
         let before = core.shared.root();
-        if self.catalog == before.catalog && redone.is_none() {
+        if self.catalog == before.catalog && replayed.is_none() {
             work.abort_level(&core.pager);
             return Ok(None);
         }
         self.catalog.edit(&core.pager, work).own_root()?;
-        let mut way = match (redone, core.durability) {
+        let mut way = match (replayed, core.durability) {
             (Some(position), _) => Way::Weak(position),
             (None, Durability::SyncNoLog) => Way::Steady,
             (None, _) if core.is_overdue(&before, work.space.new_pages()) => Way::Steady,
@@ -521,20 +533,21 @@ impl WriteTxn {
             (None, Durability::Sync) => Way::Logged,
             (None, Durability::Lazy { .. } | Durability::NoSync) => Way::Weak(before.log),
         };
-        // All that can fail for lack of room comes before the transaction is closed.
+        // Everything that can fail for lack of room is done before the transaction is closed.
         match way {
             Way::Steady => {
                 let freed_pages = work.freed_pages();
                 work.space.prepare_steady(&core.pager, freed_pages)?;
             }
             Way::Logged if core.log.reserve(before.log, work.record.bytes()).is_err() => {
-                // No room for the log: a steady point may need none, and makes that of the log free.
+                // No room for the log. A steady point may need none, and frees the log's records.
                 let freed_pages = work.freed_pages();
                 work.space.prepare_steady(&core.pager, freed_pages)?;
                 way = Way::Steady;
             }
             Way::Logged => {
-                // Nobody may be so far ahead of what readers see.
+                // The ring of roots has no room for more commits than these ahead of the visible
+                // one.
                 if txn.0 - core.shared.visible().0 >= ROOTS - 1 {
                     core.wait_durable(TxnId(txn.0 - ROOTS / 2))?;
                 }
@@ -545,7 +558,7 @@ impl WriteTxn {
             let Position { file, offset, .. } = before.log;
             (file, offset..offset + work.record.bytes() as u64)
         });
-        core.trace(WriteKind::Commit, txn, log, || work.taken_runs(&core.pager));
+        core.trace(WriteKind::Commit, txn, log, || work.allocated_runs(&core.pager));
         work.commit();
         let mut root = Root { txn, catalog: self.catalog, page_count: work.space.page_count(), log: before.log };
         match way {
@@ -564,8 +577,8 @@ impl WriteTxn {
         Ok(Some(Published { durable, over: core.is_over(&root, work.space.new_pages()) }))
     }
 
-    /// Carries out an operation of the log.
-    pub(crate) fn redo(&mut self, table: &str, operation: Operation<'_>) -> Result<()> {
+    /// Replays an operation of the log.
+    pub(crate) fn replay(&mut self, table: &str, operation: Operation<'_>) -> Result<()> {
         if let Operation::Create(kind) = operation {
             return self.create_table(table, kind).map(|_| ());
         }
@@ -602,10 +615,11 @@ impl Drop for WriteTxn {
     }
 }
 
-/// A transaction inside a transaction, used like the outer one. Dropping it undoes what was done through it.
+/// A transaction inside a transaction, used like the outer one. Dropping it undoes what was done
+/// through it.
 pub struct Nested<'t> {
     txn: &'t mut WriteTxn,
-    /// How many nested transactions there are with this one.
+    /// How many nested transactions there are, this one included.
     depth: usize,
     ended: bool,
 }

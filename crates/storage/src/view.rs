@@ -1,4 +1,5 @@
-//! Reading a table: point reads, ranges, counts and ranks, as of one snapshot or inside a write transaction.
+//! Reading a table: point reads, ranges, counts and ranks, as of one snapshot or inside a write
+//! transaction.
 
 use std::borrow::Cow;
 use std::ops::{Bound, Deref, RangeBounds};
@@ -12,7 +13,8 @@ use crate::pager::{Bounds, Pager};
 use crate::root::Tree;
 use crate::{Error, Result};
 
-/// A value as iterators give it: a reference into the map, or, in tables with many values a key, a copy.
+/// A value as iterators give it: a reference into the map, or, in tables with many values a key, a
+/// copy.
 #[derive(Debug, Clone)]
 pub enum Value<'a> {
     /// Bytes in the map.
@@ -96,7 +98,8 @@ impl<'a> View<'a> {
         self.len() == 0
     }
 
-    /// The value of a key, in place. Not for tables with many values a key: they have [`View::values`].
+    /// The value of a key, in place. Not for tables with many values a key: they have
+    /// [`View::values`].
     #[inline]
     pub fn get(&self, key: &[u8]) -> Result<Option<&'a [u8]>> {
         get(self.pager, self.bounds, &self.tree, &self.table, key)
@@ -207,7 +210,7 @@ pub(crate) fn get<'a>(
     }
 }
 
-/// The value of a key that is in a leaf of the tree. If it is not, that tells nothing.
+/// The value of a key that is in this leaf. `None` does not mean that the tree lacks the key.
 #[inline]
 pub(crate) fn get_in<'a>(pager: &'a Pager, bounds: Bounds, leaf: PageId, key: &[u8]) -> Result<Option<&'a [u8]>> {
     let node = pager.node(leaf, bounds)?;
@@ -219,7 +222,7 @@ pub(crate) fn get_in<'a>(pager: &'a Pager, bounds: Bounds, leaf: PageId, key: &[
 
 type TreeBound<'k> = Bound<Cow<'k, [u8]>>;
 
-/// The bounds in the tree for bounds on keys.
+/// The bounds in the tree that stand for bounds on keys.
 pub(crate) fn tree_bounds<'k>(kind: TableKind, range: &impl RangeBounds<&'k [u8]>) -> (TreeBound<'k>, TreeBound<'k>) {
     let (low, high) = (range.start_bound().cloned(), range.end_bound().cloned());
     if kind != TableKind::Multi {
@@ -250,7 +253,7 @@ fn item<'a>(cursor: &mut RawCursor<'a>, kind: TableKind, scratch: &mut Vec<u8>) 
 pub struct Range<'a> {
     front: RawCursor<'a>,
     back: RawCursor<'a>,
-    /// Entries not yet given, counted when the range was made: so the two ends never cross.
+    /// Entries not given yet, counted when the range was made, so that the two ends never cross.
     left: u64,
     started: (bool, bool),
     kind: TableKind,

@@ -7,14 +7,14 @@
 //! | `ready` | pages with disk space behind them | as the policy says |
 //! | `unbacked` | pages that may have none: they were given back to the file system, or were free when the database was opened, and nothing on disk tells the two apart | lowest first, after disk space was asked for |
 //!
-//! Policies ([`FreeSpace`]): `Lifo` takes the page that became free last, `Fifo` the one that became
-//! free first, `Lowest` the one nearest to the file's start, `Append` none at all. Runs of several
-//! pages are always taken by place.
+//! Policies ([`FreeSpace`]): `Lifo` takes the page that became free last, `Fifo` the one that
+//! became free first, `Lowest` the one nearest to the file's start, `Append` none at all. Runs of
+//! several pages are always taken by place.
 //!
 //! Invariants:
 //! 1. No page is in both sets. With `Append`, both are empty.
-//! 2. With `Lifo` and `Fifo`, each page of `ready` stands in `order`. `order` may also list pages that
-//!    have left `ready` (as part of a run, for example); they are skipped when they are met.
+//! 2. With `Lifo` and `Fifo`, each page of `ready` stands in `order`. `order` may also list pages
+//!    that have left `ready` (as part of a run, for example); they are skipped when they are met.
 
 use std::collections::VecDeque;
 
@@ -29,8 +29,8 @@ pub(super) const BACK_BYTES: u64 = 1 << 20;
 /// Less free space than this is not given back to the file system.
 pub(crate) const SPARE_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
-/// A search for a run looks at so many words of the bitmap, each for 64 pages, before the file grows
-/// instead.
+/// A search for a run looks at so many words of the bitmap, each for 64 pages, before the file
+/// grows instead.
 const RUN_SEARCH_WORDS: usize = 1024;
 
 /// The free pages that the writer may use.
@@ -41,7 +41,8 @@ pub(super) struct Allocator {
     ready: PageSet,
     /// The pages of `ready`, oldest first, where the policy goes by age.
     order: VecDeque<PageId>,
-    /// So many pages at the front of `order` were unbacked before, and so are older than the others.
+    /// So many pages at the front of `order` were unbacked before, and so are older than the
+    /// others.
     oldest: u32,
     unbacked: PageSet,
 }
@@ -115,7 +116,8 @@ impl Allocator {
         }
     }
 
-    /// Adds pages that were unbacked until now, and so have been free for longer than the ready ones.
+    /// Adds pages that were unbacked until now, and so have been free for longer than the ready
+    /// ones.
     fn add_oldest(&mut self, page: PageId, pages: u32) {
         if self.policy != FreeSpace::Fifo {
             return self.add(page, pages);
@@ -166,8 +168,8 @@ impl Allocator {
 
     // ---- allocating ----
 
-    /// Allocates a free run of so many pages, or gives `None` if none is found in a search of bounded
-    /// length.
+    /// Allocates a free run of so many pages, or gives `None` if none is found in a search of
+    /// bounded length.
     pub(super) fn allocate(&mut self, pager: &Pager, pages: u32) -> Option<PageId> {
         match pages {
             1 => self.allocate_page(pager),
@@ -283,8 +285,8 @@ impl Allocator {
         self.ready.find_run(pages, usize::MAX).is_some()
     }
 
-    /// Gives the disk space of the ready pages back to the file system if more pages of the file are
-    /// ready than in use, and if that is worth it.
+    /// Gives the disk space of the ready pages back to the file system if more pages of the file
+    /// are ready than in use, and if that is worth it.
     pub(super) fn return_disk_space(&mut self, pager: &Pager, page_count: u32) {
         let backed = page_count - self.unbacked.len();
         if self.ready.len() <= backed / 2 || page_bytes(pager, self.ready.len()) < SPARE_BYTES {

@@ -6,14 +6,15 @@
 //! toggles   pages listed in the meta page                 written with every steady point
 //! ```
 //!
-//! Listing a page turns it from free to used, or back: the free pages are the base, changed by the chain,
-//! changed by the toggles. Most steady points change a few pages back and forth, so the toggles hold the
-//! whole change and nothing else is written. Therefore the cost of a steady point does not depend on how
-//! many pages are free.
+//! Listing a page turns it from free to used, or back: the free pages are the base, changed by the
+//! chain, changed by the toggles. Most steady points change a few pages back and forth, so the
+//! toggles hold the whole change and nothing else is written. Therefore the cost of a steady point
+//! does not depend on how many pages are free.
 //!
 //! Invariants:
-//! 1. `free` is exactly what the last steady point, or the one being planned, says of the pages below
-//!    `page_count`, which is its page count, or the least that the file's page count has been since.
+//! 1. `free` is exactly what the last steady point, or the one being planned, says of the pages
+//!    below `page_count`, which is its page count, or the least that the file's page count has been
+//!    since.
 //! 2. `toggles` are the pages whose state in `free` differs from base plus chain.
 //! 3. The map's own runs are in use.
 
@@ -139,8 +140,8 @@ impl FreeMap {
         base.into_iter().chain(self.chain.iter().map(|&page| (page, 1))).collect()
     }
 
-    /// How many toggles the next steady point has if so many pages change and the file has `page_count`
-    /// pages.
+    /// How many toggles the next steady point has if so many pages change and the file has
+    /// `page_count` pages.
     pub(super) fn toggles_after(&self, changed_pages: u64, page_count: u32) -> u64 {
         self.toggles.len() as u64 + changed_pages + u64::from(page_count - self.page_count)
     }
@@ -171,7 +172,8 @@ impl FreeMap {
 
     // ---- planning a steady point ----
 
-    /// Takes in the pages by which the file has grown: free, unless [`FreeMap::record`] says otherwise.
+    /// Takes in the pages by which the file has grown: free, unless [`FreeMap::record`] says
+    /// otherwise.
     pub(super) fn grow(&mut self, page_count: u32) {
         self.record(PageId(self.page_count), page_count - self.page_count, true);
         self.page_count = page_count;
@@ -226,8 +228,8 @@ impl FreeMap {
         self.base_pages = pages;
     }
 
-    /// Ends the planning: the part of the meta page that the map owns; the rest is default. If the file
-    /// has grown since [`FreeMap::grow`], the pages there are the map's own.
+    /// Ends the planning: the part of the meta page that the map owns; the rest is default. If the
+    /// file has grown since [`FreeMap::grow`], the pages there are the map's own.
     pub(super) fn finish(&mut self, page_count: u32) -> Meta {
         self.page_count = page_count;
         let mut toggles: Vec<PageId> = self.toggles.iter().copied().collect();

@@ -1,7 +1,8 @@
 //! Pages that a committed transaction no longer needs and that an older state may still reach.
 //!
-//! A page that was written by transaction `b` (its *birth*) and freed by transaction `f` belongs to the
-//! states from `b` to just before `f`. It has to stay as it is while one of these states is *pinned*:
+//! A page that was written by transaction `b` (its *birth*) and freed by transaction `f` belongs to
+//! the states from `b` to just before `f`. It has to stay as it is while one of these states is
+//! *pinned*:
 //!
 //! | pinned | until |
 //! | --- | --- |
@@ -12,13 +13,14 @@
 //! When no pinned `p` with `b <= p < f` is left, the page may be used again, however old other
 //! snapshots are: pages are reclaimed between readers, not only behind the oldest.
 //!
-//! Pages are kept in groups, one for each committed transaction that freed some. A group remembers its
-//! *blocker*, the newest pinned state below it, and is looked at again only when that has changed.
+//! Pages are kept in groups, one for each committed transaction that freed some. A group remembers
+//! its *blocker*, the newest pinned state below it, and is looked at again only when that has
+//! changed.
 //!
 //! Invariants:
 //! 1. Groups are sorted by transaction, and none is empty.
-//! 2. After [`Pending::reclaim`], neighbouring groups have different blockers. So there are never more
-//!    groups than pinned states.
+//! 2. After [`Pending::reclaim`], neighbouring groups have different blockers. So there are never
+//!    more groups than pinned states.
 //! 3. `pages` counts the pages of all groups.
 
 use std::collections::VecDeque;
@@ -82,7 +84,8 @@ impl Pending {
     }
 
     /// Hands over the runs that nobody sees any more, each with whether it may have no disk space.
-    /// `pins` are the pinned states, sorted; `visible` is the oldest state that new snapshots may see.
+    /// `pins` are the pinned states, sorted; `visible` is the oldest state that new snapshots may
+    /// see.
     pub(super) fn reclaim(&mut self, pins: &[TxnId], visible: TxnId, mut reclaimed: impl FnMut(Freed, bool)) {
         for group in &mut self.groups {
             let blocker = if group.txn > visible {
@@ -117,8 +120,8 @@ impl Pending {
         self.join_groups();
     }
 
-    /// Joins neighbouring groups that have the same blocker. No pin lies between them, and since new
-    /// pins are never older than the visible state, none ever will.
+    /// Joins neighbouring groups that have the same blocker. No pin lies between them, and since
+    /// new pins are never older than the visible state, none ever will.
     fn join_groups(&mut self) {
         for index in (1..self.groups.len()).rev() {
             if self.groups[index].blocker == self.groups[index - 1].blocker
@@ -132,8 +135,9 @@ impl Pending {
         }
     }
 
-    /// How many pending pages each of the pinned states in `pins`, which are sorted, sees, and how many
-    /// pages any of them sees. Passes over the pending pages once, however many pins there are.
+    /// How many pending pages each of the pinned states in `pins`, which are sorted, sees, and how
+    /// many pages any of them sees. Passes over the pending pages once, however many pins there
+    /// are.
     pub(super) fn pages_seen_by(&self, pins: &[TxnId]) -> (Vec<u64>, u64) {
         // How many more pages each pin sees than the one before it.
         let mut more = vec![0_u64; pins.len() + 1];

@@ -5,10 +5,11 @@
 //! | pages that states reach | backed, not in use | may be holes   | backed, not in use |
 //! ```
 //!
-//! The file is always longer than the page count says: it grows by more than is needed at the moment, so
-//! that most allocations at its end do not call the file system. A part of what lies behind the page
-//! count may have no disk space (`loose`): the page count may have been lowered (`trim`), or the file
-//! may be a copy that was made with holes. That part is backed before it is used.
+//! The file is always longer than the page count says: it grows by more than is needed at the
+//! moment, so that most allocations at its end do not call the file system. A part of what lies
+//! behind the page count may have no disk space (`loose`): the page count may have been lowered
+//! (`trim`), or the file may be a copy that was made with holes. That part is backed before it is
+//! used.
 //!
 //! Invariants:
 //! 1. Every page below `page_count` and below `loose.end` that is not free was backed before it was
@@ -46,8 +47,8 @@ pub(super) struct Tail {
     loose: Range<u32>,
     /// The file is longer than it has to be, and is to be cut off.
     cut: Option<Cut>,
-    /// Whether memory for pages to come is asked for before they are touched, and up to which page that
-    /// was done.
+    /// Whether memory for pages to come is asked for before they are touched, and up to which page
+    /// that was done.
     populates: bool,
     populated: u32,
 }
@@ -80,8 +81,8 @@ impl Tail {
 
     // ---- growing ----
 
-    /// Makes sure that the file has so many pages, with disk space behind each that is not below the
-    /// page count.
+    /// Makes sure that the file has so many pages, with disk space behind each that is not below
+    /// the page count.
     pub(super) fn reserve(&mut self, pager: &Pager, page_count: u64) -> Result<()> {
         self.back_loose(pager, page_count)?;
         let page_size = pager.page_size() as u64;
@@ -107,8 +108,8 @@ impl Tail {
         Ok(page)
     }
 
-    /// Asks for the memory of the pages to come in one go: one page fault for each of them costs ten
-    /// times as much. Not done where every commit flushes, because populated pages are dirty.
+    /// Asks for the memory of the pages to come in one go: one page fault for each of them costs
+    /// ten times as much. Not done where every commit flushes, because populated pages are dirty.
     fn populate(&mut self, pager: &Pager) {
         if self.populates && self.page_count > self.populated {
             let step = (POPULATE_BYTES / pager.page_size() as u64) as u32;
@@ -157,8 +158,8 @@ impl Tail {
         self.cut.is_some()
     }
 
-    /// Whether new snapshots, which see `visible` or a newer state, and the oldest snapshot that there
-    /// is have small enough page counts for the file to be cut off.
+    /// Whether new snapshots, which see `visible` or a newer state, and the oldest snapshot that
+    /// there is have small enough page counts for the file to be cut off.
     pub(super) fn can_cut(&self, visible: TxnId, pinned: Option<TxnId>) -> bool {
         self.cut.is_some_and(|cut| visible >= cut.txn && pinned.is_none_or(|pinned| pinned >= cut.txn))
     }

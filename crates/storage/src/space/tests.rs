@@ -1,4 +1,5 @@
-//! Tests of free space by itself: the order in which pages are taken, the file's end, and the cost of it all.
+//! Tests of free space by itself: the order in which pages are taken, the file's end, and the cost
+//! of it all.
 
 use std::collections::VecDeque;
 
@@ -315,16 +316,19 @@ fn the_cost_of_keeping_books_does_not_depend_on_how_much_is_free() {
         let large = cost_of_commits(policy, 10_000_000, 700);
         println!("{policy:?}: {small:?}; with ten million: {large:?}");
         assert!(large.words <= 2.0 * small.words + 1.0, "{policy:?}: {small:?}, {large:?}");
-        // Most steady points write none. The base, 600 pages of it, is written anew once the chain has as many.
+        // Most steady points write none. The base, 600 pages of it, is written anew once the chain
+        // has as many.
         assert!(large.map_pages <= 2.0 * small.map_pages + 0.5, "{policy:?}: {small:?}, {large:?}");
         assert!(large.read_pages < 1300, "{policy:?}: {large:?}");
-        // What a new base costs is in these figures: those of the small file always, those of the large one here.
+        // What a new base costs is in these figures: those of the small file always, those of the
+        // large one here.
         let bases = u32::from(policy == FreeSpace::Fifo);
         assert!(small.bases > 1 && large.bases >= bases, "{policy:?}: {small:?}, {large:?}");
     }
 }
 
-/// Whoever reads the meta pages touches what they refer to, before anybody knows which states those are.
+/// Whoever reads the meta pages touches what they refer to, before anybody knows which states those
+/// are.
 #[test]
 fn nothing_is_cut_off_while_somebody_looks_for_the_last_steady_point() {
     use crate::lock_file::{Identity, Shared};

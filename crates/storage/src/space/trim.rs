@@ -4,22 +4,24 @@
 //! `Lowest`, which fills the file from its start, brings that page down as records are written.
 //!
 //! Free pages at the end are given up in two steps:
-//! 1. `trim`, before transaction `t` begins: the pages leave the sets, and the page count goes down.
-//!    States before `t` have the larger count, `t` and later ones the smaller. The free map's base is
-//!    written anew with the next steady point, so that nothing on disk lists pages beyond the count that
-//!    goes with it.
-//! 2. The file is cut off (`Core::cut_off`) once nobody has a larger count: new snapshots see `t` or a
-//!    newer state, no snapshot is older than `t`, and both meta pages on disk have smaller counts. So
-//!    whatever page number a reader comes upon, in whichever process, is below the end of the file if it
-//!    is below the reader's page count; and whichever meta page a crash leaves fits into the file.
+//! 1. `trim`, before transaction `t` begins: the pages leave the sets, and the page count goes
+//!    down. States before `t` have the larger count, `t` and later ones the smaller. The free map's
+//!    base is written anew with the next steady point, so that nothing on disk lists pages beyond
+//!    the count that goes with it.
+//! 2. The file is cut off (`Core::cut_off`) once nobody has a larger count: new snapshots see `t`
+//!    or a newer state, no snapshot is older than `t`, and both meta pages on disk have smaller
+//!    counts. So whatever page number a reader comes upon, in whichever process, is below the end
+//!    of the file if it is below the reader's page count; and whichever meta page a crash leaves
+//!    fits into the file.
 //!
-//! Between the steps the file is longer than the page count says (see `tail`). The lock file says so,
-//! too: a process that takes over the writing does not know which states have a larger count than the
-//! newest, and so waits until nobody sees a state before that one.
+//! Between the steps the file is longer than the page count says (see `tail`). The lock file says
+//! so, too: a process that takes over the writing does not know which states have a larger count
+//! than the newest, and so waits until nobody sees a state before that one.
 //!
-//! Trimming is worth it for an eighth of the file and 4 MiB. The pages must have been neither in use nor
-//! allocated while a sixteenth of the file was allocated elsewhere, so that pages that come and go are
-//! not cut off each time. When nobody writes, half of the file has to be free, and is trimmed at once.
+//! Trimming is worth it for an eighth of the file and 4 MiB. The pages must have been neither in
+//! use nor allocated while a sixteenth of the file was allocated elsewhere, so that pages that come
+//! and go are not cut off each time. When nobody writes, half of the file has to be free, and is
+//! trimmed at once.
 
 use super::free_map::base_pages_for;
 use super::{SPARE_BYTES, Space, page_bytes};
@@ -58,9 +60,9 @@ impl Space {
         self.allocated.pages >= (self.page_count() / PATIENCE_DIVISOR).max(PATIENCE_PAGES)
     }
 
-    /// Lowers the page count if that is worth it, before `txn` begins. If only the free map is in the way,
-    /// has that written anew instead. `true` if either was done: a steady point has to follow.
-    /// `idle`: nobody is writing.
+    /// Lowers the page count if that is worth it, before `txn` begins. If only the free map is in
+    /// the way, has that written anew instead. `true` if either was done: a steady point has to
+    /// follow. `idle`: nobody is writing.
     pub(crate) fn trim(&mut self, pager: &Pager, txn: TxnId, idle: bool) -> bool {
         let allocated = std::mem::take(&mut self.allocated);
         let allocated_end = if idle { 0 } else { allocated.end };
@@ -88,8 +90,8 @@ impl Space {
         true
     }
 
-    /// The first of the free pages that the file ends with; with `skip_map`, as if the free map's own
-    /// pages were free.
+    /// The first of the free pages that the file ends with; with `skip_map`, as if the free map's
+    /// own pages were free.
     fn free_end_start(&self, skip_map: bool) -> u32 {
         let map = if skip_map { self.map.runs() } else { Vec::new() };
         let mut start = self.page_count();
@@ -110,8 +112,8 @@ impl Space {
         start
     }
 
-    /// Has the file cut off behind the page count once nobody sees a state before `txn`: no state from
-    /// `txn` on has a larger page count.
+    /// Has the file cut off behind the page count once nobody sees a state before `txn`: no state
+    /// from `txn` on has a larger page count.
     pub(crate) fn cut_from(&mut self, txn: TxnId) {
         self.tail.cut_from(txn);
     }
@@ -121,15 +123,16 @@ impl Space {
         self.tail.is_cut_pending()
     }
 
-    /// Whether the file may be cut off as far as snapshots are concerned. `pinned` is the oldest state
-    /// that a snapshot sees, `visible` the oldest that new snapshots see. Not while a steady point is
-    /// being made: its meta page, which is yet to be written, may have a larger page count.
+    /// Whether the file may be cut off as far as snapshots are concerned. `pinned` is the oldest
+    /// state that a snapshot sees, `visible` the oldest that new snapshots see. Not while a steady
+    /// point is being made: its meta page, which is yet to be written, may have a larger page
+    /// count.
     pub(crate) fn can_cut(&self, visible: TxnId, pinned: Option<TxnId>) -> bool {
         self.steady_next.is_none() && self.tail.can_cut(visible, pinned)
     }
 
-    /// Whether only the oldest snapshot keeps the file from being cut off. Says so once a steady point,
-    /// because the caller then asks the kernel whether the snapshot's process is alive.
+    /// Whether only the oldest snapshot keeps the file from being cut off. Says so once a steady
+    /// point, because the caller then asks the kernel whether the snapshot's process is alive.
     pub(crate) fn is_cut_blocked_by_reader(&mut self, visible: TxnId, pinned: Option<TxnId>) -> bool {
         self.can_cut(visible, None) && !self.can_cut(visible, pinned) && self.tail.ask_once(self.steady)
     }

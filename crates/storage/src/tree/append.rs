@@ -90,8 +90,8 @@ impl<'t> Appender<'t> {
         Ok(())
     }
 
-    /// Brings the counts along the right edge up to date; how many entries the tree has. Must be called,
-    /// also after an error of `push`.
+    /// Brings the counts along the right edge up to date; how many entries the tree has. Must be
+    /// called, also after an error of `push`.
     pub(crate) fn finish(mut self) -> Result<u64> {
         for pair in self.spine.windows(2) {
             let entries = self.edit.node(pair[0])?.entries();

@@ -25,8 +25,8 @@ impl TreeMut<'_> {
         Ok(true)
     }
 
-    /// Removes empty pages and merges underfull ones along an owned path, from the leaf up: until nothing is left to do,
-    /// or, if `whole`, at every level.
+    /// Removes empty pages and merges underfull ones along an owned path, from the leaf up: until
+    /// nothing is left to do, or, if `whole`, at every level.
     fn mend(&mut self, path: &mut Path, whole: bool) -> Result<()> {
         while path.len() > 1 {
             let (id, _) = path[path.len() - 1];
@@ -126,7 +126,8 @@ impl TreeMut<'_> {
             self.clear()?;
             return Ok(entries);
         }
-        // For two edges to trim and to mend below, two pages a level each: nothing may be done if not all can.
+        // For two edges to trim and to mend below, two pages a level each: nothing may be done if
+        // not all can.
         self.work.reserve(self.pager, 6 * self.tree.depth + 2)?;
         // Reading what goes first: a damaged page is found before anything has changed.
         self.verify_range(low, high)?;
@@ -159,7 +160,8 @@ impl TreeMut<'_> {
         )
     }
 
-    /// Cuts a range out of a subtree that keeps at least one entry; returns the page that takes its place.
+    /// Cuts a range out of a subtree that keeps at least one entry; returns the page that takes its
+    /// place.
     fn trim(&mut self, id: PageId, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<PageId> {
         let id = self.work.own(self.pager, id)?;
         let node = self.node(id)?;
@@ -223,8 +225,8 @@ impl TreeMut<'_> {
     }
 }
 
-/// Verifies what a range touches below a page: levels, counts, and that no page is below itself or below two others, which
-/// would lead to more pages than the file has.
+/// Verifies what a range touches below a page: levels, counts, and that no page is below itself or
+/// below two others, which would lead to more pages than the file has.
 #[expect(clippy::too_many_arguments, reason = "the state of one recursion")]
 fn verify_subtree(
     pager: &Pager,

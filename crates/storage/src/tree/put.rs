@@ -25,8 +25,8 @@ pub(crate) enum PutMode {
 impl TreeMut<'_> {
     /// Puts an entry. The value is inline if it fits, else in pages of its own.
     ///
-    /// If `difference` is given, it receives how the value differs from one that it replaces; it comes
-    /// back empty where there is nothing shorter to say than the value itself.
+    /// If `difference` is given, it receives how the value differs from one that it replaces; it
+    /// comes back empty where there is nothing shorter to say than the value itself.
     pub(crate) fn put(
         &mut self,
         key: &[u8],
@@ -157,8 +157,9 @@ impl TreeMut<'_> {
         Ok(())
     }
 
-    /// The way to a key that belongs between two entries of the leaf written to last, and whether it is there: what is
-    /// written comes in the order of the keys, so that often enough it goes where the one before went.
+    /// The way to a key that belongs between two entries of the leaf written to last, and whether
+    /// it is there: what is written comes in the order of the keys, so that often enough it goes
+    /// where the one before went.
     fn near(&mut self, key: &[u8]) -> Result<Option<(Path, bool)>> {
         if self.work.finger.first().is_none_or(|&(root, _)| root != self.tree.root) {
             return Ok(None);

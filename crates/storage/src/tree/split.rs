@@ -10,8 +10,9 @@
 use super::*;
 
 impl TreeMut<'_> {
-    /// Inserts into an owned page, or splits it. A split gives the separator and the new right neighbour.
-    /// `last`: the page is at the tree's right edge, so that an entry behind all others leaves it full.
+    /// Inserts into an owned page, or splits it. A split gives the separator and the new right
+    /// neighbour. `last`: the page is at the tree's right edge, so that an entry behind all others
+    /// leaves it full.
     pub(super) fn insert_or_split(
         &mut self,
         id: PageId,
@@ -40,7 +41,8 @@ impl TreeMut<'_> {
         if fit == Fit::Rebuild {
             grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
             if grown.bytes(prefix.len()) > self.pager.page_size() {
-                // Only a key at either end can shorten the prefix; alone on its side, it leaves the prefix of the rest.
+                // Only a key at either end can shorten the prefix; alone on its side, it leaves the
+                // prefix of the rest.
                 cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
             }
         } else {
@@ -152,8 +154,9 @@ impl Grown<'_> {
         builder.finish();
     }
 
-    /// Where to cut: in the middle; or, where somebody writes in ascending order at the end of the page or not far from it,
-    /// before the new entry. What is left of it is full then and will stay so, and half a page would be.
+    /// Where to cut: in the middle; or, where somebody writes in ascending order at the end of the
+    /// page or not far from it, before the new entry. What is left of it is full then and will stay
+    /// so, and half a page would be.
     fn cut(&self) -> usize {
         let middle = self.middle();
         let is_run = self.node.is_leaf() && self.index > middle && self.node.ends_run(self.index - 1);
@@ -209,7 +212,8 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether the separator lies where it should: above all keys of the left node, and not above the right one's.
+    /// Whether the separator lies where it should: above all keys of the left node, and not above
+    /// the right one's.
     pub(super) fn is_ordered(&self) -> bool {
         let first_with_key = usize::from(!self.left.is_leaf());
         let (mut last, mut first) = (Vec::new(), Vec::new());
@@ -228,12 +232,12 @@ impl Pair<'_> {
         first
     }
 
-    /// Bytes of a node with the entries of both. Where these are more than `bytes_max`, it may be fewer than they are, but
-    /// not `bytes_max` or fewer.
+    /// Bytes of a node with the entries of both. Where these are more than `bytes_max`, it may be
+    /// fewer than they are, but not `bytes_max` or fewer.
     pub(super) fn bytes_merged(&self, bytes_max: usize) -> usize {
         let prefix_len = self.prefix().len();
-        // With a shorter prefix no cell gets smaller: mostly that is enough to see that there is no room, and who deletes
-        // entry by entry asks each time.
+        // With a shorter prefix no cell gets smaller: mostly that is enough to see that there is no
+        // room, and who deletes entry by entry asks each time.
         if self.left.prefix().len() >= prefix_len && self.right.prefix().len() >= prefix_len {
             let cells = self.left.cells_bytes() + self.right.cells_bytes();
             let least = node::node_bytes(self.left.is_leaf(), prefix_len, self.count(), cells);
