@@ -12,7 +12,7 @@
 //! - Between a panic and the next beginning lies a task boundary: one that panics at once keeps
 //!   neither others from running nor the end from coming.
 //!
-//! Not here: a tree of supervisors. Whoever waits for the actor's end can be one.
+//! Not here: a tree of supervisors. A task that waits for the actor's end can be one.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -209,7 +209,7 @@ pub struct Counters {
     pub watched: u64,
     /// Times a thread that had been woken behind another was moved to another CPU.
     pub moved: u64,
-    /// Times a long task offered its CPU to whoever else wanted it, of all processes.
+    /// Times a long task yielded its CPU to threads of any process.
     pub gave_way: u64,
     /// Times a thread went on with a step that was too long, and another thread took over its role.
     pub handed_over: u64,

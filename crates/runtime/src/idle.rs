@@ -28,8 +28,8 @@
 //! that begins a long task while nobody else listens wakes a parked thread.
 //!
 //! Invariants
-//! 1. Either a thread on its way to sleep sees new work, or whoever brings the work sees that
-//!    thread, because one of the two fences comes first.
+//! 1. Either a thread on its way to sleep sees new work, or the thread that brings the work sees
+//!    that thread, because one of the two fences comes first.
 //! 2. `wake_pending` is true from before a thread is woken for work until that thread is about to
 //!    look for it. So one wake-up at most is under way, others need not make another one, and two
 //!    rings of the bell cannot merge into one that wakes one thread.

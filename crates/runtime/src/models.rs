@@ -369,7 +369,7 @@ fn a_timer_armed_while_the_threads_leave_is_heard_of_by_who_waits() {
                 None => timer = Some(timer_driver.arm(5, 0, cx.waker().clone())),
                 Some(timer) => assert!(!timer_driver.poll(timer, cx.waker())),
             }
-            // Who sees it looks after the timer himself.
+            // A thread that sees it fires the timer itself.
             if is_leaving.load(Relaxed) { Poll::Ready(()) } else { Poll::Pending }
         }));
         leaving.join().unwrap();

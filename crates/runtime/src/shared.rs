@@ -208,15 +208,15 @@ impl Shared {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// Makes threads leave when they find nothing to do. Whoever waits elsewhere for events is
-    /// woken.
+    /// Makes threads leave when they find nothing to do. Threads that wait elsewhere for
+    /// events are woken.
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         self.idle.end();
         self.reactor.ring();
-        // A timer armed before this is woken. Whoever arms one afterwards sees, by the lock of
-        // timers, that threads leave.
+        // A timer armed before this is woken. A thread that arms one afterwards sees, by the lock
+        // of timers, that threads leave.
         self.timer_driver.end();
         self.reactor.end();
         self.stand_ins.close();

@@ -1,4 +1,4 @@
-//! Something that happens once, and whoever waits for it.
+//! A signal: an event that happens once, and the tasks that wait for it.
 //!
 //! Invariant: no waker is cloned, dropped or woken while the lock is held: it is foreign code,
 //! which may end up here again.

@@ -310,7 +310,7 @@ impl Database {
     /// become free when this snapshot is dropped: pages that other snapshots see stay, and pages of
     /// the last steady point stay until the next one.
     ///
-    /// Costs a bit of memory per page, and reading the branches in which the two states differ;
+    /// Costs one bit of memory per page, and reading the branches in which the two states differ;
     /// leaves are read only of tables with large values. Writers are not disturbed. While this runs
     /// there is one more snapshot of that state.
     ///

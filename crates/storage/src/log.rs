@@ -670,7 +670,7 @@ mod tests {
         let mut bytes = [0; 6];
         log.read(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"record");
-        // Who saw it while it was longer looks again before writing.
+        // A process that saw it while it was longer checks again before it writes.
         let other = FileLog::new(path.clone()).unwrap();
         other.allocated.store(2 * FILL_BYTES, Ordering::Release);
         other.refresh().unwrap();

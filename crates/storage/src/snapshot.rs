@@ -45,7 +45,7 @@ impl Place {
 pub(crate) enum Owner<'db> {
     Borrowed(&'db Handle),
     Owned(Arc<Handle>),
-    /// `None` once it went to the caller of [`Snapshot::into_database`].
+    /// It went to the caller of [`Snapshot::into_database`].
     Gone,
 }
 

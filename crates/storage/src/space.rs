@@ -242,7 +242,7 @@ impl Space {
         });
     }
 
-    /// How many pages wait, whoever they wait for.
+    /// How many pages wait, for whichever reader or steady point.
     pub(crate) fn pending_pages(&self) -> u64 {
         self.pending.pages()
     }

@@ -4,8 +4,8 @@
 //! They are used by `log`, `steady`, `flusher` and `workspace`.
 //!
 //! The storage, the transactions and the runtime each have such a module. Real locks need no shared
-//! code, and what the models need is small and differs: the storage has a fair lock, and the runtime
-//! another checker (`loom`). So none of these crates depends on another for it.
+//! code, and what the models need is small and differs: the storage has a fair lock, and the
+//! runtime another checker (`loom`). So none of these crates depends on another for it.
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};

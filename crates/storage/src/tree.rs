@@ -40,8 +40,8 @@ mod split;
 pub(crate) use append::Appender;
 pub(crate) use put::{Put, PutMode};
 
-/// New entries leave so many pages to what makes room: without free pages nothing could be deleted,
-/// or committed.
+/// Inserting leaves so many pages for what makes room again: without free pages nothing could be
+/// deleted or committed.
 const PAGES_SPARE: u32 = 32;
 
 impl Tree {
@@ -61,7 +61,8 @@ impl Tree {
         Ok((id, node))
     }
 
-    /// A path that ends above or below where leaves are has gone through pages of another tree.
+    /// Checks that a path has ended at the level of the leaves. Otherwise it has gone through pages
+    /// of another tree.
     #[inline]
     fn at_bottom(&self, levels: u32) -> Result<()> {
         if levels != 1 {
@@ -130,7 +131,7 @@ impl Tree {
         Ok(to.saturating_sub(from))
     }
 
-    /// The way to a key, and whether it is there.
+    /// The path to a key, and whether the key is there.
     fn descend(&self, pager: &Pager, bounds: Bounds, key: &[u8]) -> Result<(Path, bool)> {
         let mut path = Path::new();
         let mut id = self.root;
@@ -146,7 +147,7 @@ impl Tree {
             let index = node.child_index(key);
             path.push((id, index));
             id = node.child(index);
-            // The page is about to be copied: better to wait for all of it at once.
+            // The page is about to be copied, so all of it is loaded at once.
             pager.prefetch_whole(id, bounds);
             levels = below(levels, id)?;
         }
@@ -192,8 +193,8 @@ impl<'a> TreeMut<'a> {
         Ok(())
     }
 
-    /// Makes the root page the transaction's own, which it is unless the last change only took a
-    /// page from above it: the root page of a state carries the state's number.
+    /// Makes the root page the transaction's own, because the root page of a state carries the
+    /// state's number. It mostly is; but a deletion may have made an older page the root.
     pub(crate) fn own_root(&mut self) -> Result<()> {
         if self.tree.depth > 0 {
             self.tree.root = self.work.own(self.pager, self.tree.root)?;
@@ -212,15 +213,15 @@ impl<'a> TreeMut<'a> {
         Ok(())
     }
 
-    /// Gives up a large value.
+    /// Frees a large value.
     fn free_large(&mut self, page: PageId, bytes: u32) {
         let pages = large_pages(self.pager, bytes);
-        // Were the description wrong, `check` would tell.
+        // If the description is wrong, `check` reports it.
         self.tree.overflow_pages = self.tree.overflow_pages.saturating_sub(pages);
         self.work.free_large(self.pager, page, pages as u32);
     }
 
-    /// Gives up a tree page.
+    /// Frees a tree page.
     fn free_node(&mut self, id: PageId, level: u8) {
         let pages = if level == 0 { &mut self.tree.leaf_pages } else { &mut self.tree.branch_pages };
         *pages = pages.saturating_sub(1);

@@ -7,7 +7,7 @@
 //! 3. commits all of them with one transaction of the storage,
 //! 4. releases their row locks and answers them.
 //!
-//! It does not wait until the commit is durable. Whoever holds a ticket does, and one flush serves
+//! It does not wait until the commit is durable. The holders of tickets do, and one flush serves
 //! all who wait.
 //!
 //! A *follower* waits from queueing up until its batch is published: while the leader works for the
@@ -110,7 +110,7 @@ struct Following {
 
 enum Slot {
     Queued(Box<Request>),
-    /// The leader has the request, or whoever wanted it has gone.
+    /// The leader has the request, or it was withdrawn.
     Taken,
     /// The sleeping thread is the leader now. Its own request comes first.
     Lead(Box<Request>),

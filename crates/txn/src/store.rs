@@ -120,7 +120,8 @@ pub trait Patch: Send + Sync {
     fn apply(&self, row: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), PatchError>;
 }
 
-/// Why a patch cannot be applied; handed through to whoever made the patch, who knows its type.
+/// Why a patch cannot be applied. It is passed through to the maker of the patch, who knows its
+/// type.
 pub type PatchError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a lock on a row keeps others from.

@@ -25,10 +25,10 @@ use crate::sql::workload::{Acknowledged, Finding, Workload};
 
 /// The control run takes as long as the run, but no longer than this.
 const CONTROL_MAX: Duration = Duration::from_secs(2);
-/// A probe of a search is this part of a run, and not shorter than so long.
+/// A probe of a search takes this part of a run, and at least so long.
 const PROBE_PART: u32 = 4;
 const PROBE_MIN: Duration = Duration::from_secs(2);
-/// Clients of the control run at the most.
+/// The control run has at most so many clients.
 const CONTROL_CLIENTS_MAX: u32 = 256;
 
 /// One execution of the command.
@@ -41,7 +41,7 @@ pub(crate) struct Bench<'a> {
     result: RunResult,
     /// A run was made, or at least tried.
     has_run: bool,
-    /// It has not come to its planned end.
+    /// It has not reached its planned end.
     ended_early: bool,
 }
 
@@ -102,7 +102,7 @@ impl<'a> Bench<'a> {
         Error::target(self.target.name(), failure)
     }
 
-    /// Everything that was asked for.
+    /// Carries out everything that was asked for.
     pub(crate) fn steps(&mut self) -> Result<()> {
         let step = self.args.step;
         self.result.target_about = self.block_on(self.target.about())?;
@@ -140,7 +140,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Checks that the data are there, and finds out what the workload has to know of them.
+    /// Checks that the data are there, and reads what the workload has to know of them.
     fn prepare(&self) -> Result<Option<i64>> {
         self.block_on(async {
             load::ensure_loaded(&*self.target, &**self.workload).await?;
@@ -187,12 +187,12 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Whether what was acknowledged is there.
+    /// Checks that what was acknowledged is there.
     fn reconcile(&mut self, before: i64, measured: &Measured) -> Result<()> {
         let after = self.block_on(self.workload.mark(&*self.target))?.map_err(|e| self.target_failed(e))?;
         let after = after.unwrap_or(before);
-        // Other processes ran their shares at the same time: what those acknowledged is not known
-        // here.
+        // Other processes ran their shares at the same time, and what those acknowledged is not
+        // known here.
         if self.plan.shard.1 == 1 {
             self.result.checks.extend(self.workload.reconcile(before, after, &measured.acknowledged));
         } else {
@@ -206,9 +206,9 @@ impl<'a> Bench<'a> {
         driver::run(self.workload, &self.target, &self.statements, plan, watch).map_err(|e| self.target_failed(e))
     }
 
-    /// Searches for the highest load; the run of the result is the one held out whose throughput is
-    /// that of the figure, the median, or next to it: so what it cost and how long it took belong
-    /// to the figure. What was acknowledged is that of all its runs.
+    /// Searches for the highest load. The result is that of the final run whose throughput is the
+    /// median or next to it, which is the figure: so costs and latencies belong to the figure.
+    /// Acknowledged transactions are those of all runs of the search.
     fn find_max(&mut self) -> Result<(Measured, RunWatch)> {
         let knob = self.args.find;
         let limit_us = self.args.p99.map_or(f64::INFINITY, |limit| limit.as_secs_f64() * 1e6);
@@ -243,7 +243,7 @@ impl<'a> Bench<'a> {
             if limited.is_none() {
                 limited = few_connections(&measured, &plan);
             }
-            // Those that are held out at one load are kept together.
+            // Final runs at one load are kept together.
             if !held_out || probes.last().is_none_or(|last| !last.held_out || last.knob != value) {
                 runs.clear();
             }
@@ -262,8 +262,8 @@ impl<'a> Bench<'a> {
             throughput_per_s_core: found.throughput_per_s / cores,
             probes,
         });
-        // More transactions cannot be under way than there are connections: the search has not gone
-        // there.
+        // More transactions cannot be under way than there are connections, so the search has
+        // stopped there.
         self.result.notes.extend(limited.map(|few| format!("find-max: {few}")));
         match found.knob {
             None => self.result.reasons.push("find-max: no load holds the limit".to_owned()),
@@ -288,24 +288,24 @@ impl<'a> Bench<'a> {
         Ok((measured, watch))
     }
 
-    /// Why a run says something of the generator, and not of the target, if it does.
+    /// Why a run shows a limit of the generator and not of the target, if it does.
     fn limit_of_generator(&self, measured: &Measured, watch: &RunWatch) -> Option<String> {
         let p99_us = measured.scheduled().value_at_quantile(0.99) as f64 / 1e3;
         let own_us = match self.target.place() {
             Place::Outside => watch.ledger.cost(measured, false, None, None).own_cpu_us_per_txn,
-            // The database works on the same threads; the control run knows more.
+            // The database works on the same threads. The control run tells more.
             Place::InProcess => None,
-            // There the generator is what is looked for.
+            // The generator itself is measured.
             Place::Nowhere => return None,
         };
         let busy = || too_busy(own_us, measured.throughput(), self.plan.threads);
         too_late(late_us(&measured.lag), p99_us).or_else(busy)
     }
 
-    /// The plan of a probe: shorter than a run unless it is held out.
+    /// The plan of a probe: shorter than a run, unless it is a final run.
     fn plan_at(&self, value: f64, held_out: bool, number: u64) -> RunPlan {
         let mut plan = self.plan.clone();
-        // No two probes ask the same: what one inserted would be in the way of the other.
+        // No two probes insert the same records, which would collide.
         plan.seed = mix(plan.seed ^ number);
         match self.args.find {
             Knob::InFlight => {
@@ -325,7 +325,7 @@ impl<'a> Bench<'a> {
         plan
     }
 
-    /// The same against a target that does nothing, as fast as it goes.
+    /// The same run against a target that does nothing, as fast as possible.
     fn control(&mut self) -> Result<()> {
         let target: Arc<dyn Target> = Arc::new(Null::new(self.workload));
         let clients = self.plan.in_flight.min(CONTROL_CLIENTS_MAX);
@@ -352,7 +352,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// What a reader should know that makes nothing invalid.
+    /// Notes for the reader that do not make the result invalid.
     fn remark(&mut self, measured: &Measured) {
         let notes = &mut self.result.notes;
         if self.plan.pacing == Pacing::Terminals {
@@ -376,7 +376,7 @@ impl<'a> Bench<'a> {
                 whole(measured.unfinished() as f64)
             ));
         }
-        // A search says so of the load at which it was.
+        // A search notes this for the load at which it happened.
         if !self.args.find_max {
             notes.extend(few_connections(measured, &self.plan));
         }
@@ -387,7 +387,7 @@ impl<'a> Bench<'a> {
             notes.push(if target > 0.0 {
                 format!("the generator's CPU is {} % of the target's", significant(generator / target * 100.0))
             } else {
-                // The machine was slower, or shared, when it was measured.
+                // The machine was slower, or shared, during the control run.
                 "against null the generator took more CPU than generator and target together: the target's is unknown"
                     .to_owned()
             });
@@ -423,20 +423,19 @@ impl<'a> Bench<'a> {
         if self.has_run || !self.result.checks.is_empty() {
             self.result.judge();
         }
-        // What a check has found is among the reasons; of a run that was not made there is nothing
-        // to believe.
+        // A finding of a check is one of the reasons. Without a run there is nothing to believe.
         self.result.valid &= self.has_run;
         Ok(self.result)
     }
 }
 
-/// Whether so many transactions are this part of those that were due. Few in a short run are few by
-/// chance, too: four standard deviations of a Poisson process.
+/// Whether `part` is too large a share of the transactions that were due. Few transactions in a
+/// short run vary by chance: four standard deviations of a Poisson process are allowed.
 fn keeps_up(ended: u64, due: f64, part: f64) -> bool {
     ended as f64 >= part * due - 4.0 * due.sqrt()
 }
 
-/// That the target took fewer connections than there should have been, if so.
+/// A note that the target took fewer connections than there should have been.
 fn few_connections(measured: &Measured, plan: &RunPlan) -> Option<String> {
     let wanted = plan.clients.div_ceil(plan.shard.1).min(plan.in_flight);
     let most = measured.connections_max.filter(|&most| most < wanted)?;
@@ -444,8 +443,8 @@ fn few_connections(measured: &Measured, plan: &RunPlan) -> Option<String> {
     Some(format!("{} connections of {clients} clients: the server takes no more", whole(f64::from(most))))
 }
 
-/// What a search wants to know of a run. `cycle` is how long a client with think times takes from
-/// one transaction to the next.
+/// What a search needs of a run. `cycle` is the average time of a client with think times from one
+/// transaction to the next.
 fn outcome(measured: &Measured, plan: &RunPlan, cycle: Option<Duration>) -> find_max::Outcome {
     let (ended, failed) = (measured.ended(), measured.failed());
     let due = match (plan.pacing, cycle) {
@@ -466,7 +465,7 @@ fn outcome(measured: &Measured, plan: &RunPlan, cycle: Option<Duration>) -> find
             && measured.ended_early.is_none()
             && is_answered
             && keeps_rate
-            // At a load that it says it is not at, it holds nothing.
+            // A run that did not have the load it names holds no limit.
             && (plan.pacing != Pacing::Closed || few_connections(measured, plan).is_none()),
     }
 }

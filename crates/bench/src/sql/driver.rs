@@ -283,7 +283,7 @@ pub(crate) fn run(
         run.end();
         let counts = self::counts(&**target).await.since(counts);
         drain(&run).await;
-        let due = leave_the_rest(&run, ended_at);
+        let due = count_the_rest(&run, ended_at);
         let fatal = run.fatal.lock().take();
         let mut measured = run.recorder.finish(ended_at);
         measured.ended_early = fatal;
@@ -363,7 +363,7 @@ const ARRIVALS_SHOWN_MAX: u64 = 10_000;
 
 /// Counts what no client has counted: arrivals that none has taken, and transactions that have not
 /// ended yet. Gives how many transactions were due in the measured time, in open loop.
-fn leave_the_rest(run: &Run, ended_at: Instant) -> Option<u64> {
+fn count_the_rest(run: &Run, ended_at: Instant) -> Option<u64> {
     let (shard, _) = run.plan.shard;
     // The kinds that a client would choose that does nothing else.
     let mut client = run.workload.client(shard, run.plan.seed);

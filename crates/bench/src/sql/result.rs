@@ -1,9 +1,9 @@
 //! The result of a run, as data: what is printed, written, compared and merged.
 //!
 //! Invariants
-//! - The JSON is an array of [`RunResult`], whoever writes it. Fields are added, never renamed;
-//!   what is missing is not known.
-//! - Histograms are exact: what a result holds can be added to another's.
+//! - The JSON is an array of [`RunResult`], whichever program writes it. Fields are added, never
+//!   renamed; a missing one means that the value is not known.
+//! - Histograms are exact, so those of several results can be added up.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,11 +24,11 @@ use crate::sql::workload::{Finding, Totals, Verdict, Workload};
 /// Version of the fields below.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// How a reason begins that the audit gives.
+/// The beginning of a reason that comes from the audit.
 pub(crate) const AUDIT: &str = "audit: ";
 
-/// Of a valid run the target may be silent for this part of the time, and without any connection
-/// for that one; or for so long.
+/// In a valid run the target may be silent for the first part of the time, and without any
+/// connection for the second; or for so long.
 const SILENT_PART: f64 = 10.0;
 const UNREACHABLE_PART: f64 = 50.0;
 const SILENCE_MIN_S: f64 = 1.0;
@@ -36,7 +36,7 @@ const SILENCE_MIN_S: f64 = 1.0;
 /// The generator may be late by so much, and by this part of the p99.
 const LATE_US: f64 = 5_000.0;
 const LATE_PART: f64 = 5.0;
-/// The part of its threads' time that a generator may work for.
+/// A generator may be at work for this part of its threads' time.
 const BUSY_MAX: f64 = 0.9;
 
 /// A run, with everything that is known of it.
@@ -52,7 +52,7 @@ pub(crate) struct RunResult {
     pub(crate) ended_unix_s: u64,
     pub(crate) env: Environment,
     pub(crate) settings: Settings,
-    /// Whether all of the run may be believed; if not, why not. Never of a result without a run.
+    /// Whether the whole run may be believed, and if not, why. Always `false` without a run.
     pub(crate) valid: bool,
     pub(crate) reasons: Vec<String>,
     pub(crate) notes: Vec<String>,
@@ -62,8 +62,8 @@ pub(crate) struct RunResult {
     /// Transactions that were due in the measured time, in open loop.
     #[serde(default)]
     pub(crate) due: Option<u64>,
-    /// Seconds in which somebody waited and nobody was answered, those of short stops left out; and
-    /// those of them without a connection.
+    /// Seconds in which clients waited and none was answered, without short stops; and those of
+    /// them without a connection.
     #[serde(default)]
     pub(crate) silent_s: f64,
     #[serde(default)]
@@ -74,7 +74,7 @@ pub(crate) struct RunResult {
     pub(crate) scheduled_us: Latency,
     /// How late the generator was.
     pub(crate) lag_us: Latency,
-    /// So late or later it was for one transaction in a hundred, and for three at least: see
+    /// The lag that one transaction in a hundred, and at least three, reached or exceeded: see
     /// [`late_us`].
     #[serde(default)]
     pub(crate) late_us: f64,
@@ -103,7 +103,8 @@ pub(crate) struct Settings {
     pub(crate) is_patient: bool,
     pub(crate) isolation: String,
     pub(crate) durability: String,
-    /// Of an open loop: `random` or `even`. Empty in others, and in results of before it was told.
+    /// For an open loop: `random` or `even`. Empty otherwise, and in results from before this
+    /// field.
     #[serde(default)]
     pub(crate) arrivals: String,
     #[serde(default)]
@@ -114,7 +115,7 @@ pub(crate) struct Settings {
     pub(crate) warmup_s: f64,
     pub(crate) duration_s: f64,
     pub(crate) seed: u64,
-    /// Which part of the run this is, from 0; none if it is the sum of all.
+    /// Which part of the run this is, from 0; `None` if it is the sum of all.
     pub(crate) shard: Option<u32>,
     pub(crate) shards: u32,
 }
@@ -128,8 +129,8 @@ pub(crate) struct KindResult {
     pub(crate) rolled_back: u64,
     pub(crate) failed: u64,
     pub(crate) retries: u64,
-    /// Due, and not ended at the end of the measured time: they are in the latencies, with what
-    /// they had come to at least.
+    /// Due, and not ended at the end of the measured time. Latencies include them with the time
+    /// they had waited by then.
     #[serde(default)]
     pub(crate) unfinished: u64,
     pub(crate) per_s: f64,
@@ -147,7 +148,7 @@ impl KindResult {
         self.committed + self.rolled_back
     }
 
-    /// Whether there is anything to say of it: most workloads have kinds that they do not run.
+    /// Whether there is anything to report. Most workloads have kinds that they do not run.
     pub(crate) fn was_run(&self) -> bool {
         self.ended() + self.failed + self.unfinished > 0
     }
@@ -169,7 +170,7 @@ impl Counts {
         Self(text)
     }
 
-    /// The histogram again; nothing if the text is not one.
+    /// The histogram again; `None` if the text is no histogram.
     pub(crate) fn histogram(&self) -> Option<Histogram<u64>> {
         let mut counts = histogram();
         for part in self.0.split_whitespace() {
@@ -187,7 +188,7 @@ pub(crate) struct Point {
     pub(crate) at_s: f64,
     pub(crate) per_s: f64,
     pub(crate) failed: u64,
-    /// Of the transactions that ended in it; nothing if none did.
+    /// For the transactions that ended in it; `None` if none did.
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
 }
@@ -215,21 +216,21 @@ pub(crate) struct LoadResult {
     pub(crate) seconds: f64,
 }
 
-/// What a search for the highest load came to.
+/// The result of a search for the highest load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FindMax {
     pub(crate) knob: String,
     pub(crate) p99_limit_us: f64,
-    /// The highest that held; none if even the lowest did not.
+    /// The highest load that held; `None` if even the lowest did not.
     pub(crate) found: Option<f64>,
-    /// Transactions a second at it: the median of the held-out runs, and a 95 % interval, or the
-    /// range of fewer than six runs.
+    /// Transactions per second at it: the median of the final runs, and a 95 % interval, or the
+    /// range if there are fewer than six.
     pub(crate) throughput_per_s: f64,
     pub(crate) low_per_s: f64,
     pub(crate) high_per_s: f64,
-    /// Of all CPUs of the machine.
+    /// Of all CPUs of the machine together.
     pub(crate) throughput_per_s_core: f64,
-    /// The knob, transactions a second, p99 in microseconds, and whether it was held out.
+    /// The load, transactions per second, p99 in microseconds, and whether it was a final run.
     pub(crate) probes: Vec<Probe>,
 }
 
@@ -318,26 +319,25 @@ impl Settings {
     }
 }
 
-/// A lag that one transaction in a hundred had, and three at least: what happened once or twice in
-/// a short run says nothing of the generator.
+/// The lag that one transaction in a hundred had, and at least three: one or two in a short run say
+/// nothing about the generator.
 pub(crate) fn late_us(lag_ns: &Histogram<u64>) -> f64 {
     let third = 1.0 - 2.0 / lag_ns.len().max(2) as f64;
     if third <= 0.0 { 0.0 } else { lag_ns.value_at_quantile(third.min(0.99)) as f64 / 1e3 }
 }
 
 impl RunResult {
-    /// Whether there was a run: results of `load` and `check` alone have nothing of one.
+    /// Whether there was a run. Results of `load` and `check` alone have none.
     pub(crate) fn has_run(&self) -> bool {
         !self.kinds.is_empty()
     }
 
-    /// Whether something was found that must not be: in the run, or in the data if there was no
-    /// run.
+    /// Whether a finding is broken: of the run, or of the data if there was no run.
     pub(crate) fn is_bad(&self) -> bool {
         !self.valid && (self.has_run() || !self.reasons.is_empty())
     }
 
-    /// Puts what was measured into a result that has nothing of it yet.
+    /// Puts what was measured into a result.
     pub(crate) fn fill(&mut self, workload: &dyn Workload, measured: &Measured, pacing: Pacing) {
         self.seconds = measured.seconds;
         self.throughput_per_s = measured.throughput();
@@ -381,7 +381,7 @@ impl RunResult {
         self.figures = figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     }
 
-    /// Decides whether the result may be believed. Everything else has to be in it.
+    /// Decides whether the result may be believed, when everything else is in it.
     pub(crate) fn judge(&mut self) {
         let mut reasons = Vec::new();
         reasons.extend(too_late(self.late_us, self.scheduled_us.p99));
@@ -406,8 +406,8 @@ impl RunResult {
             reasons.push("no transaction ended".to_owned());
         }
         reasons.extend(too_silent(self.silent_s, self.unreachable_s, self.seconds));
-        // Chance makes as much of a difference in what ends as in what comes: four standard
-        // deviations of a Poisson process.
+        // What ends differs by chance as much as what arrives: four standard deviations of a
+        // Poisson process are allowed.
         if let Some(due) = self.due.map(|due| due as f64).filter(|due| (ended as f64) < 0.9 * due - 4.0 * due.sqrt()) {
             reasons.push(format!(
                 "overloaded: of {} transactions that were due {} ended, and latencies grow with the length of the run",
@@ -429,16 +429,15 @@ impl RunResult {
     }
 }
 
-/// What is to be said if the generator was late itself. Lag is that of timers: whoever comes late
-/// as the threads are busy is told of by [`too_busy`].
+/// The reason if the generator's timers were late. If its threads were too busy to be in time,
+/// [`too_busy`] gives the reason.
 pub(crate) fn too_late(late_us: f64, p99_us: f64) -> Option<String> {
     let is_late = late_us > LATE_US && late_us > p99_us / LATE_PART;
     is_late.then(|| format!("the generator was late: by {:.1} ms or more for one in a hundred", late_us / 1e3))
 }
 
-/// What is to be said if the generator's threads had hardly any time left: then it was the limit,
-/// and what it measured is itself. The control run does not show it where there are sockets, which
-/// it has none of.
+/// The reason if the generator's threads had hardly any time left: then the run measured the
+/// generator. The control run does not show this where there are sockets, which it does not have.
 pub(crate) fn too_busy(cpu_us_per_txn: Option<f64>, throughput_per_s: f64, threads: usize) -> Option<String> {
     let busy = cpu_us_per_txn? * throughput_per_s / 1e6 / threads.max(1) as f64;
     (busy > BUSY_MAX).then(|| {
@@ -450,9 +449,9 @@ pub(crate) fn too_busy(cpu_us_per_txn: Option<f64>, throughput_per_s: f64, threa
     })
 }
 
-/// What is to be said if for a good part of so many seconds nobody was answered. A target that is
-/// not there for a moment is a part of what figures tell; one that is not there for long makes them
-/// those of something else, and sooner so than one that is busy.
+/// The reason if for a good part of the time nobody was answered. Short stops of a target are part
+/// of its figures. A target that is away for long makes the figures meaningless, and sooner so than
+/// one that is busy.
 pub(crate) fn too_silent(silent_s: f64, unreachable_s: f64, seconds: f64) -> Option<String> {
     let limit = |part: f64| (seconds / part).max(SILENCE_MIN_S);
     if unreachable_s > limit(UNREACHABLE_PART) {

@@ -55,7 +55,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// How many pages wait, whoever they wait for.
+    /// How many pages wait, for whichever reader or steady point.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }

@@ -21,13 +21,13 @@ impl TreeMut<'_> {
         }
         self.node_mut(leaf).remove(index);
         self.add_to_counts(&path, -1)?;
-        self.mend(&mut path, false)?;
+        self.rebalance(&mut path, false)?;
         Ok(true)
     }
 
-    /// Removes empty pages and merges underfull ones along an owned path, from the leaf up: until
-    /// nothing is left to do, or, if `whole`, at every level.
-    fn mend(&mut self, path: &mut Path, whole: bool) -> Result<()> {
+    /// Removes empty pages and merges underfull ones along an owned path, from the leaf up: until a
+    /// level needs no change, or, if `whole`, at every level.
+    fn rebalance(&mut self, path: &mut Path, whole: bool) -> Result<()> {
         while path.len() > 1 {
             let (id, _) = path[path.len() - 1];
             let (parent, index) = path[path.len() - 2];
@@ -45,7 +45,7 @@ impl TreeMut<'_> {
             }
             path.pop();
         }
-        // The root: empty, or a branch with one child.
+        // The root is empty, or a branch with one child.
         loop {
             let root = self.node(self.tree.root)?;
             let level = root.level();
@@ -112,7 +112,7 @@ impl TreeMut<'_> {
         Ok(false)
     }
 
-    /// Removes everything between two bounds; how many entries that were.
+    /// Removes everything between two bounds; how many entries there were.
     pub(crate) fn delete_range(&mut self, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<u64> {
         let count = self.tree.count(self.pager, self.work.bounds(), low, high)?;
         if count == 0 {
@@ -126,10 +126,10 @@ impl TreeMut<'_> {
             self.clear()?;
             return Ok(entries);
         }
-        // For two edges to trim and to mend below, two pages a level each: nothing may be done if
-        // not all can.
+        // For trimming and rebalancing at both edges, two pages per level each. If not all can be
+        // allocated, nothing is done.
         self.work.reserve(self.pager, 6 * self.tree.depth + 2)?;
-        // Reading what goes first: a damaged page is found before anything has changed.
+        // Reads what will be removed, so that a damaged page is found before anything has changed.
         self.verify_range(low, high)?;
         self.tree.root = self.trim(self.tree.root, low, high)?;
         self.tree.entries -= count;
@@ -139,7 +139,7 @@ impl TreeMut<'_> {
             {
                 let (mut path, _) = self.tree.descend(self.pager, self.work.bounds(), key)?;
                 self.own_path(&mut path)?;
-                self.mend(&mut path, true)?;
+                self.rebalance(&mut path, true)?;
             }
         }
         Ok(count)
@@ -160,7 +160,7 @@ impl TreeMut<'_> {
         )
     }
 
-    /// Cuts a range out of a subtree that keeps at least one entry; returns the page that takes its
+    /// Cuts a range out of a subtree that keeps at least one entry. Gives the page that takes its
     /// place.
     fn trim(&mut self, id: PageId, low: Bound<&[u8]>, high: Bound<&[u8]>) -> Result<PageId> {
         let id = self.work.own(self.pager, id)?;
@@ -199,7 +199,7 @@ impl TreeMut<'_> {
         Ok(id)
     }
 
-    /// Gives up a subtree with everything in it.
+    /// Frees a subtree with everything in it.
     fn free_subtree(&mut self, id: PageId) -> Result<()> {
         let node = self.node(id)?;
         let level = node.level();
@@ -225,8 +225,8 @@ impl TreeMut<'_> {
     }
 }
 
-/// Verifies what a range touches below a page: levels, counts, and that no page is below itself or
-/// below two others, which would lead to more pages than the file has.
+/// Verifies what a range touches below a page: levels, counts, and that no page is reached twice,
+/// which would lead to more pages than the file has.
 #[expect(clippy::too_many_arguments, reason = "the state of one recursion")]
 fn verify_subtree(
     pager: &Pager,

@@ -25,8 +25,8 @@ pub(crate) enum PutMode {
 impl TreeMut<'_> {
     /// Puts an entry. The value is inline if it fits, else in pages of its own.
     ///
-    /// If `difference` is given, it receives how the value differs from one that it replaces; it
-    /// comes back empty where there is nothing shorter to say than the value itself.
+    /// If `difference` is given, it receives how the value differs from the one it replaces. It is
+    /// left empty where the difference is not shorter than the value.
     pub(crate) fn put(
         &mut self,
         key: &[u8],
@@ -98,7 +98,7 @@ impl TreeMut<'_> {
         Ok(true)
     }
 
-    /// Brings a value where it belongs, and makes sure that `room` more pages can be taken.
+    /// Stores a value, and makes sure that `room` more pages can be allocated.
     pub(super) fn store<'v>(&mut self, key: &[u8], value: &'v [u8], room: u32) -> Result<Payload<'v>> {
         if node::fits_inline(key.len(), value.len(), self.pager.page_size()) {
             self.work.reserve(self.pager, room)?;
@@ -157,9 +157,9 @@ impl TreeMut<'_> {
         Ok(())
     }
 
-    /// The way to a key that belongs between two entries of the leaf written to last, and whether
-    /// it is there: what is written comes in the order of the keys, so that often enough it goes
-    /// where the one before went.
+    /// The path to a key that belongs between two entries of the leaf written to last, and whether
+    /// it is there. Keys are often written in ascending order, so the next one often goes into the
+    /// same leaf.
     fn near(&mut self, key: &[u8]) -> Result<Option<(Path, bool)>> {
         if self.work.finger.first().is_none_or(|&(root, _)| root != self.tree.root) {
             return Ok(None);
@@ -169,7 +169,7 @@ impl TreeMut<'_> {
         let (index, exists) = match node.search(key) {
             Ok(index) => (index, true),
             Err(index) if index > 0 && index < node.count() => (index, false),
-            // The leaf beside it may be the one.
+            // It may belong into the leaf beside this one.
             Err(_) => return Ok(None),
         };
         let mut path = std::mem::take(&mut self.work.finger);

@@ -5,7 +5,7 @@
 //! | a b |  | d |     ─►  | a b d |           of branches, the separator comes down as the key of d
 //! ```
 //!
-//! Not here: which page it happens to, and what follows from it further up (`tree`).
+//! Not here: which pages are split and merged, and what follows from that further up (`tree`).
 
 use super::*;
 
@@ -41,8 +41,8 @@ impl TreeMut<'_> {
         if fit == Fit::Rebuild {
             grown.prefix_into(grown.first_with_key()..grown.count(), &mut prefix);
             if grown.bytes(prefix.len()) > self.pager.page_size() {
-                // Only a key at either end can shorten the prefix; alone on its side, it leaves the
-                // prefix of the rest.
+                // Only a key at either end can shorten the prefix. Alone on its side, it leaves the
+                // others their prefix.
                 cut = Some(if index + 1 == grown.count() { index } else { index + 1 });
             }
         } else {
@@ -154,9 +154,9 @@ impl Grown<'_> {
         builder.finish();
     }
 
-    /// Where to cut: in the middle; or, where somebody writes in ascending order at the end of the
-    /// page or not far from it, before the new entry. What is left of it is full then and will stay
-    /// so, and half a page would be.
+    /// Where to cut: in the middle. But where keys are written in ascending order at the end of the
+    /// page or near it, before the new entry: the left page is full then and stays so, while a cut
+    /// in the middle would leave it half empty for good.
     fn cut(&self) -> usize {
         let middle = self.middle();
         let is_run = self.node.is_leaf() && self.index > middle && self.node.ends_run(self.index - 1);
@@ -170,7 +170,7 @@ impl Grown<'_> {
         let mut left = 0;
         for index in 0..self.count() {
             let size = self.cell_bytes(index, prefix_len) + self.node.slot_bytes();
-            // The entry that crosses the middle goes to whichever side it burdens less.
+            // The entry that crosses the middle goes to the side that is smaller with it.
             if left + size / 2 >= total / 2 {
                 return index.clamp(1, self.count() - 1);
             }
@@ -212,8 +212,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Whether the separator lies where it should: above all keys of the left node, and not above
-    /// the right one's.
+    /// Whether the separator is above all keys of the left node and not above any of the right one.
     pub(super) fn is_ordered(&self) -> bool {
         let first_with_key = usize::from(!self.left.is_leaf());
         let (mut last, mut first) = (Vec::new(), Vec::new());
@@ -232,12 +231,12 @@ impl Pair<'_> {
         first
     }
 
-    /// Bytes of a node with the entries of both. Where these are more than `bytes_max`, it may be
-    /// fewer than they are, but not `bytes_max` or fewer.
+    /// Bytes of a node with the entries of both. If that is more than `bytes_max`, the result may
+    /// be too small, but is more than `bytes_max`.
     pub(super) fn bytes_merged(&self, bytes_max: usize) -> usize {
         let prefix_len = self.prefix().len();
-        // With a shorter prefix no cell gets smaller: mostly that is enough to see that there is no
-        // room, and who deletes entry by entry asks each time.
+        // With a shorter prefix no cell gets smaller. This estimate mostly shows that there is no
+        // room, which matters to a caller that deletes entry by entry.
         if self.left.prefix().len() >= prefix_len && self.right.prefix().len() >= prefix_len {
             let cells = self.left.cells_bytes() + self.right.cells_bytes();
             let least = node::node_bytes(self.left.is_leaf(), prefix_len, self.count(), cells);

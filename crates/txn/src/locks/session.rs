@@ -5,7 +5,7 @@
 //! over both is found. A session has two numbers among owners then, its own and its transaction's;
 //! [`LockTable`] is told that they are one party.
 //!
-//! A lock's name is its number under a mixing that can be undone: whoever lists locks can tell
+//! A lock's name is its number under a mixing that can be undone: a list of locks can tell
 //! which it is.
 
 use super::{IfLocked, LockName, LockTable, Locks, OwnerId, Result};
@@ -30,7 +30,8 @@ impl SessionLocks {
         self.locks.owner()
     }
 
-    /// Says which transaction the session is in: whoever waits for the one waits for the other.
+    /// Sets which transaction the session is in: an owner that waits for the one waits for the
+    /// other.
     pub fn works_as(&self, transaction: OwnerId) {
         let owner = self.owner();
         let mut waits = self.table.waits.lock();

@@ -161,12 +161,12 @@ async fn session(run: &Run, kind: u8, due: Instant) -> Option<Session> {
     loop {
         let made = match run.pool.take().await {
             Given::Session(session) => return Some(session),
-            Given::Room => connect(run).await,
+            Given::Permit => connect(run).await,
             Given::Closed => Made::Over,
         };
         match made {
             Made::Session(session) => return Some(session),
-            Made::NoRoom => {}
+            Made::Refused => {}
             Made::Over => break,
         }
     }
@@ -262,7 +262,7 @@ async fn pause(random: &mut Random, retries: u32) {
 enum Made {
     Session(Session),
     /// The target takes no more connections, so those that there are have to do.
-    NoRoom,
+    Refused,
     /// The run has ended meanwhile, which it does if no session can be made for long.
     Over,
 }
@@ -276,8 +276,8 @@ async fn connect(run: &Run) -> Made {
             Ok(Err(failure)) => failure,
             Err(_) => Failure::timed_out(false, run.plan.timeout),
         };
-        if failure.is_full() && run.pool.keep_room_back() {
-            return Made::NoRoom;
+        if failure.is_full() && run.pool.withhold_permit() {
+            return Made::Refused;
         }
         if begun.elapsed() > CONNECT_FOR.min(run.plan.timeout) {
             run.fail(format!("the target cannot be reached any more: {failure}"));
@@ -285,6 +285,6 @@ async fn connect(run: &Run) -> Made {
         }
         sleep(CONNECT_PAUSE).await;
     }
-    run.pool.put_room();
+    run.pool.return_permit();
     Made::Over
 }

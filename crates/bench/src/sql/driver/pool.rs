@@ -37,10 +37,10 @@ struct State {
     /// Each with the thread that had it last. That thread prefers it, because its caches know it.
     idle: Vec<(usize, Session)>,
     /// So many more sessions may be made.
-    room: u32,
+    permits: u32,
     /// So many more sessions would be allowed, but the target has refused them; when it last did,
     /// and when to try again.
-    kept_back: u32,
+    withheld: u32,
     refused_at: Option<Instant>,
     ask_at: Instant,
     /// Sessions that are open, the most that ever were, and all that were made.
@@ -64,7 +64,7 @@ struct Waiter {
 pub(crate) enum Given {
     Session(Session),
     /// Permission to make a session.
-    Room,
+    Permit,
     /// The run is over.
     Closed,
 }
@@ -86,18 +86,18 @@ impl State {
     }
 
     /// Takes permission to make a session, if there is any.
-    fn take_room(&mut self) -> bool {
-        if self.room > 0 {
-            self.room -= 1;
+    fn take_permit(&mut self) -> bool {
+        if self.permits > 0 {
+            self.permits -= 1;
             return true;
         }
-        if self.kept_back == 0 {
+        if self.withheld == 0 {
             return false;
         }
         let now = Instant::now();
         let is_time = now >= self.ask_at;
         if is_time {
-            self.kept_back -= 1;
+            self.withheld -= 1;
             self.ask_at = now + ASK_AGAIN;
         }
         is_time
@@ -110,8 +110,8 @@ impl SessionPool {
         first.count_writes(&writes);
         let state = State {
             idle: vec![(thread_number(), first)],
-            room: limit.max(1) - 1,
-            kept_back: 0,
+            permits: limit.max(1) - 1,
+            withheld: 0,
             refused_at: None,
             ask_at: Instant::now(),
             open: 1,
@@ -152,7 +152,7 @@ impl SessionPool {
         if state.refused_at.is_some_and(|refused| begun > refused) {
             // The target takes connections again: for example, it has noticed that those of another
             // run are gone.
-            state.room += std::mem::take(&mut state.kept_back);
+            state.permits += std::mem::take(&mut state.withheld);
         }
         drop(state);
         Ok(session)
@@ -166,12 +166,12 @@ impl SessionPool {
     /// The target takes no more connections: the client that had permission waits for a session
     /// like all others. `false` if there is no session; then the connections belong to somebody
     /// else, who may go.
-    pub(crate) fn keep_room_back(&self) -> bool {
+    pub(crate) fn withhold_permit(&self) -> bool {
         let mut state = self.state.lock();
         if state.open == 0 {
             return false;
         }
-        state.kept_back += 1 + std::mem::take(&mut state.room);
+        state.withheld += 1 + std::mem::take(&mut state.permits);
         let now = Instant::now();
         (state.refused_at, state.ask_at) = (Some(now), now + ASK_AGAIN);
         self.is_scarce.store(true, Ordering::Relaxed);
@@ -186,12 +186,12 @@ impl SessionPool {
     /// Gives back a broken session, and with it the permission to make another.
     pub(crate) fn put_broken(&self) {
         self.state.lock().open -= 1;
-        self.put_room();
+        self.return_permit();
     }
 
     /// Gives back permission for a session that could not be made.
-    pub(crate) fn put_room(&self) {
-        self.give(Given::Room);
+    pub(crate) fn return_permit(&self) {
+        self.give(Given::Permit);
     }
 
     fn give(&self, given: Given) {
@@ -202,7 +202,7 @@ impl SessionPool {
             let Some(next) = state.waiting.pop_front() else {
                 match given {
                     Given::Session(session) => state.idle.push((thread_number(), session)),
-                    Given::Room => state.room += 1,
+                    Given::Permit => state.permits += 1,
                     Given::Closed => {}
                 }
                 return;
@@ -275,8 +275,8 @@ impl Future for Take<'_> {
         if let Some(session) = state.take_idle() {
             return Poll::Ready(Given::Session(session));
         }
-        if state.take_room() {
-            return Poll::Ready(Given::Room);
+        if state.take_permit() {
+            return Poll::Ready(Given::Permit);
         }
         let waiter = Arc::new(Mutex::new(Waiter { waker: cx.waker().clone(), given: None }));
         state.waiting.push_back(Arc::clone(&waiter));
@@ -323,14 +323,14 @@ mod tests {
     fn there_are_as_many_sessions_as_may_be_and_who_waits_longest_is_next() {
         let pool = pool(2);
         let Poll::Ready(Given::Session(session)) = poll(&mut pool.take()) else { panic!("the first is there") };
-        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)));
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Permit)));
         let (mut one, mut other) = (pool.take(), pool.take());
         assert!(poll(&mut one).is_pending() && poll(&mut other).is_pending());
         pool.put(session);
         assert!(poll(&mut other).is_pending());
         assert!(matches!(poll(&mut one), Poll::Ready(Given::Session(_))));
-        pool.put_room();
-        assert!(matches!(poll(&mut other), Poll::Ready(Given::Room)));
+        pool.return_permit();
+        assert!(matches!(poll(&mut other), Poll::Ready(Given::Permit)));
     }
 
     #[test]
@@ -352,27 +352,27 @@ mod tests {
     fn a_target_that_takes_no_more_is_asked_by_one_and_then() {
         let pool = pool(100);
         let Poll::Ready(Given::Session(session)) = poll(&mut pool.take()) else { panic!("the first is there") };
-        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)));
-        assert!(pool.keep_room_back() && pool.is_scarce());
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Permit)));
+        assert!(pool.withhold_permit() && pool.is_scarce());
         assert_eq!((pool.connections_max(), pool.open()), (Some(1), 1));
         let mut waiting = pool.take();
         assert!(poll(&mut waiting).is_pending());
         pool.put(session);
         assert!(matches!(poll(&mut waiting), Poll::Ready(Given::Session(_))));
         pool.state.lock().ask_at = Instant::now();
-        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)), "it may take more by now");
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Permit)), "it may take more by now");
         assert!(poll(&mut pool.take()).is_pending());
         // It does, so the next client need not wait for a second.
         let made = crate::sql::driver::runtime(1).unwrap().block_on(pool.connect());
         assert_eq!((made.is_ok(), pool.connections_max(), pool.open()), (true, Some(2), 2));
-        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)));
-        assert!(pool.keep_room_back() && poll(&mut pool.take()).is_pending());
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Permit)));
+        assert!(pool.withhold_permit() && poll(&mut pool.take()).is_pending());
         pool.put_broken();
-        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)) && pool.keep_room_back());
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Permit)) && pool.withhold_permit());
         // A connection that breaks may be made again at once; without any, who waits goes on
         // asking.
         pool.put_broken();
-        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Room)) && !pool.keep_room_back());
+        assert!(matches!(poll(&mut pool.take()), Poll::Ready(Given::Permit)) && !pool.withhold_permit());
     }
 
     #[test]
