@@ -11,8 +11,9 @@
 //! | `snapshot`, `view`, `cursor`, `diff` | reading |
 //! | `txn`, `workspace`, `ticket` | writing |
 //! | `catalog`, `composite` | tables, and keys with many values |
-//! | `tree`, `node` | the B+tree and its pages |
-//! | `space`, `page_set`, `reclaim`, `slow_readers` | free pages, in memory and on disk, and who holds them back |
+//! | `root`, `tree`, `node` | where trees and states start; the B+tree and its pages |
+//! | `space`, `page_set` | free pages, in memory and on disk |
+//! | `reclaim`, `slow_readers` | reclaiming pages; what is done about snapshots that hold them back |
 //! | `page`, `meta` | the formats of pages and of the two meta pages |
 //! | `pager`, `disk`, `lock_file` | the map, the data file, the lock file: here lives `unsafe` |
 //! | `simulation` | a disk in memory that crashes and fails, for tests (feature `simulation`) |

@@ -12,10 +12,13 @@
 //! | field | meaning | who writes it |
 //! | --- | --- | --- |
 //! | `current` | the newest committed transaction | the holder of the writer's lock |
-//! | `roots` | a ring with the roots of the last transactions; root `n` is in place before `current` becomes `n` | the same |
-//! | `visible` | the transaction that new snapshots see: `current`, or, where commits wait for the log, the newest durable one | who publishes, or has flushed |
+//! | `roots` | a ring with the roots of the last transactions | the same, before `current` |
+//! | `visible` | the transaction that new snapshots see | who publishes, or has flushed |
 //! | `steady` | the last steady point | who made it |
-//! | `writer` | 0, or the process slot + 1 of the holder of the writer's lock, with a bit that says that others sleep for it | who takes or releases the lock |
+//! | `writer` | the holder of the writer's lock (see `writer`) | who takes or releases the lock |
+//!
+//! Where commits wait for the log, `visible` is the newest durable transaction; elsewhere it is
+//! `current`.
 //!
 //! Values of a reader slot's `txn`:
 //!
@@ -24,7 +27,7 @@
 //! | `SLOT_IDLE` | no snapshot |
 //! | `claim_by(process)` | a process has the slot and has pinned nothing yet |
 //! | `n` | transaction `n` is pinned |
-//! | `n` with `UNSETTLED` | as `n`, but the pin may have come too late: its owner has yet to check |
+//! | `n` with `UNSETTLED` | as `n`, but the pin may have come too late: its owner will check |
 //! | `n` with `PARKED` | as `n`, for a snapshot that may be evicted |
 //! | `EVICTED` | a parked snapshot was evicted; its owner does not know yet |
 //!

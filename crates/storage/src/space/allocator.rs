@@ -5,7 +5,10 @@
 //! | set | holds | order of use |
 //! | --- | --- | --- |
 //! | `ready` | pages with disk space behind them | as the policy says |
-//! | `unbacked` | pages that may have none: they were given back to the file system, or were free when the database was opened, and nothing on disk tells the two apart | lowest first, after disk space was asked for |
+//! | `unbacked` | pages that may have none | lowest first, after disk space was asked for |
+//!
+//! Unbacked pages are those that were given back to the file system, and, after opening, all free
+//! pages, because nothing on disk tells which of them were given back.
 //!
 //! Policies ([`FreeSpace`]): `Lifo` takes the page that became free last, `Fifo` the one that
 //! became free first, `Lowest` the one nearest to the file's start, `Append` none at all. Runs of

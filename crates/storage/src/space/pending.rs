@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | the state of a snapshot | the snapshot is dropped |
 //! | the last steady point, and the one being made | a newer steady point is on disk |
-//! | the visible state and every newer one, where commits become visible only once they are durable | a newer state is visible |
+//! | the visible state, and every newer one (commits may become visible late) | a newer state is visible |
 //!
 //! When no pinned `p` with `b <= p < f` is left, the page may be used again, however old other
 //! snapshots are: pages are reclaimed between readers, not only behind the oldest.
